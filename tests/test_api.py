@@ -264,9 +264,11 @@ def test_convert_onto_itself(net):
 @pytest.mark.parametrize(
     ("prepare", "options", "reason"),
     [
-        pytest.param(lambda path: write_onnx(path, perceptron()), {"verify": False}, "not asked for", id="not asked"),
         pytest.param(
-            lambda path: write_onnx(path, perceptron()), {"verify_limit": 100}, "above the limit of 0 MiB", id="large"
+            lambda path: write_onnx(path, perceptron()), {"verify": False}, "not requested", id="not requested"
+        ),
+        pytest.param(
+            lambda path: write_onnx(path, perceptron()), {"verify_limit": 100}, "exceed the limit of 0 MiB", id="large"
         ),
         pytest.param(
             lambda path: write_onnx(
@@ -311,7 +313,7 @@ def test_convert_without_weights_reports_it(tmp_path):
     path = tmp_path / "text.nnef"
     path.write_text(NNEF)
     report = gp.convert(path, tmp_path / "copy.nnef")
-    assert report.skipped == "the numbers of 2 weights are not there"
+    assert report.skipped == "the elements of 2 weights are missing"
 
 
 def test_convert_that_must_verify_and_cannot_is_refused(tmp_path):

@@ -117,9 +117,9 @@ def test_one_thread_is_what_tract_has():
 @pytest.mark.parametrize(
     ("name", "threads", "message"),
     [
-        ("tract", 2, "backend tract computes on one thread, not on 2"),
+        ("tract", 2, "backend tract supports only one thread, not 2"),
         ("reference", 1, "backend reference does not support a number of threads"),
-        ("onnxruntime", -1, "there are no -1 threads to compute on"),
+        ("onnxruntime", -1, "invalid number of threads: -1"),
     ],
 )
 def test_threads_that_a_backend_does_not_have_are_reported(name, threads, message):

@@ -94,14 +94,14 @@ def test_an_entry_that_lies_about_its_size_takes_no_memory(tmp_path):
 def test_what_is_no_archive_is_refused(tmp_path, content):
     path = tmp_path / "in.npz"
     path.write_bytes(content)
-    assert "is no .npz of plain arrays" in refused(path)
+    assert "is not an .npz file of numeric arrays" in refused(path)
 
 
 @pytest.mark.parametrize(
     "content",
     [
         pytest.param(b"", id="empty"),
-        pytest.param(b"hello world", id="no array"),
+        pytest.param(b"hello world", id="not an array"),
         pytest.param(npy(np.arange(3))[:-1], id="cut"),
         pytest.param(npy(np.arange(3)) + b"\0", id="too long"),
         pytest.param(b"\x93NUMPY\x03\x00" + npy(np.arange(3))[8:], id="a version for named fields"),

@@ -45,7 +45,7 @@ def test_find_writes_two_small_models_and_how_to_run_them_again(files):
 
 def test_find_reports_what_it_found(files):
     output = compare(*files, "--find", "--out", "small", code=1).output
-    assert "the first node that computes otherwise is MatMul product3: m3 differs by" in output
+    assert "the first node with a different result is MatMul product3: m3 differs by" in output
     assert "at b.onnx" in output
     assert "again: graphport compare small/a.onnx small/b.onnx --inputs small/inputs.npz" in output
 
@@ -138,4 +138,4 @@ def test_inputs_that_fit_neither_model_are_reported_as_such(files):
 def test_a_report_on_models_with_other_inputs_states_that_nothing_was_compared(unrelated):
     result = CliRunner().invoke(cli, ["report", "a.onnx", "--against", "b.onnx", "-o", "both.html"])
     assert result.exit_code == 0
-    assert "written to both.html; the values are not compared: the inputs of the models differ: " in result.output
+    assert "written to both.html; the values were not compared: the inputs of the models differ: " in result.output

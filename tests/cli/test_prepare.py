@@ -55,7 +55,7 @@ def test_the_table_states_what_each_pass_did_and_with_v_why_not(net, tmp_path):
         "verified: ONNX Runtime on net.onnx and ONNX Runtime on ready.onnx agree on 7 test inputs of 3 sizes"
         in plain.stdout
     )
-    assert "became weights" not in plain.stdout
+    assert "folded into the weights" not in plain.stdout
     told = run("prepare", net, tmp_path / "ready.onnx", "-v", "--skip", "fuse-batchnorm", "--skip", "batchnorm-to-conv")
     assert "onnx.Clip y: said in today's words, not in those of onnx 10" in told.stdout
     assert "batchnorm-to-scale did:\n  BatchNormalization k: is a Mul and an Add" in told.stdout
@@ -65,7 +65,7 @@ def test_one_pass_alone(net, tmp_path):
     result = run("prepare", net, tmp_path / "ready.onnx", "--only", "name-nodes", "--no-verify", "--json")
     document = json.loads(result.stdout)
     assert [each["name"] for each in document["passes"]] == ["upgrade", "name-nodes"]
-    assert (document["verify"], document["skipped"]) == (None, "not asked for")
+    assert (document["verify"], document["skipped"]) == (None, "not requested")
 
 
 def test_an_unknown_pass_is_wrong_usage(net, tmp_path):

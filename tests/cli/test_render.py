@@ -100,7 +100,7 @@ def test_nothing_found_is_no_text():
 @pytest.mark.parametrize(
     ("severities", "expected"),
     [
-        pytest.param([], "nothing found", id="none"),
+        pytest.param([], "no findings", id="none"),
         pytest.param(["error"], "1 error", id="one is not plural"),
         pytest.param(["note", "warning", "error", "note"], "1 error, 1 warning, 2 notes", id="errors come first"),
     ],

@@ -165,7 +165,7 @@ def test_a_missing_file_is_reported(verb, tmp_path):
     path = tmp_path / "missing.onnx"
     result = run(verb, path)
     assert result.exit_code == 1
-    assert f"error[IO0001]: there is no {path}" in result.stderr
+    assert f"error[IO0001]: file or folder not found: {path}" in result.stderr
     assert result.stdout == ""
     assert codes(told(verb, path, code=1)) == ["IO0001"]
 
@@ -358,7 +358,7 @@ def test_inspect_reports_numbers_where_formulas_are_long(tmp_path):
     assert document["example"]["macs"] == sum(by_operator.values())
     lines = run("inspect", path).stdout.splitlines()
     (line,) = (line for line in lines if line.startswith("all "))
-    assert line.endswith(" at batch 1, kept_of_the_cache 128, seq 128, H 128 and 1 more (--json tells): 564,232")
+    assert line.endswith(" at batch 1, kept_of_the_cache 128, seq 128, H 128 and 1 more (see --json): 564,232")
     assert max(map(len, lines)) < 120
     bound = ["past=1x2x4", "image=1x1x8x8", "x=1x3x4"]
     assert "example" not in told("inspect", path, *(part for each in bound for part in ("--input", each)))
@@ -401,7 +401,7 @@ def test_convert_without_verification_reports_it(small, tmp_path):
     assert "not verified: not asked for" in result.stdout
     document = told("convert", small, tmp_path / "small.onnx", "--verify-limit", 0)
     assert document["verify"] is None
-    assert "MiB of weights are above the limit" in document["skipped"]
+    assert "MiB of weights exceed the limit" in document["skipped"]
 
 
 def test_convert_to_a_format_by_name(net, tmp_path):
@@ -426,7 +426,7 @@ def test_convert_reports_all_that_cannot_be_expressed_and_writes_nothing(strange
     target = tmp_path / "strange.nnef.tgz"
     result = run("convert", strange, target)
     assert result.exit_code == 1
-    assert "nnef cannot express, so nothing is written:" in result.stdout
+    assert "nnef does not support these operators, so no file is written:" in result.stdout
     assert ["com.example.Foo", "1"] in [line.split() for line in result.stdout.splitlines()]
     document = told("convert", strange, target, code=1)
     assert document["unsupported"] == {"com.example.Foo": 1}
@@ -504,9 +504,9 @@ def test_many_models_are_converted_into_a_folder(net, small, tmp_path, monkeypat
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(["net.onnx", "--to", "onnx"], id="no target"),
+        pytest.param(["net.onnx", "--to", "onnx"], id="unknown target"),
         pytest.param(["net.onnx", "net.onnx", "other.onnx"], id="several without a folder"),
-        pytest.param(["net.onnx", "--out-dir", "made"], id="no format"),
+        pytest.param(["net.onnx", "--out-dir", "made"], id="unknown format"),
         pytest.param(
             ["net.onnx", "--to", "onnx", "--out-dir", "made", "--report", "page.html"], id="one page for many"
         ),
@@ -685,8 +685,8 @@ def test_ops_shows_a_page():
 
 
 def test_ops_explains_the_word_of_a_format():
-    assert run("ops", "leaky_relu").stdout.splitlines()[0] == "leaky_relu of nnef is read as LeakyRelu"
-    assert "nn.Conv2d of pnnx is read as Conv, with some of " in run("ops", "nn.Conv2d").stdout
+    assert run("ops", "leaky_relu").stdout.splitlines()[0] == "leaky_relu of nnef is converted to LeakyRelu"
+    assert "nn.Conv2d of pnnx is converted to Conv, with some of " in run("ops", "nn.Conv2d").stdout
     kept = "TreeEnsembleClassifier of ai.onnx.ml is kept unchanged and computed by the reference interpreter\n"
     assert run("ops", "TreeEnsembleClassifier").stdout == kept
     assert told("ops", "Upsample")["word"] == "Upsample"
@@ -697,7 +697,7 @@ def test_ops_reports_what_is_meant_by_an_unknown_name():
     document = told("ops", "LeakyRely", code=2)
     assert codes(document) == ["LEG0003"]
     assert document["diagnostics"][0]["help"].startswith("did you mean LeakyRelu")
-    assert told("ops", "qqqq", code=2)["diagnostics"][0]["help"] == "graphport ops lists them all"
+    assert told("ops", "qqqq", code=2)["diagnostics"][0]["help"] == "run graphport ops for the list"
 
 
 # demo

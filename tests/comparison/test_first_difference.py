@@ -96,7 +96,7 @@ def test_what_merely_adds_up_is_no_fault_of_a_node():
     assert not gp.compare(a, b, given()).passed
     found = found_in(a, b, given())
     assert not found.is_beyond
-    assert "no node alone" in str(found)
+    assert "no single node" in str(found)
 
 
 def test_a_fault_in_the_body_of_a_loop_is_found_there():

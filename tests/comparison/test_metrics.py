@@ -200,7 +200,7 @@ def test_outputs_of_rounded_weights_pass_from_some_decibels_on(noise, least, pas
     a = np.ones(4, np.float32)
     found = compare_outputs({"y": a}, {"y": a + np.float32(noise)}).within(least)
     assert found.passed is passed
-    assert found.notes == ("weights are rounded: outputs pass from 30 dB on",)
+    assert found.notes == ("tolerance for quantized weights: SNR >= 30 dB",)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_json_has_no_infinity_and_a_measure_only_where_there_is_one():
 def test_an_output_without_partner_is_reported_by_its_name():
     lost = compare_outputs({"a": A, "b": A}, {"a": A}).outputs[1]
     assert (lost.name, lost.other, lost.passed) == ("b", "", False)
-    assert "no such output" in (lost.reason or "")
+    assert "does not have this output" in (lost.reason or "")
 
 
 def test_outputs_are_measured_in_the_order_of_both_models():
@@ -322,7 +322,7 @@ def test_the_first_wrong_element_is_reported_by_its_place():
 
 def test_infinities_of_other_signs_and_nan_in_other_places_are_unlike():
     def unlike(a, b):
-        return difference("y", np.array(a), np.array(b)).reason == "NaN or infinity in different places"
+        return difference("y", np.array(a), np.array(b)).reason == "NaN or infinity at different indices"
 
     inf, nan = math.inf, math.nan
     for a, b in (([inf], [-inf]), ([inf], [nan]), ([nan, 1.0], [1.0, nan]), ([1.0], [inf]), ([nan], [0.0])):
@@ -341,7 +341,7 @@ def test_a_sequence_is_reported_by_its_first_wrong_element_and_compared_within_t
     assert difference("s", [A, A], near, absolute=0.5).passed
     found = difference("s", [A, A, A], [A, A + 1, A + 2])
     assert (found.reason, found.max_abs, found.passed) == ("s.1 differs", 1.0, False)
-    assert difference("s", [A], [A[0]]).reason == "s.0 shape [2, 2] against [2]"
+    assert difference("s", [A], [A[0]]).reason == "s.0 shapes differ: [2, 2] and [2]"
     assert difference("s", [A], A).reason == difference("s", A, [A]).reason == "sequences of different lengths"
 
 
@@ -350,7 +350,7 @@ def test_only_noise_is_let_pass_from_some_decibels_on():
     noisy, lost = difference("y", a, a + 0.1), difference("z", a, a[:2])
     found = Comparison((noisy, lost), (noisy,), ("first",)).within(noisy.snr_db or 0, "why")
     assert [each.passed for each in found.outputs] == [True, False]
-    assert (found.values, found.notes) == ((noisy,), ("first", f"why: outputs pass from {noisy.snr_db:g} dB on"))
+    assert (found.values, found.notes) == ((noisy,), ("first", f"tolerance for why: SNR >= {noisy.snr_db:g} dB"))
     assert not Comparison((noisy,)).within((noisy.snr_db or 0) + 1e-6).passed
 
 

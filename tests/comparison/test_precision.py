@@ -38,9 +38,9 @@ def test_noise_decides_and_not_the_largest_difference():
     exact = {"y": np.linspace(-1, 1, 100, dtype=np.float32)}
     near, far = ({"y": exact["y"] * np.float32(factor)} for factor in (1.001, 1.01))
     assert not compare_outputs(exact, near).passed
-    found = compare_outputs(exact, near).within(50, "computed in half precision")
+    found = compare_outputs(exact, near).within(50, "half-precision computation")
     assert found.passed
-    assert found.notes == ("computed in half precision: outputs pass from 50 dB on",)
+    assert found.notes == ("tolerance for half-precision computation: SNR >= 50 dB",)
     assert not compare_outputs(exact, far).within(50).passed
 
 

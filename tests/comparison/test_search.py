@@ -126,7 +126,7 @@ def test_limits_of_names_of_the_second_graph_alone_change_nothing():
 
 def test_a_value_of_another_size_is_reported():
     found = found_in(net("%y = Identity(%x)"), net(AXIS, "%y = ReduceSum(%x, %axis)"))
-    assert (found.value.name, found.difference.reason) == ("y", "shape [2, 3] against [2, 1]")
+    assert (found.value.name, found.difference.reason) == ("y", "shapes differ: [2, 3] and [2, 1]")
 
 
 def test_a_result_may_be_an_input_of_the_first_graph():

@@ -51,7 +51,7 @@ def test_a_refusal_names_the_extents_to_bind(tmp_path, format):
     helps = {finding.help for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, format)}
     (asked,) = {text for text in helps if text is not None and "--input x=1x3x224x224" in text}
     bound, _, other = asked.partition("; or ")
-    assert bound == "bind the symbolic dims, for example --input x=1x3x224x224"
+    assert bound == "set the symbolic dims, for example --input x=1x3x224x224"
     assert other == ("--flavour tract, which supports it" if format == "nnef" else "")
 
 
@@ -76,7 +76,7 @@ def test_what_is_counted_out_of_extents_waits_for_them_and_what_data_decide_does
     helps = {
         finding.message.split()[3]: finding.help for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, "ncnn")
     }
-    assert helps["Range"] == "bind the symbolic dims, for example --input x=1x224"
+    assert helps["Range"] == "set the symbolic dims, for example --input x=1x224"
     assert "bind" not in helps["NonZero"]
 
 

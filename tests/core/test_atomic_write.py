@@ -90,7 +90,7 @@ def write_pair(folder, stem, ending, content):
 
 def test_weights_of_another_graph_stay_and_those_of_the_same_are_replaced(tmp_path):
     write_pair(tmp_path, "a", ".xml", b"one")
-    with pytest.raises(FileExistsError, match=r"a\.bin is there already and may belong to a\.xml") as caught:
+    with pytest.raises(FileExistsError, match=r"a\.bin exists and may belong to a\.xml") as caught:
         write_pair(tmp_path, "a", ".param", b"two")
     assert (caught.value.errno, caught.value.filename) == (errno.EEXIST, str(tmp_path / "a.bin"))
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"a.bin": b"one", "a.xml": b"one"}

@@ -37,32 +37,32 @@ def test_what_lies_below_is_opened(folder, location):
     ],
 )
 def test_what_leads_out_is_refused(folder, location):
-    with pytest.raises(OutsideError, match="leaves the folder of the model") as caught:
+    with pytest.raises(OutsideError, match="is outside of the model's folder") as caught:
         open_sidecar(folder, None, location)
-    assert caught.value.help == "keep weights beside the model, under a relative path without '..'"
+    assert caught.value.help == "store weights in the model's folder, and use a relative path without '..'"
 
 
 def test_a_file_that_is_missing_and_one_that_is_no_file(folder):
     with pytest.raises(AbsentError, match="cannot be read: No such file"):
         open_sidecar(folder, None, "x.bin")
-    with pytest.raises(AbsentError, match="is no regular file"):
+    with pytest.raises(AbsentError, match="is not a regular file"):
         open_sidecar(folder, None, "parts")
     os.mkfifo(folder / "pipe")
-    with pytest.raises(AbsentError, match="is no regular file"):
+    with pytest.raises(AbsentError, match="is not a regular file"):
         open_sidecar(folder, None, "pipe")
 
 
 def test_a_model_in_memory_has_no_files():
-    with pytest.raises(AbsentError, match=r"'w\.bin' cannot be read: a model in memory has no folder") as caught:
+    with pytest.raises(AbsentError, match=r"'w\.bin' cannot be located: the model was loaded from memory") as caught:
         open_sidecar(None, None, "w.bin")
-    assert caught.value.help == "say where its files are with `folder`"
+    assert caught.value.help == "pass the folder of the weights with `folder`"
 
 
 def test_links_stay_inside_unless_the_model_is_a_link_itself(folder, tmp_path):
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     (folder / "inner.bin").symlink_to(folder / "parts" / "w.bin")
     assert content(open_sidecar(folder, None, "inner.bin")) == NUMBERS
-    with pytest.raises(OutsideError, match=r"is a link to .*secret\.bin, outside of the folder"):
+    with pytest.raises(OutsideError, match=r"is a link to .*secret\.bin, outside of the model's folder"):
         open_sidecar(folder, None, "link.bin")
     with pytest.raises(OutsideError):
         open_sidecar(folder, folder / "parts", "link.bin")
@@ -83,9 +83,9 @@ def test_what_was_opened_stays_what_it_is(folder):
 def test_what_is_refused_states_what_to_do(folder, tmp_path):
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     for told, location, kind, remedy in (
-        (None, "w.bin", AbsentError, "say where its files are"),
-        (folder, "../secret.bin", OutsideError, "keep weights beside the model"),
-        (folder, "none.bin", AbsentError, "put the file beside the model"),
+        (None, "w.bin", AbsentError, "pass the folder of the weights"),
+        (folder, "../secret.bin", OutsideError, "store weights in the model's folder"),
+        (folder, "none.bin", AbsentError, "place the file in the model's folder"),
         (folder, "link.bin", OutsideError, "copy the file"),
         (folder, "parts", AbsentError, None),
     ):

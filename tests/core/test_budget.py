@@ -45,7 +45,9 @@ def test_a_model_has_as_much_as_it_has():
             reserve(MOST_AT_ONCE)
         assert budget.entries == 0
         assert reserve(0) == 0
-        with pytest.raises(OverBudgetError, match=f"{MOST_MADE} entries of tables were generated already; {SETTING}"):
+        with pytest.raises(
+            OverBudgetError, match=f"{MOST_MADE} elements of generated constants is reached; set {SETTING}"
+        ):
             reserve(1)
     with fresh() as budget:
         assert budget.entries == MOST_MADE
@@ -54,7 +56,7 @@ def test_a_model_has_as_much_as_it_has():
 @pytest.mark.parametrize(
     ("extents", "words"),
     [
-        ((MOST_AT_ONCE + 1,), f"{MOST_AT_ONCE + 1} masks, at most {MOST_AT_ONCE} are generated; {SETTING} allows more"),
+        ((MOST_AT_ONCE + 1,), f"{MOST_AT_ONCE + 1} masks, the limit is {MOST_AT_ONCE}; set {SETTING} to raise it"),
         ((2, MOST_AT_ONCE), f"{2 * MOST_AT_ONCE} masks"),
         ((1 << 40, 1 << 40), "more than 2\\^63 masks"),
         ((0, 1 << 40, 1 << 40), "masks"),
@@ -63,7 +65,7 @@ def test_a_model_has_as_much_as_it_has():
 def test_one_array_has_an_end(extents, words):
     with pytest.raises(OverBudgetError, match=words):
         reserve(*extents, what="masks")
-    with pytest.raises(OverBudgetError, match="at most"):
+    with pytest.raises(OverBudgetError, match="the limit is"):
         bounded(extents)
 
 

@@ -140,5 +140,5 @@ def test_what_is_divided_by_0_is_stated_otherwise_by_every_runtime():
     for divided in (lambda n: n // 0, lambda n: n % 0, lambda n: 3 // (n - n)):
         with pytest.raises((Undecided, ZeroDivisionError)):
             divided(Element(N))
-    with pytest.raises(Undecided, match="what N divided by 0 is"):
+    with pytest.raises(Undecided, match="N divided by 0"):
         Element(N) // 0

@@ -54,7 +54,7 @@ def test_numpy_spells_types_in_many_ways(given, expected):
         pytest.param("datetime64", "tensors cannot hold datetime64", id="a date"),
         pytest.param(np.longdouble, "tensors cannot hold", id="too wide"),
         pytest.param([("a", "f4")], "tensors cannot hold", id="a structure"),
-        pytest.param("float3", "'float3' is no element type", id="no type"),
+        pytest.param("float3", "'float3' is not an element type", id="no type"),
     ],
 )
 def test_other_types_are_refused(given, message):

@@ -91,7 +91,7 @@ def test_numbers_are_rounded_as_they_are_in_memory():
 
 
 def test_a_type_that_the_array_does_not_hold_is_refused():
-    with spilling(), pytest.raises(ValueError, match="does not hold float64"):
+    with spilling(), pytest.raises(ValueError, match="cannot store float64"):
         store_array(LARGE, DType.FLOAT64)
 
 

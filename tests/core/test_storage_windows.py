@@ -66,7 +66,7 @@ def test_bytes_that_cannot_be_mapped_are_reported(path, monkeypatch):
         raise OSError(12, "Cannot allocate memory")
 
     monkeypatch.setattr(storage.mmap, "mmap", refuse)
-    with pytest.raises(OSError, match=r"9 bytes cannot be mapped, .*ulimit") as caught:
+    with pytest.raises(OSError, match=r"9 bytes cannot be mapped: .*ulimit") as caught:
         found.view(0, 9)
     assert (caught.value.errno, caught.value.filename) == (12, str(path))
 

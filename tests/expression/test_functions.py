@@ -33,7 +33,7 @@ def test_pages_give_functions_their_meaning_and_keep_the_kernels():
 
 
 def test_a_page_cannot_add_to_the_language():
-    with pytest.raises(ValueError, match="no expression function sigmoid"):
+    with pytest.raises(ValueError, match="unknown expression function sigmoid"):
         function_table({"sigmoid": np.exp})
 
 

@@ -33,11 +33,11 @@ def test_what_stands_further_out_comes_first():
 
 
 def test_a_name_of_several_is_refused():
-    with pytest.raises(DiagnosticError, match=r"EDIT0002.*'twice' is the name of 2 nodes"):
+    with pytest.raises(DiagnosticError, match=r"EDIT0002.*ambiguous name: 2 nodes are called 'twice'"):
         Names(GRAPH).node("twice")
     double = from_text("graph g(%x) { %h = Relu(%x) %k = Abs(%h) return %k }")
     double.rename(double.outputs[0], "h")
-    with pytest.raises(DiagnosticError, match="'h' is the name of 2 values"):
+    with pytest.raises(DiagnosticError, match="ambiguous name: 2 values are called 'h'"):
         Names(double).value("h")
 
 
@@ -49,7 +49,7 @@ def test_a_name_that_is_missing_is_reported_with_what_is():
     names = Names(GRAPH)
     found = names.missing("zzz", "node", [f"n{number}" for number in range(5)])
     assert (found.code, found.message) == ("EDIT0001", "the model has no node called 'zzz'")
-    assert found.help == "there are n0, n1, n2, n3, n4"
+    assert found.help == "choose one of n0, n1, n2, n3, n4"
     more = names.missing("zzz", "node", (f"n{number}" for number in range(7)))
-    assert more.help == "there are n0, n1, n2, n3, n4 and 2 more"
+    assert more.help == "choose one of n0, n1, n2, n3, n4 and 2 more"
     assert names.missing("twce", "node", ["twice", "outer"]).help == "did you mean twice?"

@@ -484,7 +484,7 @@ def nested_bodies(count: int) -> Graph:
 def test_bodies_may_be_nested_as_far_as_the_limit():
     graph = nested_bodies(MOST_NESTED)
     assert_same(from_text(to_text(graph)), graph, with_notes=False)
-    with pytest.raises(DiagnosticError, match=f"IO0102.*more than {MOST_NESTED} graphs"):
+    with pytest.raises(DiagnosticError, match=f"IO0102.*graphs are nested more than {MOST_NESTED}"):
         from_text(to_text(nested_bodies(MOST_NESTED + 1)))
     assert to_text(nested_bodies(2_000)).count("graph") == 2_000
 
@@ -501,7 +501,7 @@ def found_in(text: str, **options: Any) -> list[tuple[str, int | None, int | Non
 @every(
     ("text", "column", "message"),
     [
-        pytest.param("", 1, "expected 'graph', found the end of the text", id="nothing"),
+        pytest.param("", 1, "expected 'graph', found the end of the file", id="nothing"),
         pytest.param("grap g", 1, "expected 'graph', found \"grap\"", id="no graph"),
         pytest.param("graphs", 1, "expected 'graph', found \"graphs\"", id="a longer word"),
         pytest.param("graph (", 7, 'expected the name of the graph, found "("', id="no name"),
@@ -529,7 +529,7 @@ def found_in(text: str, **options: Any) -> list[tuple[str, int | None, int | Non
         pytest.param(
             "graph g() { constant %w = int8[](1)",
             36,
-            "expected a result or 'return', found the end of the text",
+            "expected a result or 'return', found the end of the file",
             id="no return",
         ),
         pytest.param("graph g() { x = Y() return }", 13, "expected a result or 'return', found \"x\"", id="no result"),
@@ -556,7 +556,7 @@ def found_in(text: str, **options: Any) -> list[tuple[str, int | None, int | Non
         pytest.param(
             "graph g() { %x = Y() {a = complex(1)}",
             37,
-            'expected a complex number of two parts before this, found "}"',
+            'expected a complex number with two parts before this, found "}"',
             id="half a complex number",
         ),
         pytest.param(
@@ -567,11 +567,13 @@ def found_in(text: str, **options: Any) -> list[tuple[str, int | None, int | Non
         ),
         pytest.param("graph g() { return %x y }", 23, "expected ',', found \"y\"", id="no comma between outputs"),
         pytest.param("graph g() { return x }", 20, 'expected a value, found "x"', id="no output"),
-        pytest.param("graph g() { return } graph", 22, 'expected the end of the text, found "graph"', id="two graphs"),
-        pytest.param('graph g() { %x = Y() {a = "b\\q"', 29, "\\q is no escape", id="unknown escape"),
-        pytest.param('graph g() { %x = Y() {a = "b\\u12"', 29, "\\u is no escape", id="short escape"),
-        pytest.param('graph g() { %x = Y() {a = "\\U00110000"', 28, "\\U00110000 is no escape", id="no code point"),
-        pytest.param('graph g() { %x = Y() {a = b"é€"', 27, '"€" is no byte', id="no byte"),
+        pytest.param("graph g() { return } graph", 22, 'expected the end of the file, found "graph"', id="two graphs"),
+        pytest.param('graph g() { %x = Y() {a = "b\\q"', 29, "\\q is not an escape sequence", id="unknown escape"),
+        pytest.param('graph g() { %x = Y() {a = "b\\u12"', 29, "\\u is not an escape sequence", id="short escape"),
+        pytest.param(
+            'graph g() { %x = Y() {a = "\\U00110000"', 28, "\\U00110000 is not an escape sequence", id="no code point"
+        ),
+        pytest.param('graph g() { %x = Y() {a = b"é€"', 27, '"€" is not a byte', id="no byte"),
     ],
 )
 def test_a_word_out_of_place_is_named(text, column, message):
@@ -581,23 +583,21 @@ def test_a_word_out_of_place_is_named(text, column, message):
 @every(
     ("text", "code", "column", "message"),
     [
-        pytest.param("() = Y(%z)", "IO0103", 8, "%z is not there yet", id="unknown value"),
-        pytest.param("%y = Y(%y)", "IO0103", 8, "%y is not there yet", id="reads itself"),
-        pytest.param("%y = Y() {b = graph b() { return %y }}", "IO0103", 34, "%y is not there yet", id="in its body"),
+        pytest.param("() = Y(%z)", "IO0103", 8, "undefined value %z", id="unknown value"),
+        pytest.param("%y = Y(%y)", "IO0103", 8, "undefined value %y", id="reads itself"),
+        pytest.param("%y = Y() {b = graph b() { return %y }}", "IO0103", 34, "undefined value %y", id="in its body"),
         pytest.param(
-            "() = Y() {b = graph b(%y) { return }} () = Y(%y)", "IO0103", 46, "%y is not there yet", id="of a body"
+            "() = Y() {b = graph b(%y) { return }} () = Y(%y)", "IO0103", 46, "undefined value %y", id="of a body"
         ),
-        pytest.param("%y = Y() %y = Y()", "IO0104", 10, "there is a %y already", id="twice"),
-        pytest.param('%"a b", %"a b" = Y()', "IO0104", 9, 'there is a %"a b" already', id="twice at once"),
+        pytest.param("%y = Y() %y = Y()", "IO0104", 10, "duplicate value %y", id="twice"),
+        pytest.param('%"a b", %"a b" = Y()', "IO0104", 9, 'duplicate value %"a b"', id="twice at once"),
         pytest.param(
-            "%y = Y() () = Y() {b = graph b(%y) { return }}", "IO0104", 32, "there is a %y already", id="in a body"
+            "%y = Y() () = Y() {b = graph b(%y) { return }}", "IO0104", 32, "duplicate value %y", id="in a body"
         ),
-        pytest.param("() = Y() {a = 1, a = 2}", "IO0109", 18, "a is defined twice", id="attribute twice"),
+        pytest.param("() = Y() {a = 1, a = 2}", "IO0109", 18, "duplicate definition of a", id="attribute twice"),
+        pytest.param("() = Y() {a = int8[2](1)}", "IO0105", 22, "int8[2] has 2 elements, got 1", id="too few elements"),
         pytest.param(
-            "() = Y() {a = int8[2](1)}", "IO0105", 22, "int8[2] takes 2 elements, not 1", id="too few elements"
-        ),
-        pytest.param(
-            "() = Y() {a = complex64[2](1, 2)}", "IO0105", 27, "complex64[2] takes 4 elements, not 2", id="half of them"
+            "() = Y() {a = complex64[2](1, 2)}", "IO0105", 27, "complex64[2] has 4 elements, got 2", id="half of them"
         ),
         pytest.param("() = Y() {a = int8[1](128)}", "IO0105", 22, "128 is out of the range of int8", id="too large"),
         pytest.param("() = Y() {a = int2[1](-3)}", "IO0105", 22, "-3 is out of the range of int2", id="too small"),
@@ -606,23 +606,33 @@ def test_a_word_out_of_place_is_named(text, column, message):
             "() = Y() {a = uint4[1](16)}", "IO0105", 23, "16 is out of the range of uint4", id="too large for its bits"
         ),
         pytest.param(
-            "() = Y() {a = int8[1](1.0)}", "IO0105", 22, "1.0 is no element of int8", id="a float for an integer"
+            "() = Y() {a = int8[1](1.0)}", "IO0105", 22, "1.0 is not an element of int8", id="a float for an integer"
         ),
         pytest.param(
-            "() = Y() {a = int8[1](true)}", "IO0105", 22, "True is no element of int8", id="a bool for an integer"
-        ),
-        pytest.param("() = Y() {a = bool[1](1)}", "IO0105", 22, "1 is no element of bool", id="an integer for a bool"),
-        pytest.param(
-            "() = Y() {a = float32[1](true)}", "IO0105", 25, "True is no element of float32", id="a bool for a float"
+            "() = Y() {a = int8[1](true)}", "IO0105", 22, "True is not an element of int8", id="a bool for an integer"
         ),
         pytest.param(
-            '() = Y() {a = float32[1]("a")}', "IO0105", 25, "a is no element of float32", id="a text for a float"
+            "() = Y() {a = bool[1](1)}", "IO0105", 22, "1 is not an element of bool", id="an integer for a bool"
         ),
         pytest.param(
-            "() = Y() {a = int8[1](nan:0x1)}", "IO0105", 22, "nan:0x1 is no element of int8", id="bits for an integer"
+            "() = Y() {a = float32[1](true)}",
+            "IO0105",
+            25,
+            "True is not an element of float32",
+            id="a bool for a float",
         ),
         pytest.param(
-            "() = Y() {a = string[1](1)}", "IO0105", 24, "1 is no element of string", id="a number for a text"
+            '() = Y() {a = float32[1]("a")}', "IO0105", 25, "a is not an element of float32", id="a text for a float"
+        ),
+        pytest.param(
+            "() = Y() {a = int8[1](nan:0x1)}",
+            "IO0105",
+            22,
+            "nan:0x1 is not an element of int8",
+            id="bits for an integer",
+        ),
+        pytest.param(
+            "() = Y() {a = string[1](1)}", "IO0105", 24, "1 is not an element of string", id="a number for a text"
         ),
         pytest.param(
             "() = Y() {a = float16[1](1e5)}",
@@ -659,14 +669,16 @@ def test_a_word_out_of_place_is_named(text, column, message):
             "an integer is out of the range of float64",
             id="no float is so large",
         ),
-        pytest.param("() = Y() {a = nan:0x1}", "IO0105", 15, "nan:0x1 is no NaN of 64 bits", id="no nan of 64 bits"),
+        pytest.param("() = Y() {a = nan:0x1}", "IO0105", 15, "nan:0x1 is not a float64 NaN", id="no nan of 64 bits"),
         pytest.param(
-            "() = Y() {a = int8[N](1)}", "IO0105", 22, "a tensor has a shape of integers", id="symbolic shape"
+            "() = Y() {a = int8[N](1)}", "IO0105", 22, "a tensor constant has a symbolic shape", id="symbolic shape"
         ),
         pytest.param(
-            "() = Y() {a = int8[-1](1)}", "IO0105", 23, "a tensor has a shape of integers", id="negative length"
+            "() = Y() {a = int8[-1](1)}", "IO0105", 23, "a tensor constant has a symbolic shape", id="negative length"
         ),
-        pytest.param("() = Y() {a = int8[...](1)}", "IO0105", 24, "a tensor has a shape of integers", id="no shape"),
+        pytest.param(
+            "() = Y() {a = int8[...](1)}", "IO0105", 24, "a tensor constant has a symbolic shape", id="no shape"
+        ),
         pytest.param(
             "() = Y() {a = int8[17](...)}",
             "IO0106",
@@ -678,21 +690,21 @@ def test_a_word_out_of_place_is_named(text, column, message):
             "() = Y() {a = int8[1]@w}",
             "IO0107",
             22,
-            "there is nothing under the name w, not int8[1]",
+            "the weight w is nothing, expected int8[1]",
             id="no such tensor",
         ),
         pytest.param(
             "() = Y() {a = int8[1]@there}",
             "IO0107",
             22,
-            "there is int8[2] under the name there, not int8[1]",
+            "the weight there is int8[2], expected int8[1]",
             id="another shape",
         ),
         pytest.param(
             "() = Y() {a = int4[2]@there}",
             "IO0107",
             22,
-            "there is int8[2] under the name there, not int4[2]",
+            "the weight there is int8[2], expected int4[2]",
             id="another type",
         ),
         pytest.param(
@@ -703,12 +715,12 @@ def test_a_word_out_of_place_is_named(text, column, message):
             id="no number between",
         ),
         pytest.param('() = Y() {a = int8[N] where "" in ..}', "IO0108", 29, "a symbol needs a name", id="no name"),
-        pytest.param('() = Y() {a = int8[""]}', "IO0108", 23, "a dim has no text", id="no dim"),
+        pytest.param('() = Y() {a = int8[""]}', "IO0108", 23, "empty dim", id="no dim"),
         pytest.param(
             f"() = Y() {{a = {'1' * (MOST_DIGITS + 1)}}}",
             "IO0102",
             15,
-            f"an integer of {MOST_DIGITS + 1} digits, at most {MOST_DIGITS} are read",
+            f"an integer has {MOST_DIGITS + 1} digits, the limit is {MOST_DIGITS}",
             id="too long an integer",
         ),
     ],
@@ -719,7 +731,7 @@ def test_what_no_graph_can_be_is_named(text, code, column, message):
 
 
 def test_an_input_comes_once():
-    assert found_in("graph g(%x, %x) { return %x }") == [("IO0104", 1, 13, "there is a %x already")]
+    assert found_in("graph g(%x, %x) { return %x }") == [("IO0104", 1, 13, "duplicate value %x")]
 
 
 def test_numpy_has_limits_of_its_own():
@@ -773,12 +785,12 @@ def test_integers_may_be_as_long_as_the_limit():
 
 
 def test_a_binary_source_is_no_text():
-    with pytest.raises(DiagnosticError, match="found the end of the text"):
+    with pytest.raises(DiagnosticError, match="found the end of the file"):
         from_text(Source("model.bin"))
 
 
 def test_attributes_of_other_kinds_are_not_written():
-    with pytest.raises(TypeError, match="int64 is no kind of attribute"):
+    with pytest.raises(TypeError, match="int64 is not an attribute type"):
         text_of(np.int64(1))
 
 

@@ -117,7 +117,7 @@ def absent_results_do_not_come_last(graph):
     nodes(graph)[1]._outputs += (None,)
 
 
-@law("the last operand of %b, %c = Split(%a, _) is absent")
+@law("the last operand of %b, %c = Split(%a, _) is None")
 def absent_operands_do_not_come_last(graph):
     split = nodes(graph)[1]
     split._given = (*split.inputs, None)
@@ -158,12 +158,12 @@ def no_graph_returns_what_is_in_a_body(graph):
     graph.add_output(first(body_of(graph)).output)
 
 
-@law("two values are called a")
+@law("duplicate value name a")
 def names_are_unique_in_a_graph(graph):
     graph.rename(nodes(graph)[1].output, "a")
 
 
-@law("two values are called a")
+@law("duplicate value name a")
 def names_in_a_body_differ_from_those_around_it(graph):
     graph.rename(first(body_of(graph)).output, "a")
 

@@ -29,7 +29,9 @@ def test_the_branch_that_is_always_taken_stands_where_the_if_stood(condition, op
     for shape in ((), (1,)):
         ops, journal = done(inline_branches, branches("k"), k=np.full(shape, condition))
         assert ops == [op]
-        assert [note.text for note in journal.done] == [f"its {'then' if condition else 'else'}_branch is always taken"]
+        assert [note.text for note in journal.done] == [
+            f"its condition is constant: {'then' if condition else 'else'}_branch"
+        ]
     graph = read(branches("k"), k=np.array(condition))
     inline_branches(graph, Journal())
     assert (graph.outputs[0].name, graph.outputs[0].fact.shape) == ("y", X)
@@ -75,7 +77,7 @@ def test_a_branch_that_its_readers_cannot_take_is_never_taken(is_first, reader, 
         assert condition.storage.numpy().tolist() == ([answer] if shape else answer)
         assert graph.last_node.operands[0] is condition  # everybody in the graph reads it
         assert [note.text for note in journal.done] == [
-            f"its condition is {str(answer).lower()} wherever what reads its result can be run"
+            f"its condition is {str(answer).lower()} for all inputs that its consumers accept"
         ]
         again = Journal()
         resolve_branches(graph, again)
@@ -104,7 +106,7 @@ def test_turns_of_a_short_loop_stand_one_after_the_other(count):
         nodes = loop(condition=condition)
         ops, journal = done(unroll_loops, nodes, (("x", (3,)),), n=np.array(count), w=some(3), k=np.array(True))
         assert [op for op in ops if op != "Identity"] == ["Mul"] * count
-        assert [note.text for note in journal.done] == [f"its {count} turns stand one behind the other"]
+        assert [note.text for note in journal.done] == [f"unrolled to {count} iterations"]
 
 
 def test_what_turns_give_next_to_is_stacked_and_numbers_of_turns_are_reported():

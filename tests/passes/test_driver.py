@@ -131,7 +131,7 @@ def test_a_model_is_not_changed_and_the_report_states_what_was_done():
     assert report.verification is not None
     assert (report.nodes_before, report.nodes_after) == (2, 1)
     done = {outcome.name: [str(note) for note in outcome.done] for outcome in report.passes if outcome.done}
-    assert done["fuse-batchnorm"] == ["BatchNormalization y: became weights of Conv c"]
+    assert done["fuse-batchnorm"] == ["BatchNormalization y: folded into the weights of Conv c"]
     assert prepared.outputs["y"].producer is not None
     assert prepared.outputs["y"].producer.name == "c"
 

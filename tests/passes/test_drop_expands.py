@@ -51,9 +51,7 @@ def test_a_sum_with_what_was_made_larger(source, size, is_dropped):
         nodes = [node("Expand", f"{source} s", "e"), node("Sub", operands, "y")]
         ops, journal = dropped(nodes, sizes={"s": size})
         assert ops == (["Sub"] if is_dropped else ["Expand", "Sub"])
-        assert [note.text for note in journal.done] == (
-            ["reads e as it was before it was made larger"] if is_dropped else []
-        )
+        assert [note.text for note in journal.done] == (["reads e without the Expand before it"] if is_dropped else [])
 
 
 def test_two_that_make_the_result_as_large_only_together_are_left_once():
@@ -66,7 +64,7 @@ def test_two_that_are_made_larger_next_to_a_large_one_are_reported_together():
     nodes = [node("Expand", "row s", "e"), node("Expand", "one s", "f"), node("Sum", "e x f", "y")]
     ops, journal = dropped(nodes, sizes={"s": [2, 3, 4]})
     assert ops == ["Sum"]
-    assert [note.text for note in journal.done] == ["reads e and f as it was before it was made larger"]
+    assert [note.text for note in journal.done] == ["reads e and f without the Expand before it"]
 
 
 @pytest.mark.parametrize("op", ["Relu", "Softmax", "Transpose"])

@@ -42,8 +42,8 @@ def test_what_constants_make_is_a_constant_of_the_same_name():
     assert graph.outputs[0].name == "y"
     np.testing.assert_array_equal(graph.outputs[0].storage.numpy(), -w.T)
     assert [str(note) for note in journal.done] == [
-        "Transpose v: computed, it is a constant",
-        "Neg y: computed, it is a constant",
+        "Transpose v: folded to a constant",
+        "Neg y: folded to a constant",
     ]
 
 

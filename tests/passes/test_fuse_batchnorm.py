@@ -57,7 +57,7 @@ def test_what_stands_before_takes_it(name):
     nodes, shape, expected = BEFORE[name]
     ops, journal = fused(nodes, shape, c=some(6), **norm(4, "o"), **norm(4, "p"))
     assert ops == expected
-    assert [note.text.partition(" of ")[0] for note in journal.done] == ["became weights"]
+    assert [note.text.partition(" of ")[0] for note in journal.done] == ["folded into the weights"]
 
 
 def test_the_journal_states_where_it_went():
@@ -67,11 +67,11 @@ def test_the_journal_states_where_it_went():
         nodes[0].name = name
         return [str(note) for note in fused(nodes, shape, c=some(6))[1].done]
 
-    assert told("conv") == ["BatchNormalization y: became weights of Conv"]
-    assert told("conv", name="first") == ["BatchNormalization y: became weights of Conv first"]
-    assert told("product", name="dense") == ["BatchNormalization y: became weights of MatMul dense and an Add"]
-    assert told("product") == ["BatchNormalization y: became weights of MatMul and an Add"]
-    assert told("sum of a row") == ["BatchNormalization y: became weights of MatMul and its summand"]
+    assert told("conv") == ["BatchNormalization y: folded into the weights of Conv"]
+    assert told("conv", name="first") == ["BatchNormalization y: folded into the weights of Conv first"]
+    assert told("product", name="dense") == ["BatchNormalization y: folded into the weights of MatMul dense and an Add"]
+    assert told("product") == ["BatchNormalization y: folded into the weights of MatMul and an Add"]
+    assert told("sum of a row") == ["BatchNormalization y: folded into the weights of MatMul and its summand"]
 
 
 @pytest.mark.parametrize("summand", [(), (1,), (1, 6), (4, 6), (4, 1), (6,)])
@@ -165,7 +165,9 @@ def test_what_stands_behind_takes_it(name):
     nodes, shape, expected = BEHIND[name]
     ops, journal = fused(nodes, shape)
     assert ops == [expected]
-    assert [str(note) for note in journal.done] == [f"BatchNormalization h: became weights of {expected} behind it"]
+    assert [str(note) for note in journal.done] == [
+        f"BatchNormalization h: folded into the weights of {expected} behind it"
+    ]
 
 
 @pytest.mark.parametrize(

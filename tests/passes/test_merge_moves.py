@@ -93,7 +93,7 @@ def test_orders_that_are_not_said_stay_two():
         [node("Transpose", "x", "h", perm=[1, 2, 0]), node("Transpose", "h", "y", perm=[1, 2, 0])],
     )
     assert ops == ["Transpose"]
-    assert [note.text for note in journal.done] == ["reads h in the order [2, 0, 1]"]
+    assert [note.text for note in journal.done] == ["permutes h directly by [2, 0, 1]"]
 
 
 def test_cuts_that_are_not_said_stay_two():
@@ -133,7 +133,9 @@ def test_what_is_joined_along_the_same_axis_is_joined_at_once():
                 merge_concats, [inner, node("Concat", operands, "y", axis=axis)], (("x", X), ("z", shape))
             )
             assert ops == (["Concat"] if is_one else ["Concat", "Concat"])
-            assert [note.text for note in journal.done] == (["has the operands of 1 before it"] if is_one else [])
+            assert [note.text for note in journal.done] == (
+                ["concatenates the operands of 1 preceding nodes"] if is_one else []
+            )
     outer = node("Concat", "h h", "y", axis=1)
     assert done(merge_concats, [inner, outer])[0] == ["Concat", "Concat"]
     assert done(merge_concats, [inner, node("Concat", "h z", "y", axis=1)], (("x", X), ("z", X)), outputs=("y", "h"))[
@@ -182,7 +184,7 @@ def test_a_transpose_moves_past_what_treats_every_element_alike(between, constan
     )
     ops, journal = done(push_transposes, nodes, **constants)
     assert ops == ([between.op_type, "Transpose"] if moves else [each.op_type for each in nodes])
-    assert [note.text for note in journal.done] == (["meets the one before 1 operators"] if moves else [])
+    assert [note.text for note in journal.done] == (["cancels with the Transpose before 1 operators"] if moves else [])
 
 
 def test_a_transpose_moves_past_as_many_as_sixteen():

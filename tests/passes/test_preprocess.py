@@ -85,11 +85,15 @@ def test_pictures_of_any_size_are_resized():
 @every(
     ("shape", "steps", "words"),
     [
-        pytest.param((2, 3, 4), Preprocess(scale=2.0), "no picture of four axes", id="three axes"),
+        pytest.param((2, 3, 4), Preprocess(scale=2.0), "expected an image of rank 4", id="three axes"),
         pytest.param(SHAPE, Preprocess(mean=(1.0, 2.0)), "2 elements for 3", id="means"),
         pytest.param(SHAPE, Preprocess(std=(1.0, 2.0)), "2 elements for 3", id="deviations"),
-        pytest.param((2, 3, "H", 5), Preprocess(size=(8, 8)), "no target size", id="open height"),
-        pytest.param((2, 3, 4, "W"), Preprocess(size=(8, 8)), "no target size", id="open width"),
+        pytest.param(
+            (2, 3, "H", 5), Preprocess(size=(8, 8)), "the target size of the resize is unknown", id="open height"
+        ),
+        pytest.param(
+            (2, 3, 4, "W"), Preprocess(size=(8, 8)), "the target size of the resize is unknown", id="open width"
+        ),
     ],
 )
 def test_steps_that_do_not_fit_are_refused(shape, steps, words):
@@ -164,7 +168,7 @@ def test_a_picture_of_unknown_type_or_rank_is_refused():
     for fact in (UNKNOWN, TensorFact(DType.FLOAT32, None), TensorFact(None, SHAPE)):
         graph = network()
         graph.inputs[0].fact = fact
-        with pytest.raises(ValueError, match="no picture of four axes"):
+        with pytest.raises(ValueError, match="expected an image of rank 4"):
             preprocess(graph, graph.inputs[0], Preprocess(scale=2.0))
 
 

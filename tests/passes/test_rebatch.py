@@ -83,7 +83,7 @@ def test_inputs_of_different_batches_are_refused():
 
 def test_a_batch_that_stands_in_a_constant_is_refused():
     graph = read([node("Add", "x c", "y")], ("x", [2, 3]), c=some(2, 3))
-    assert refusal(graph, 5).startswith("it does not fit together for a batch of 5: ")
+    assert refusal(graph, 5).startswith("shapes do not match for a batch of 5: ")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_batch_that_stands_in_a_constant_is_refused():
 def test_items_that_do_not_stay_apart_are_refused(nodes, name):
     graph = read(nodes, ("x", [2, 3]), a=np.array([0], np.int64))
     op = next(each.op_type for each in nodes if name in (each.name, each.output[0]))
-    assert refusal(graph, 5) == f"the items do not stay apart in {op} {name}"
+    assert refusal(graph, 5) == f"{op} {name} mixes batch elements"
 
 
 def test_what_no_item_is_in_may_have_any_size():

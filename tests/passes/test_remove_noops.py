@@ -57,7 +57,7 @@ from tests.passes.cases import I64, B, info, model, node
 def test_what_changes_nothing_goes(last, constants, goes):
     ops, journal = done(remove_noops, [last, node("Relu", "h", "y")], **constants)
     assert ops == (["Relu"] if goes else [last.op_type, "Relu"])
-    assert [note.text for note in journal.done] == (["handed on x as it is"] if goes else [])
+    assert [note.text for note in journal.done] == (["removed: its result equals x"] if goes else [])
 
 
 def test_an_order_that_is_not_said_is_that_of_one_axis():

@@ -28,8 +28,8 @@ def test_shape_arithmetic_of_known_result_is_a_constant():
     ops, journal = done(resolve_shapes, nodes, i=np.array([2, 0]))
     assert ops == []
     assert [str(note) for note in journal.done] == [
-        "Shape s: known from the shapes, it is a constant",
-        "Cast y: known from the shapes, it is a constant",
+        "Shape s: constant for the known shapes",
+        "Cast y: constant for the known shapes",
     ]
     ops, _ = done(resolve_shapes, [node("Size", "x", "s"), node("Cast", "s", "y", to=1)])
     assert ops == ["Cast"]  # all of whose operands are constants now: that is folding's

@@ -103,8 +103,8 @@ def test_shared_parameters_can_be_kept_and_the_report_states_which():
     result, report, growth = made("prepare", TWO, ["y"], {"shared": "keep"}, w=LARGE, c=some(64))
     assert (readers(result, 1), readers(result, 2), growth) == (1, 1, 1)
     assert [note.partition(": ")[2] for note in left(report)] == [
-        "operand 1 keeps the shared constant w: shared parameters are to be kept",
-        "operand 2 keeps the shared constant c: shared parameters are to be kept",
+        "operand 1 keeps the shared constant w: shared parameters are kept by request",
+        "operand 2 keeps the shared constant c: shared parameters are kept by request",
     ]
 
 
@@ -118,7 +118,7 @@ def test_large_constants_stay_shared_where_copies_of_all_would_take_too_much(mon
     assert (readers(result, 1), readers(result, 2)) == ((4, 4) if is_enough else (2, 4))
     assert len(left(report)) == (0 if is_enough else 2)
     if not is_enough:
-        assert f"copies would take {2 * LARGE.nbytes} bytes in all, more than {most}" in left(report)[0]
+        assert f"copies would take {2 * LARGE.nbytes} bytes in total, the limit is {most}" in left(report)[0]
     again, _ = gp.prepare(result)
     assert str(again.graph) == str(result.graph)
     whole, _ = gp.prepare(result, shared="split")

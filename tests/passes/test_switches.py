@@ -145,11 +145,11 @@ def test_the_command_reports_where_nodes_would_be_computed(tmp_path):
     arguments = ["prepare", str(tmp_path / "net.onnx"), str(tmp_path / "out.onnx"), "-v"]
     said = CliRunner().invoke(cli, arguments).output
     assert "nodes for quantization: 1 quantized, 1 floating, 0 index\n" in said
-    assert "quantization would keep in float:\n  Greater (1): it gives no reals\n" in said
+    assert "quantization would keep in float:\n  Greater (1): its results are not floats\n" in said
     document = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).output)
     assert document["dispatch"] == [
         {"node": "c", "operator": "Conv", "place": "quantized", "reason": "it has weights"},
-        {"node": "g", "operator": "Greater", "place": "floating", "reason": "it gives no reals"},
+        {"node": "g", "operator": "Greater", "place": "floating", "reason": "its results are not floats"},
     ]
 
 
@@ -162,7 +162,7 @@ def test_in_half_precision_outputs_pass_by_their_noise(tmp_path, dtype, least):
     onnx.save(proto, tmp_path / "net.onnx")
     result = CliRunner().invoke(cli, ["prepare", str(tmp_path / "net.onnx"), str(tmp_path / "out.onnx")])
     assert result.exit_code == 0
-    note = f"note: computed in half precision: outputs pass from {least} dB on\n"
+    note = f"note: tolerance for half-precision computation: SNR >= {least} dB\n"
     assert (note in result.output) == (least is not None)
 
 

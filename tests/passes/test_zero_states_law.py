@@ -122,7 +122,7 @@ def nets(draw: st.DrawFn) -> Any:
         nodes.append(node(op, operands, f"y{index} h{index}", hidden_size=HIDDEN, direction=direction))
         outputs += [f"y{index}", f"h{index}"]
         zeros = " and ".join(name for name, is_zero in states if is_zero)
-        told += [f"{op} y{index}: begins with 0 without {zeros}"] if zeros else []
+        told += [f"{op} y{index}: uses the default initial state 0 instead of {zeros}"] if zeros else []
     fed = {"x": some(STEPS, BATCH, WIDTH), **made.fed}
     inputs = [info(name, array.shape) for name, array in fed.items()]
     given = {**weights, **made.constants}

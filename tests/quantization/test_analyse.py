@@ -29,7 +29,7 @@ def test_more_than_a_thousandth_beyond_the_range_is_reported(beyond, is_told):
     found = Statistics()
     found.add(x.reshape(20, 50), samples=20)
     told = reasons(found, asymmetric(0, 1, DType.UINT8))
-    assert told == (("saturated: 0.20 % of the numbers are beyond the range",) if is_told else ())
+    assert told == (("saturated: 0.20 % of the elements are outside of the range",) if is_told else ())
 
 
 def test_less_than_half_a_step_beyond_the_range_is_not_beyond_it(state):

@@ -131,9 +131,9 @@ def test_bodies_and_those_who_hold_them_stay_floating():
     graph_ = gp.from_onnx(proto).graph
     for method in Method:
         assert {each.op: d.reason for each, d in dispatch(graph_, method).items()} == {
-            "If": "it has bodies",
-            "Conv": "it stands in the then_branch of If choice, whose values are not observed",
-            "Neg": "it stands in the else_branch of If choice, whose values are not observed",
+            "If": "it has subgraphs",
+            "Conv": "it is in the subgraph then_branch of If choice, whose values are not observed",
+            "Neg": "it is in the subgraph else_branch of If choice, whose values are not observed",
         }
 
 
@@ -141,7 +141,10 @@ def test_bodies_and_those_who_hold_them_stay_floating():
     ("method", "sigmoid", "before"),
     [
         pytest.param(
-            "conservative", "results of weights reach it", "no operator with weights reaches it", id="conservative"
+            "conservative",
+            "it depends on an operator with weights",
+            "no operator with weights precedes it",
+            id="conservative",
         ),
         pytest.param("pointwise", "it has no weights", "it has no weights", id="weights alone"),
         pytest.param(
@@ -153,8 +156,8 @@ def test_bodies_and_those_who_hold_them_stay_floating():
         pytest.param("all-in", "the operator is quantizable", "the operator is quantizable", id="all in"),
         pytest.param(
             "closure",
-            "it hangs together with an operator with weights",
-            "it hangs together with an operator with weights",
+            "it is connected to an operator with weights",
+            "it is connected to an operator with weights",
             id="what hangs together",
         ),
     ],
@@ -168,9 +171,9 @@ def test_overrides_win_and_state_so():
     decisions = dispatch(network(), floating=["first", "behind"], quantized=["before"])
     found = {each.name: str(d.reason) for each, d in decisions.items() if "asked" in d.reason}
     assert found == {
-        "before": "it was asked to be",
-        "first": "it was asked to stay so",
-        "behind": "it was asked to stay so",
+        "before": "the settings request it",
+        "first": "the settings keep it",
+        "behind": "the settings keep it",
     }
 
 
@@ -196,8 +199,8 @@ def test_decisions_are_counted_printed_and_the_same_every_time():
     decisions = dispatch(network())
     assert counts(decisions) == {ComputeDomain.QUANTIZED: 6, ComputeDomain.FLOATING: 2, ComputeDomain.INDEX: 3}
     assert remains(decisions) == [
-        ("Relu", "no operator with weights reaches it", 1),
-        ("com.example.Odd", "nothing is known of the operator", 1),
+        ("Relu", "no operator with weights precedes it", 1),
+        ("com.example.Odd", "the operator is unknown", 1),
     ]
     lines = as_text(decisions).splitlines()
     assert lines[1].split() == ["Conv", "first", "quantized", "it", "has", "weights"]

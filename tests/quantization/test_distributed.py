@@ -40,7 +40,9 @@ def test_layers_of_a_language_model_are_rounded_on_two_machines_to_the_last_bit(
 def test_a_machine_of_another_version_is_reported(two_machines, monkeypatch):
     found, versions = nets.residual(), iter(["0.1", "0.2", "0.2"])
     monkeypatch.setattr(distributed, "_version", lambda: next(versions))
-    with pytest.raises(gp.DiagnosticError, match=r"QUANT0012.*the cluster has graphport 0\.1, 0\.2, this is 0\.2"):
+    with pytest.raises(
+        gp.DiagnosticError, match=r"QUANT0012.*graphport versions differ: 0\.1, 0\.2 on the cluster, 0\.2 here"
+    ):
         gp.quantize(found, nets.samples(found), distributed="ray")
 
 

@@ -75,7 +75,7 @@ def test_what_are_no_rows_of_tokens_is_refused(tokens):
 
 
 def test_a_model_that_reads_something_else_is_refused(tmp_path):
-    with pytest.raises(gp.DiagnosticError, match=r"QUANT0031.*does not read tokens"):
+    with pytest.raises(gp.DiagnosticError, match=r"QUANT0031.*has inputs other than tokens"):
         gp.perplexity(nets.residual(), _tokens()["ids"])
     (tmp_path / "broken.npy").write_bytes(b"nothing")
     with pytest.raises(gp.DiagnosticError, match=r"QUANT0031.*cannot be read"):
@@ -100,6 +100,6 @@ def test_it_is_a_goal_of_the_command(tmp_path):
     missed = CliRunner().invoke(cli, [*line, "--max-perplexity", "1.0"])
     assert missed.exit_code == 1
     told = {each["code"]: each["message"] for each in json.loads(missed.stdout)["diagnostics"]}
-    assert "the goal of a perplexity of 1 is not reached" in told["QUANT0022"]
+    assert "the goal of a perplexity of 1 is not met" in told["QUANT0022"]
     # Weights are stored in halves and in codes, though no layer computes on integers.
     assert "QUANT0021" not in told

@@ -76,7 +76,7 @@ def test_a_node_that_is_asked_to_stay_floating_does():
     placement = _placed(nets.residual(), floating=("second",))
     assert [layer.name for layer in placement.layers.values()] == ["first", "head"]
     assert {item.name: reason for item, reason in placement.floating.items()} == {
-        "second": "it was asked to stay floating"
+        "second": "the settings keep it in float"
     }
     assert "c" not in _names(placement.points)
 

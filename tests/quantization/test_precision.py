@@ -76,7 +76,7 @@ def test_a_goal_is_met_with_what_other_samples_may_lack(monkeypatch):
     report = gp.quantize(found, inputs, preset="fast", min_snr=goal).report
     assert len(report.floating) == len(NAMES) - 1
     assert not report.passed
-    assert f"the goal of {goal:g} dB is not sure" in report.findings[-1].message
+    assert f"the goal of {goal:g} dB is uncertain" in report.findings[-1].message
 
 
 def test_fewer_layers_are_taken_where_more_are_less_sure(monkeypatch):

@@ -59,7 +59,7 @@ def test_every_node_is_placed_as_it_turned_out(quantized):
     places = {row["node"]: (row["place"], row["reason"]) for row in section(quantized, "dispatch")["nodes"]}
     assert places["first"] == ("quantized", "it has weights")
     assert places["first_relu"][0] == "quantized"
-    assert places["second"] == ("floating", "it was asked to stay so")
+    assert places["second"] == ("floating", "the settings keep it")
     assert len(places) == 9
 
 

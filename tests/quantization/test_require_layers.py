@@ -35,8 +35,8 @@ def test_weights_of_other_types_are_to_be_converted(dtype, name):
         )
     )
     message, remedy = _said(found, {"x": np.random.default_rng(1).normal(size=(9, 4, 3, 3)).astype(dtype)})
-    assert "its weight is not a plain constant of float32" in message
-    assert remedy == f"convert the model from {name} to float32 (graphport cast --to float32), then quantize that"
+    assert "its weight is not a float32 constant" in message
+    assert remedy == f"cast the model from {name} to float32 (graphport cast --to float32), then quantize it"
 
 
 def test_layers_in_bodies_are_counted():
@@ -48,17 +48,17 @@ def test_layers_in_bodies_are_counted():
     found = gp.from_onnx(model(nodes, inputs, [("y", ["N", 4, 3, 3])], constants))
     items = [{"x": np.full((1, 4, 3, 3), i, np.float32), "c": np.asarray(i % 2 == 0)} for i in range(9)]
     message, remedy = _said(found, items)
-    assert "2 layers stand in the bodies of If, Loop or Scan, which stay floating" in message
+    assert "2 layers are in subgraphs of If, Loop or Scan, which remain in float" in message
     assert "export the model without" in remedy
 
 
 def test_nodes_that_were_asked_to_stay_floating_are_the_reason():
     found = nets.residual()
     message, remedy = _said(found, nets.samples(found), float_nodes=("first", "second", "head"))
-    assert "it was asked to stay floating" in message
-    assert "leave fewer nodes floating" in remedy
+    assert "the settings keep it in float" in message
+    assert "keep fewer nodes in float" in remedy
 
 
 def test_a_model_without_layers_is_fine_as_it_is():
     found = gp.from_onnx(model([node("Relu", ["x"], ["y"])], [("x", ["N", 4])], [("y", ["N", 4])]))
-    assert _said(found, nets.samples(found))[1] == "integers gain nothing here: use the model as it is"
+    assert _said(found, nets.samples(found))[1] == "use the float model: integers have no benefit here"

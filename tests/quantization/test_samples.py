@@ -186,7 +186,7 @@ def test_a_file_that_does_not_fit_is_named(tmp_path):
 
 
 def test_samples_of_another_shape_get_the_one_that_they_should_have():
-    with pytest.raises(DiagnosticError, match=r"give samples of the shape \[3, 4\], stacked"):
+    with pytest.raises(DiagnosticError, match=r"pass samples of shape \[3, 4\], stacked"):
         gather(_graph(), {"x": X[:, :2]})
 
 
@@ -194,7 +194,7 @@ def test_samples_of_another_shape_get_the_one_that_they_should_have():
 def test_an_archive_that_is_cut_off_is_reported(tmp_path, length):
     np.savez(tmp_path / "x.npz", x=X)
     (tmp_path / "x.npz").write_bytes((tmp_path / "x.npz").read_bytes()[:length])
-    with pytest.raises(DiagnosticError, match=r"QUANT0001.*the archive is cut off"):
+    with pytest.raises(DiagnosticError, match=r"QUANT0001.*the archive is truncated"):
         gather(_graph(), tmp_path / "x.npz")
 
 
@@ -216,7 +216,7 @@ def test_columns_that_lie_apart_are_read_one_after_another(tmp_path, save):
 
 
 def test_one_sample_without_its_axis_gets_the_remedy():
-    with pytest.raises(DiagnosticError, match=r"x\[None\] is a stack of one, of the shape \[1, 3, 4\]"):
+    with pytest.raises(DiagnosticError, match=r"x\[None\] is a single sample of shape \[1, 3, 4\]"):
         gather(_graph(), {"x": X[0]})
 
 

@@ -65,7 +65,7 @@ def test_no_values_are_remembered(tmp_path):
 
 
 @pytest.mark.parametrize(("changes", "words"), [
-    pytest.param({"graph": "h"}, "its graph is another one", id="graph"),
+    pytest.param({"graph": "h"}, "the graph of the model", id="graph"),
     pytest.param({"weights": "v"}, "the weights of the model", id="weights"),
     pytest.param({"samples": {"number": 8, "x": "float32[4]"}}, "the samples: number was 9, is 8", id="number"),
     pytest.param({"samples": {"number": 9, "x": "float64[4]"}}, "the samples: x was float32.4., is float64", id="type"),
@@ -73,7 +73,7 @@ def test_no_values_are_remembered(tmp_path):
     pytest.param({"values": {"a": 1}, "settings": {"preset": "best", "target": "ncnn"}},
                  "the settings: preset was fast, is best", id="setting"),
     pytest.param({"way": {"samples in a run": 4}}, "samples in a run was 16, is 4", id="size of runs"),
-    pytest.param({"values": {"a": None, "b.c/d": None}}, "the values that are observed", id="axes"),
+    pytest.param({"values": {"a": None, "b.c/d": None}}, "the observed values", id="axes"),
 ])  # fmt: skip
 def test_what_differs_is_reported(tmp_path, changes, words):
     with pytest.raises(DiagnosticError, match=rf"QUANT0009.*{words}.*delete it"):
@@ -86,8 +86,8 @@ def test_settings_that_change_no_statistics_do_not_matter(tmp_path):
 
 
 @pytest.mark.parametrize(("content", "words"), [
-    pytest.param(b"", "no file of statistics", id="nothing"),
-    pytest.param(b"\x93NUMPY", "no file of statistics", id="another format"),
+    pytest.param(b"", "is not a statistics file", id="nothing"),
+    pytest.param(b"\x93NUMPY", "is not a statistics file", id="another format"),
     pytest.param(b"PK\x03\x04 nothing", "cut off", id="the beginning of an archive"),
 ])  # fmt: skip
 def test_another_file_is_refused(tmp_path, content, words):
@@ -252,7 +252,7 @@ def test_other_numbers_or_another_order_are_refused(tmp_path, is_whole):
         with pytest.raises(KeyboardInterrupt):
             _observed(tmp_path / "s.npz", plan, runs, observer)
     for others in (_scene(8.0)[1], runs[::-1], runs[: shards.MIN_SHARD_SAMPLES // 2]):
-        with pytest.raises(DiagnosticError, match=r"QUANT0009.*the samples: their numbers, or their order"):
+        with pytest.raises(DiagnosticError, match=r"QUANT0009.*the samples or their order"):
             _observed(tmp_path / "s.npz", plan, others)
 
 

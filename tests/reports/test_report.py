@@ -188,7 +188,7 @@ def test_values_that_are_laid_out_otherwise_are_reported_as_such():
 
     found = valid(gp.report(net([0, 1]), net([1, 0])))
     assert [error["passed"] for error in found["errors"]] == [False, True]
-    assert found["notes"] == ["every output is equal; values that differ (1) may be laid out otherwise, as in NHWC"]
+    assert found["notes"] == ["all outputs are equal; the 1 values that differ may have another layout, such as NHWC"]
 
 
 def test_times_are_of_nodes():

@@ -53,7 +53,7 @@ def test_a_run_holds_no_more_than_is_reported():
 def test_a_larger_file_may_hold_more_and_a_model_in_memory_what_there_is(tmp_path, monkeypatch):
     graph = chain(node("Tanh", "a", "y")).graph
     monkeypatch.setenv("GRAPHPORT_LIMITS", f"proof.memory={4 * MB}")
-    assert "a file of 100 bytes is given 4 MiB; GRAPHPORT_LIMITS=proof.memory=N allows more" in str(
+    assert "the limit for a file of 100 bytes is 4 MiB; set GRAPHPORT_LIMITS=proof.memory=N to raise it" in str(
         memory.excess(graph, {}, 100)
     )
     assert memory.excess(graph, {}, 2 << 10) is None

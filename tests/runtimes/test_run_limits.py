@@ -18,7 +18,7 @@ from graphport.backends import prepare
 from graphport.runtimes.run_limits import RunLimitError, limited
 from tests.core.test_child_process import ended
 
-REASON = "did not finish within 1 s; GRAPHPORT_LIMITS=proof.seconds=N allows more"
+REASON = "did not finish within 1 s; set GRAPHPORT_LIMITS=proof.seconds=N to raise the limit"
 
 
 def looping(iterations: int = 1 << 40, *, stacked: int = 0) -> gp.Model:
@@ -80,7 +80,7 @@ def test_a_run_is_stopped_when_it_takes_too_much_memory(monkeypatch, backend):
     with limited(1) as limits:
         limits.size = None  # the estimate knows nothing of what a loop keeps
         session = prepare(graph, backend)
-        with pytest.raises(RunLimitError, match="took more memory"):
+        with pytest.raises(RunLimitError, match="exceeded the memory limit"):
             session.run({"x": np.ones(2, np.float32)})
 
 
@@ -90,7 +90,7 @@ def test_a_run_whose_arrays_are_too_large_for_its_file_is_not_begun():
     shape = helper.make_tensor("shape", TensorProto.INT64, [1], [1 << 30])
     nodes = [helper.make_node("Expand", ["x", "shape"], ["e"]), helper.make_node("ReduceSum", ["e"], ["y"])]
     model = gp.from_onnx(helper.make_model(helper.make_graph(nodes, "g", [x], [y], [shape])))
-    with limited(100), pytest.raises(RunLimitError, match=r"was not begun: a run holds arrays of some \d+ MiB"):
+    with limited(100), pytest.raises(RunLimitError, match=r"was not started: the arrays of a run need about \d+ MiB"):
         prepare(model.graph, "onnxruntime")
 
 
@@ -107,7 +107,7 @@ def test_a_run_with_too_many_products_is_not_begun(backend):
     model = gp.from_onnx(helper.make_model(helper.make_graph(nodes, "g", [x], [y])))
     with limited(None) as limits:
         limits.seconds = 1e-3
-        with pytest.raises(RunLimitError, match=r"multiply-accumulates, [\d,]+ are allowed"):
+        with pytest.raises(RunLimitError, match=r"multiply-accumulates, the limit is [\d,]+"):
             prepare(model.graph, backend)
 
 

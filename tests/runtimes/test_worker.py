@@ -19,7 +19,7 @@ def test_a_process_that_ends_without_an_answer_is_reported():
         Worker("nothing", "graphport.backends.interpreter", [])
     (finding,) = caught.value.diagnostics
     assert finding.code == "RUN0003"
-    assert finding.message == "nothing does not load the model: it gave up, and its process ended with 0"
+    assert finding.message == "nothing does not load the model: its process exited with 0"
 
 
 PROGRAM = """
@@ -100,7 +100,7 @@ def test_a_process_that_ended_takes_nothing_more(counting):
     (_, one_process) = counting("a", "2").run(ones)
     ending = counting("end", "2")
     for _ in range(2):
-        with pytest.raises(DiagnosticError, match="it gave up, and its process ended with 3") as caught:
+        with pytest.raises(DiagnosticError, match="its process exited with 3") as caught:
             ending.run(ones)
         assert caught.value.diagnostics[0].code == "RUN0005"
     del ending

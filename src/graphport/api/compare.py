@@ -63,8 +63,11 @@ class FoundDifference:
         """Description of the difference for users."""
         what = self.difference.reason or f"by {self.difference.max_abs:.3g}"
         if not self.is_beyond:
-            return f"no node alone differs beyond tolerance: {self.operator} {self.node} adds most ({what})"
-        return f"the first node that computes otherwise is {self.operator} {self.node}: {self.value} differs {what}"
+            return (
+                "no single node exceeds the tolerance; the largest "
+                f"contribution is from {self.operator} {self.node} ({what})"
+            )
+        return f"the first node with a different result is {self.operator} {self.node}: {self.value} differs {what}"
 
     def __str__(self) -> str:
         return self.sentence
@@ -181,7 +184,7 @@ def find_difference(
         found.difference,
         None if last is None else last.origin,
         found.is_beyond,
-        tuple(f"{name} is another one in every run" for name in search.random),
+        tuple(f"{name} is random" for name in search.random),
     )
 
 
@@ -232,7 +235,7 @@ def _input_differences(a: Model, b: Model) -> Generator[None]:
         if not differences or not all(finding.code in _INPUT_CODES for finding in error.diagnostics):
             raise
         message = f"the inputs of the models differ: {'; '.join(differences)}"
-        remedy = "compare models that take the same inputs, or change those of one: graphport edit --help"
+        remedy = "compare models with equal inputs, or change the inputs of one: graphport edit --help"
         raise DiagnosticError(Diagnostic("RUN0014", message, None, remedy)) from error
 
 
@@ -249,7 +252,7 @@ def _list_input_differences(a: Graph, b: Graph) -> list[str]:
             differences.append(f"the second model has no {name} ({value.fact})")
         elif str(declared[name].fact) != str(value.fact):
             label = value.name if name == value.name else f"{value.name} / {name}"
-            differences.append(f"{label} is {value.fact} and {declared[name].fact}")
+            differences.append(f"{label} is {value.fact} in one model and {declared[name].fact} in the other")
     return differences
 
 

@@ -206,7 +206,7 @@ def _write_ncnn(source: str | Path, pnnx: Path, **reading: Any) -> list[Diagnost
     if not report.passed:
         reasons = [each.message for each in report.findings if each.is_error] or [str(report.proof)]
         message = f"{base}_ncnn.py is not written: {'; '.join(reasons)}"
-        remedy = f"graphport convert to {place.name} says more"
+        remedy = f"run graphport convert to {place.name} for the reasons"
         return [Diagnostic("PNNX0306", message, None, remedy, Severity.WARNING)]
     graph = load(place).graph
     with replacing(place.with_name(f"{base}_ncnn.py")) as file:

@@ -188,7 +188,7 @@ def _cut(model: Model, inputs: Sequence[str], outputs: Sequence[str], shapes: Sh
     added = [value.name for value in graph.inputs if value not in asked] if inputs else []
     if added:
         message = f"the outputs also depend on {', '.join(added)}: added as inputs"
-        remedy = "also pass values that are computed from it to remove it"
+        remedy = "to remove one, also pass the values that are computed from it as inputs"
         findings.append(Diagnostic("EDIT0006", message, None, remedy, Severity.NOTE))
     if shapes:
         bind_inputs(graph, normalize_shapes(shapes))
@@ -230,9 +230,19 @@ def _unfit(found: subgraph.Subgraph, given: Sequence[Value], wanted: Sequence[Va
         reached = ", ".join(each.name for each in found.graph.inputs if each.uses) or "no input"
         message = f"no output depends on {value.name}, a requested input"
         if value.is_input and value.graph is not None and value.graph.parent is None:
-            findings.append(Diagnostic("EDIT0005", message, value.origin, "it remains an input", Severity.WARNING))
+            findings.append(
+                Diagnostic(
+                    "EDIT0005",
+                    message,
+                    value.origin,
+                    "remove it from the requested inputs; it remains an input",
+                    Severity.WARNING,
+                )
+            )
         else:
-            findings.append(Diagnostic("EDIT0004", message, value.origin, f"the outputs depend on {reached}"))
+            findings.append(
+                Diagnostic("EDIT0004", message, value.origin, f"choose inputs that the outputs depend on: {reached}")
+            )
     return findings
 
 
@@ -279,6 +289,6 @@ def _run_whole_model(whole: Model, model: Model) -> tuple[dict[str, Any] | None,
     if wrong is None:
         return given, []
     by = wrong.reason or f"by {wrong.max_abs:.3g}"
-    message = f"the model and the subgraph compute different results for {wrong.name}: {by}"
-    remedy = "this is expected of a model with random operators"
+    message = f"the model and the extracted part compute different results for {wrong.name}: {by}"
+    remedy = "report a bug unless the model has random operators"
     return given, [Diagnostic("EDIT0007", message, None, remedy, Severity.WARNING)]

@@ -54,8 +54,8 @@ class Diagnosis:
 _OTHERS = {
     "llvmlite": ("expressions and chains of element-wise operators, compiled to one loop (backend fused)",),
     "matplotlib": ("report --figure: figures for papers",),
-    "PIL": ("quantize and cast: a folder of pictures as samples",),
-    "pygls": ("graphport lsp: help in editors",),
+    "PIL": ("quantize and cast: a folder of images as samples",),
+    "pygls": ("graphport lsp: diagnostics and completion in editors",),
     "ray": ("quantize --distributed ray: samples observed on several machines",),
     "jax": ("graphport.from_jax: functions of JAX, exported and read",),
     "torch": ("graphport.from_torch: modules of PyTorch, exported and read",),

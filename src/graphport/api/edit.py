@@ -256,7 +256,7 @@ def _set_attribute(names: Names, name: str, attribute: str, value: Any, findings
         converted = float(converted)
     is_alike = old is None or type(converted) is type(old) or (isinstance(old, int) and isinstance(converted, int))
     if not is_alike:
-        message = f"the attribute {attribute} of {name} is {old!r}, and {value!r} has another type"
+        message = f"the attribute {attribute} of {name} is {old!r}, but {value!r} has another type"
         findings.append(Diagnostic("EDIT0009", message, node.origin, f"pass a value of type {type(old).__name__}"))
         return
     node.set_attribute(attribute, converted)
@@ -272,7 +272,7 @@ def _set_weight(names: Names, name: str, array: Any, findings: list[Diagnostic])
     storage, owner = held
     values = np.asarray(array)
     if tuple(values.shape) != tuple(storage.shape):
-        message = f"the constant {name} has shape {list(storage.shape)}, and the array has shape {list(values.shape)}"
+        message = f"the constant {name} has shape {list(storage.shape)}, but the array has shape {list(values.shape)}"
         findings.append(Diagnostic("EDIT0009", message, value.origin, f"pass an array of shape {list(storage.shape)}"))
         return
     made = ArrayStorage(values.astype(storage.dtype.numpy), storage.dtype)
@@ -309,8 +309,12 @@ def _set_outputs(graph: Graph, names: Names, changes: Edit, findings: list[Diagn
             findings.append(names.missing(name, "value or node", [*names.values, *names.nodes]))
         for each in found:
             if each.graph is not graph:
-                message = f"{each.name} is computed in the body of a node, and may be computed many times or never"
-                findings.append(Diagnostic("EDIT0011", message, each.origin, "return it from the body first"))
+                message = (
+                    f"{each.name} is computed in a subgraph (If, Loop or Scan), so it may have several values or none"
+                )
+                findings.append(
+                    Diagnostic("EDIT0011", message, each.origin, "add it to the outputs of the subgraph first")
+                )
             elif each not in graph.outputs:
                 graph.add_output(each)
     if changes.remove_outputs:
@@ -345,9 +349,7 @@ def _requested_shapes(
         try:
             dims = [each if isinstance(each, int) else parse_dim(each) for each in shape]
         except ValueError as error:
-            findings.append(
-                Diagnostic("EDIT0009", str(error), value.origin, "pass an integer or a symbol for each axis")
-            )
+            findings.append(Diagnostic("EDIT0009", str(error), value.origin, "pass an integer or a symbol per axis"))
             continue
         if old is None or len(old) != len(dims):
             bound[name] = shape
@@ -442,7 +444,14 @@ def _rename(graph: Graph, names: Mapping[str, str], findings: list[Diagnostic]) 
             findings.append(known.missing(old, "value or node", [*known.values, *known.nodes]))
         elif value is not None and new in known.values and new not in names:
             message = f"{old} cannot be renamed to {new}: the name is in use"
-            findings.append(Diagnostic("EDIT0008", message, value.origin, "rename the value that has this name, too"))
+            findings.append(
+                Diagnostic(
+                    "EDIT0008",
+                    message,
+                    value.origin,
+                    "rename the value that has this name as well, or choose another name",
+                )
+            )
         elif value is not None:
             graph.rename(value, new)
         if node is not None:
@@ -508,7 +517,7 @@ def _check_samples(model: Model, result: Model, batch: int | str | None) -> list
         if not found.passed:
             by = found.reason or f"by {found.max_abs:.3g}"
             message = f"{name} of a batch of {count} samples differs from runs on single samples: {by}"
-            remedy = "a node mixes samples, or a constant contains the old batch size"
+            remedy = "check the model: a node mixes samples, or a constant contains the old batch size"
             return [Diagnostic("EDIT0010", message, None, remedy)]
     return []
 
@@ -534,5 +543,5 @@ def _concatenate_runs(runs: Iterable[Mapping[str, Any]], step: int, count: int) 
 
 
 def _unproven(reason: str) -> Diagnostic:
-    message = f"the results of a batch were not compared with the results of its single samples: {reason}"
+    message = f"batch results were not compared with single-sample results: {reason}"
     return Diagnostic("EDIT0012", message, None, None, Severity.WARNING)

@@ -38,7 +38,7 @@ def add_first_wrong(proof: Proof, a: Side, b: Side, tolerance: Tolerance) -> Pro
     try:
         first = _find_first_wrong(a, b, draw, tolerance) if reason is None else None
     except TimeoutError:
-        first, reason = None, f"it would take longer than {_SECONDS:g} s"
+        first, reason = None, f"the search would take longer than {_SECONDS:g} s"
     except DiagnosticError as error:
         first, reason = None, error.diagnostics[0].message
     # An internal error of the search must not hide that the proof has failed.

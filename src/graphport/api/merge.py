@@ -172,7 +172,7 @@ def _connected(a: Graph, b: Graph, names: Mapping[str, str], findings: list[Diag
     inputs = {value.name: value for value in b.inputs}
     found: dict[Value, Value] = {}
     if not names:
-        message = "no output of the first model is called like an input of the second"
+        message = "no output of the first model has the name of an input of the second"
         remedy = f"outputs: {', '.join(v.name for v in a.outputs)}; inputs: {', '.join(inputs)}"
         findings.append(Diagnostic("EDIT0013", message, None, remedy))
     for name, wanted in names.items():
@@ -184,8 +184,8 @@ def _connected(a: Graph, b: Graph, names: Mapping[str, str], findings: list[Diag
         if value is None or given is None:
             continue
         if not _is_compatible(value, given):
-            message = f"{name} is {value.fact}, and {wanted} takes {given.fact}"
-            findings.append(Diagnostic("EDIT0013", message, given.origin, "change one of both with graphport edit"))
+            message = f"{name} is {value.fact}, but {wanted} expects {given.fact}"
+            findings.append(Diagnostic("EDIT0013", message, given.origin, "change one model with graphport edit"))
         found[given] = value
     return found
 
@@ -267,7 +267,7 @@ def _compared(a: Model, b: Model, model: Model, connected: Mapping[str, str], br
             message = f"{name} of the merged model differs from the models run in sequence: {by}"
             return [
                 Diagnostic(
-                    "EDIT0014", message, None, "this is expected of a model with random operators", Severity.WARNING
+                    "EDIT0014", message, None, "report a bug unless the model has random operators", Severity.WARNING
                 )
             ]
     return []

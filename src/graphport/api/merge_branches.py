@@ -74,7 +74,7 @@ def _widen(graph: Graph, known: Value, other: Value, findings: list[Diagnostic])
         return
     if a.dtype is not b.dtype or len(a.shape) != len(b.shape):
         message = f"{known.name} is {a} in the first model and {b} in the second"
-        findings.append(Diagnostic("EDIT0013", message, other.origin, "change one of both with graphport edit"))
+        findings.append(Diagnostic("EDIT0013", message, other.origin, "change one model with graphport edit"))
         return
 
     def dim(axis: int, x: Dim, y: Dim) -> Dim:

@@ -142,10 +142,10 @@ def write_proven(  # noqa: PLR0913  keywords, each documented
         refusal = _runtime_refusal(proof) if is_for_runtime else None
         if refusal is not None:
             refused_if(refusal, is_demanded=bool(checking.verify))
-            remedy = "cast it to another type, or write it for another runtime; it may load on other machines"
+            remedy = "cast to another type, or choose another format; the file may load on other machines"
             findings.append(
                 Diagnostic(
-                    "CAST0009", f"no runtime on this machine runs the file: {refusal}", None, remedy, Severity.WARNING
+                    "CAST0009", f"no installed runtime loads the file: {refusal}", None, remedy, Severity.WARNING
                 )
             )
         if has_checks:
@@ -228,8 +228,8 @@ def _warn_float64(graph: Graph, kind: Format) -> list[Diagnostic]:
     wide = results_of(graph, DType.FLOAT64)
     if not wide:
         return []
-    message = f"{wide[0].name} is float64; {kind.title} does not have this type ({len(wide)} values of this type)"
-    remedy = "readers compute in float32"
+    message = f"{wide[0].name} is float64, which {kind.title} does not support ({len(wide)} values of this type)"
+    remedy = "cast to float32 if that is not accurate enough; readers compute in float32"
     return [Diagnostic("LEG0006", message, wide[0].origin, remedy, Severity.WARNING)]
 
 
@@ -243,7 +243,7 @@ def _find_fatal_nodes(graph: Graph, kind: Format) -> list[Diagnostic]:
         f"a float16 tensor to a later axis before a matrix product with constants ({len(nodes)} nodes)"
     )
     remedy = (
-        "graphport cast --to float32, and the result --to float16, which leaves such nodes in float32; or load it with "
+        "run graphport cast --to float32, then --to float16, which keeps these nodes in float32; or load the file with "
         "disabled_optimizers=['MatmulTransposeFusion']"
     )
     return [Diagnostic("ONNX0611", message, nodes[0].origin, remedy, Severity.WARNING)]

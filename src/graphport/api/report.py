@@ -92,7 +92,7 @@ def report(
     except DiagnosticError as error:
         if inputs is not None:
             raise
-        found["notes"] = [f"the values are not compared: {error.diagnostics[0].message}"]
+        found["notes"] = [f"the values were not compared: {error.diagnostics[0].message}"]
         diagnostics += error.diagnostics
     if times:
         found["times"] = _times(sides[0], inputs)
@@ -137,7 +137,9 @@ def _compared(
     place: dict[str, Any] = {} if wrong is None else {"first": [wrong]}
     if wrong is not None and compared.outputs and all(each.passed for each in compared.outputs):
         count = sum(not error["passed"] for error in errors)
-        place["notes"] = [f"every output is equal; values that differ ({count}) may be laid out otherwise, as in NHWC"]
+        place["notes"] = [
+            f"all outputs are equal; the {count} values that differ may have another layout, such as NHWC"
+        ]
     return found | {"errors": errors, "outputs": [each.as_json() for each in compared.outputs], **place}
 
 

@@ -92,7 +92,7 @@ def _save_to_open_file(model: Model, file: BinaryIO, format: str | None, options
     """
     if not hasattr(file, "write") or isinstance(file, TextIOBase) or format is None:
         message = f"cannot write a model to an object of type {type(file).__name__}"
-        remedy = "pass a path, or a file that is open for writing bytes, with format='onnx'"
+        remedy = "pass a path, or a file opened in binary mode, with format='onnx'"
         raise DiagnosticError(Diagnostic("IO0020", message, None, remedy))
     kind = formats.called(format)
     with TemporaryDirectory(prefix="graphport-") as folder:

@@ -101,7 +101,7 @@ def effort_of(effort: float | str) -> Effort:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < math.inf:
-        message = f"there is no effort {effort!r}; it is a number of seconds, 'default' or 'full'"
+        message = f"unknown effort {effort!r}: expected a number of seconds, 'default' or 'full'"
         raise ValueError(message)
     return Effort(seconds)
 
@@ -146,8 +146,8 @@ def tolerance(model: Model, least: float | None = None) -> Tolerance:
     """What passes as equal where `model` is computed by two programs, and weights keep `least` decibels."""
     narrow = least_snr(model.graph)
     if least is not None and (narrow is None or least < narrow):
-        return Tolerance(least_snr=least, reason="weights are rounded")
-    return Tolerance(least_snr=narrow, reason="computed in half precision")
+        return Tolerance(least_snr=least, reason="quantized weights")
+    return Tolerance(least_snr=narrow, reason="half-precision computation")
 
 
 def reason_to_skip(model: Model, limit: int | None, *, verify: bool | None) -> str | None:
@@ -157,14 +157,14 @@ def reason_to_skip(model: Model, limit: int | None, *, verify: bool | None) -> s
         DiagnosticError: RUN0010, the proof was required and is not possible.
     """
     if verify is False:
-        return "not asked for"
+        return "not requested"
     constants = [value for inner in walk(model.graph) for value in inner.constants if value.uses]
     missing = [value.name for value in constants if value.storage is None]
     found = weights(model.graph)
     if missing:
-        return refused_if(f"the numbers of {len(missing)} weights are not there", is_demanded=bool(verify))
+        return refused_if(f"the elements of {len(missing)} weights are missing", is_demanded=bool(verify))
     if limit is not None and verify is None and found > limit:
-        return f"{found >> 20} MiB of weights are above the limit of {limit >> 20} MiB"
+        return f"{found >> 20} MiB of weights exceed the limit of {limit >> 20} MiB"
     return None
 
 
@@ -175,7 +175,7 @@ def refused_if(reason: str, *, is_demanded: bool) -> str:
         DiagnosticError: RUN0010, a proof was demanded.
     """
     if is_demanded:
-        remedy = "leave --verify and --strict out to write the file with a weaker verdict"
+        remedy = "remove --verify and --strict to write the file with a weaker verdict"
         raise DiagnosticError(Diagnostic("RUN0010", f"the conversion cannot be verified: {reason}", None, remedy))
     return reason
 

@@ -64,7 +64,7 @@ def check_name(name: str) -> None:
     if name not in known:
         close = find_similar(name, known)
         remedy = f"did you mean {' or '.join(close)}?" if close else f"backends: {', '.join(known)}"
-        raise DiagnosticError(Diagnostic("RUN0001", f"there is no backend {name!r}", None, remedy))
+        raise DiagnosticError(Diagnostic("RUN0001", f"unknown backend {name!r}", None, remedy))
 
 
 def prepare(
@@ -95,7 +95,7 @@ def prepare(
     check_name(backend)
     if not is_installed(backend):
         package, least = BACKENDS[backend].package, BACKENDS[backend].least
-        message = f"backend {backend} needs the package {package}"
+        message = f"backend {backend} requires the package {package}"
         if is_there(package) and (found := distribution(package)):
             message += f" {least} or newer, {found[0]} {found[1]} is installed"
         raise DiagnosticError(Diagnostic("RUN0002", message, None, install(package)))
@@ -131,14 +131,14 @@ def _check_threads(backend: str, threads: int) -> None:
     if threads in (0, most) or (most is None and threads > 0):
         return
     if threads < 0:
-        message = f"there are no {threads} threads to compute on"
-        remedy = "0 is as many as the backend likes"
+        message = f"invalid number of threads: {threads}"
+        remedy = "pass 1 or more, or 0 for the backend's default"
     elif most:
-        message = f"backend {backend} computes on one thread, not on {threads}"
-        remedy = "leave the number out"
+        message = f"backend {backend} supports only one thread, not {threads}"
+        remedy = "remove the number of threads"
     else:
         message = f"backend {backend} does not support a number of threads"
-        remedy = "what NumPy computes with is told by OPENBLAS_NUM_THREADS or OMP_NUM_THREADS"
+        remedy = "set OPENBLAS_NUM_THREADS or OMP_NUM_THREADS, which NumPy uses"
     raise DiagnosticError(Diagnostic("RUN0011", message, None, remedy))
 
 

@@ -38,8 +38,12 @@ def check(graph: Graph) -> None:
     """
     unknown = opaque.count_opaque(node for inner in walk(graph) for node in inner if registry.meaning(node) is None)
     if unknown:
-        message = f"the reference cannot run {', '.join(unknown)}"
-        raise DiagnosticError(Diagnostic("RUN0003", message, None, "graphport ops lists the supported operators"))
+        message = f"the reference interpreter does not support {', '.join(unknown)}"
+        raise DiagnosticError(
+            Diagnostic(
+                "RUN0003", message, None, "run graphport ops for the supported operators, or choose another backend"
+            )
+        )
 
 
 class PagesSession:
@@ -154,7 +158,7 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
     attributes = {name: _argument(attribute, values, work) for name, attribute in node.attributes.items()}
     function = work.pages.get(node.op) or registry.meaning(node)
     if function is None:
-        message = f"{node.op} has no meaning"
+        message = f"{node.op} has no reference implementation"
         raise LookupError(message)
     fault = _operand_fault(node, operands)
     if fault:
@@ -165,9 +169,9 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
         raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {error}", node.origin)) from error
     except FOUND as error:
         if registry.user_definition(node) is not None:
-            message = f"{node.op} {node.name}: its meaning raises {type(error).__name__}: {error}"
+            message = f"{node.op} {node.name}: the reference implementation raises {type(error).__name__}: {error}"
             raise DiagnosticError(Diagnostic("RUN0005", message, node.origin)) from error
-        raise DiagnosticError(stumbled(f"the meaning of {node.op}", error, node.origin)) from error
+        raise DiagnosticError(stumbled(f"the reference implementation of {node.op}", error, node.origin)) from error
     # A list is one result, a sequence; several results are a tuple.
     answers: tuple[Any, ...] = tuple(answer) if is_sequence(answer) and not isinstance(answer, list) else (answer,)
     return tuple(_array(answer, value) for answer, value in zip(answers, node.outputs, strict=False))
@@ -181,7 +185,7 @@ def _operand_fault(node: Node, operands: list[Any]) -> str:
     for index, array in enumerate(operands):
         operand = page.signature.operand(index)
         if operand is None or (node.inputs[index] is None and not operand.is_optional):
-            return f"operand {index} is {'one too many' if operand is None else 'absent'}"
+            return f"operand {index} is {'unexpected' if operand is None else 'missing'}"
         if operand.rank is not None and array is not None and (fault := operand.rank.fault(np.shape(array))):
             return f"{operand.name} {fault}"
     return ""

@@ -51,8 +51,8 @@ def read(path: Path) -> dict[str, Any]:
                 entries = archive.infolist()
                 return {entry.filename.removesuffix(".npy"): _read_array(archive, entry, size) for entry in entries}
         except CORRUPT as error:
-            remedy = "write it by np.savez(path, name=array), without objects"
-            message = f"{path} is no .npz of plain arrays: {error}"
+            remedy = "write the file with np.savez(path, name=array), without Python objects"
+            message = f"{path} is not an .npz file of numeric arrays: {error}"
             raise DiagnosticError(Diagnostic("IO0005", message, Span(Source(str(path))), remedy)) from error
 
 

@@ -205,7 +205,7 @@ def _tell(
         for number, (path, each) in enumerate(zip(models, times, strict=True))
     ]
     if rows:
-        headings = ("runtime", "model", "median ms", "10 % to 90 %", "a second", "runs", "beside the first")
+        headings = ("runtime", "model", "median ms", "10 % to 90 %", "a second", "runs", "relative to the first")
         print_table(headings, rows)
     for name, findings in failed.items():
         click.echo(f"{shown(name)} does not run: {shown(findings[0].message)}")

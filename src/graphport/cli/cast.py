@@ -39,7 +39,7 @@ _MOST_ROWS = 12
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=FILE)
 @click.option("--to", type=Choice(_TYPES), required=True, help="The type to compute in.")
-@samples_options("Samples that tell what overflows: a .npz, a .npy, a folder of .npy or of pictures.")
+@samples_options("Samples to measure value ranges: a .npz, a .npy, a folder of .npy or of images.")
 @click.option("--keep-io", is_flag=True, help="Keep the types of inputs and outputs.")
 @click.option(
     "--keep", multiple=True, metavar="NAME", help="A node, operator or pattern to keep in float32. Repeatable."
@@ -90,7 +90,7 @@ def verb(
         result = graphport.cast(model, to, calibration=samples, keep=keep, min_snr=min_snr, keep_io=keep_io)
         report = result.report
         if report is None:
-            message = "a cast model came without its report"
+            message = "a cast model has no report"
             raise RuntimeError(message)
         became = save_proven(result, path, format=format, checking=checking, calibration=samples, **writer)
         findings = [*model.findings, *report.findings, *became.findings]
@@ -110,7 +110,7 @@ def _tell(report: CastReport, path: Path) -> None:
     counts = Counter((kept.operator, kept.reason) for kept in report.kept)
     rows = [(operator, str(count), reason) for (operator, reason), count in counts.most_common(_MOST_ROWS)]
     if rows:
-        print_table(("operator", "nodes", "reason"), rows, title="nodes that stay in single precision:")
+        print_table(("operator", "nodes", "reason"), rows, title="nodes that remain in float32:")
     seen = f"{report.samples} sample{'s' * (report.samples > 1)}" if report.samples else "random inputs"
     ends = report.snr_range
     others = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"

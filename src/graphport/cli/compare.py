@@ -51,7 +51,7 @@ class _LimitOption(ParamType):
         except ValueError:
             number = math.nan
         if math.isnan(number):
-            self.fail(f"{value!r} is no number, and no NAME=NUMBER", param, ctx)
+            self.fail(f"{value!r} is neither a number nor NAME=NUMBER", param, ctx)
         return name, number
 
 
@@ -159,7 +159,7 @@ def _limits(
 
     limits = dict(min_metric)
     if limits and metric is None:
-        message = "--min-metric: of what? --metric MODULE:FUNCTION names the measure"
+        message = "--min-metric requires --metric MODULE:FUNCTION"
         raise click.UsageError(message)
     asked = {
         "relative": dict(rtol),

@@ -54,7 +54,7 @@ def _split_paths(ctx: click.Context, param: click.Parameter, paths: tuple[str, .
     type=FILE,
     is_eager=True,
     metavar="DIR",
-    help="Convert each SRC, or pattern such as 'models/*.onnx', into this folder; there is no DST.",
+    help="Convert each SRC, or pattern such as 'models/*.onnx', into this folder, without DST.",
 )
 @verification_options
 @report_option
@@ -202,11 +202,15 @@ def _tell(report: ConversionReport, *, verbose: bool) -> None:
 
     if report.unsupported:
         rows = [(op, str(count)) for op, count in report.unsupported.items()]
-        print_table(("operator", "nodes"), rows, title=f"{report.format} cannot express, so nothing is written:")
+        print_table(
+            ("operator", "nodes"),
+            rows,
+            title=f"{report.format} does not support these operators, so no file is written:",
+        )
         return
     if verbose and report.operator_mapping:
         rows = [
-            (each.operator, str(each.nodes), ", ".join(each.words) or "computed ahead, or taken in")
+            (each.operator, str(each.nodes), ", ".join(each.words) or "folded or fused")
             for each in report.operator_mapping
         ]
         print_table(("operator", "nodes", "became"), rows)

@@ -66,8 +66,12 @@ def _expand_repeated_options(args: Sequence[str], with_value: set[str]) -> list[
 @click.command(name="cut", cls=_ListsOfNames)
 @click.argument("model", type=MODEL)
 @click.argument("dst", type=FILE)
-@click.option("--from", "inputs", multiple=True, metavar="NAMES", help="Input values or first nodes of the part.")
-@click.option("--to", "outputs", multiple=True, metavar="NAMES", help="Output values or last nodes of the part.")
+@click.option(
+    "--from", "inputs", multiple=True, metavar="NAMES", help="Input values or first nodes of the extracted part."
+)
+@click.option(
+    "--to", "outputs", multiple=True, metavar="NAMES", help="Output values or last nodes of the extracted part."
+)
 @click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @verification_options
 @input_option
@@ -106,7 +110,7 @@ def verb(
     from graphport.api.proven_write import Checking
 
     if not inputs and not outputs:
-        message = "name where the part begins with --from, where it ends with --to, or both"
+        message = "set --from, --to or both"
         raise click.UsageError(message)
     checked = Checking(**verification(options))
     report = cut_file(

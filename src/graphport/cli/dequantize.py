@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.command(cls=Verb, name="dequantize")
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=FILE)
-@samples_options("Samples to compare both models on: a .npz, a .npy, a folder of .npy or of pictures.")
+@samples_options("Samples to compare both models on: a .npz, a .npy, a folder of .npy or of images.")
 @click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @reading_options
 @writer_options
@@ -72,7 +72,7 @@ def verb(
         result = graphport.dequantize(model, calibration=samples)
         report = result.report
         if report is None:
-            message = "a dequantized model came without its report"
+            message = "a dequantized model has no report"
             raise RuntimeError(message)
         became = save_proven(result, path, format=format, checking=checking, **writer)
         findings = [*model.findings, *report.findings, *became.findings]
@@ -93,6 +93,6 @@ def _print_report(report: DequantizeReport, path: Path) -> None:
     if rows:
         print_table(("operator", "nodes"), rows, title="removed:")
     seen = f"{report.samples} sample{'s' * (report.samples > 1)}" if report.samples else "random inputs"
-    snr = "not run" if report.snr_db is None else f"{report.snr_db:.2f} dB beside the quantized model on {seen}"
+    snr = "not run" if report.snr_db is None else f"{report.snr_db:.2f} dB relative to the quantized model on {seen}"
     click.echo(f"written to {shown(str(path))}: {snr}")
     click.echo(f"bytes of weights: {report.bytes_before} before, {report.bytes_after} after")

@@ -41,14 +41,16 @@ def refuse_destination(graph: Graph, path: Path, format: str | None, target: str
     kind = formats.by_name(path, format)
     span = Span(Source(str(path)))
     if not path.absolute().parent.is_dir():
-        message = f"there is no folder {path.parent} to write {path.name} to"
-        raise DiagnosticError(Diagnostic("QUANT0013", message, span, "make it, or write to another one"))
+        message = f"folder not found: {path.parent}, to write {path.name}"
+        raise DiagnosticError(Diagnostic("QUANT0013", message, span, "create the folder, or choose another one"))
     if path.exists() and not path.is_file() and not (path.is_dir() and kind.name in _FOLDERS):
-        message = f"{path} is {'a folder' if path.is_dir() else 'no file'}, and {kind.title} is written to a file"
-        raise DiagnosticError(Diagnostic("QUANT0013", message, span, "name a file, in that folder for instance"))
+        message = (
+            f"{path} is {'a folder' if path.is_dir() else 'not a regular file'}, but {kind.title} is written to a file"
+        )
+        raise DiagnosticError(Diagnostic("QUANT0013", message, span, "pass a file name, for example in that folder"))
     if why := obstacle(path.absolute().parent):
-        message = f"nothing can be written to the folder {path.parent}: {why}"
-        raise DiagnosticError(Diagnostic("QUANT0013", message, span, "write to another one"))
+        message = f"the folder {path.parent} is not writable: {why}"
+        raise DiagnosticError(Diagnostic("QUANT0013", message, span, "choose another folder"))
     remedy = _remedy(kind, target)
     if remedy:
         message = f"a model quantized for {target} cannot be written as {kind.title}"

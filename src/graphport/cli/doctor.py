@@ -48,8 +48,8 @@ def verb(color: str, as_json_: bool) -> None:
     faults = [(piece.module, fault) for piece in found.pieces if piece.is_usable for fault in piece.faults]
     if faults:
         click.echo()
-        print_table(("package", "known fault; proofs use another runtime then"), faults)
-    flags = ", ".join(str(flag) for flag in found.processor["flags"]) or "none that matter"
+        print_table(("package", "known fault; not used for proofs"), faults)
+    flags = ", ".join(str(flag) for flag in found.processor["flags"]) or "none relevant"
     click.echo(f"\nprocessor: {found.processor['machine']} with {flags}")
     if found.processor["saturates"]:
         click.echo("  int8 dot products may saturate 16-bit sums: quantize limits the weights (--processor any)")
@@ -59,4 +59,4 @@ def _state(piece: PackageStatus) -> str:
     if piece.version is None:
         return "yes" if piece.is_usable else "no"
     name = "" if piece.distribution == piece.module else f" ({piece.distribution})"
-    return f"{piece.version}{name}" + ("" if piece.is_usable else f", {piece.least} or newer is needed")
+    return f"{piece.version}{name}" + ("" if piece.is_usable else f", version {piece.least} or newer is required")

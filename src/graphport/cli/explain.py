@@ -212,7 +212,7 @@ def headings(found: dict[str, Any]) -> dict[str, str]:
         "wrong": f"wrong{file}",
         "right": f"right{file}",
         "before": "before",
-        "after": "after, without what nothing reads any more",
+        "after": "after, without unused values",
     }
     return {name: heading for name, heading in every.items() if name in found}
 

@@ -37,7 +37,7 @@ def verb(files: tuple[Path, ...], check: bool, edition: str | None, color: str, 
     """
     del color
     if as_json_ and not check and any(map(is_stdin, files)):
-        message = "--json and a text (-) cannot both go to standard output"
+        message = "--json and a document (-) cannot both be written to standard output"
         raise click.UsageError(message)
     changed = [str(file) for file in files if _format(_text_of(file), edition, check=check)]
     if not check:

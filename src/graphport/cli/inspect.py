@@ -150,7 +150,7 @@ def _tell(model: Model, found: Inspection) -> None:
     print_table(("operator", "nodes", "multiply-accumulates"), [*rows, _total(found)])
     if found.kernels:
         click.echo()
-        print_table(("kernel", "version", "nodes", "XNNPACK takes it"), [tuple(map(str, row)) for row in found.kernels])
+        print_table(("kernel", "version", "nodes", "XNNPACK runs it"), [tuple(map(str, row)) for row in found.kernels])
     click.echo(f"\n{found.parameters:,} parameters in {_size(found.weight_bytes)} of weights")
     if found.activations is not None:
         peak = found.activations
@@ -158,7 +158,7 @@ def _tell(model: Model, found: Inspection) -> None:
         place = shown(f"{peak.operator} {peak.node}")
         click.echo(f"activations: {_size(peak.peak_bytes)} in {place}{sizes}")
     click.echo()
-    print_table(("format", "can express it"), [(name, _verdict(of)) for name, of in found.unsupported.items()])
+    print_table(("format", "supports it"), [(name, _verdict(of)) for name, of in found.unsupported.items()])
 
 
 def _print_weights(found: Inspection, count: int) -> None:

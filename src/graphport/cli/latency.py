@@ -87,7 +87,7 @@ def _tell(table: LatencyTable, output: Path | None) -> None:
 
     costly = sorted(table.rows, key=lambda row: -(row.float32 or 0.0))
     rows = [(row.node, row.signature.partition(" ")[0], _time(row.float32), _time(row.int8)) for row in costly]
-    print_table(("node", "operator", "float32", "int8"), rows[:_MOST_ROWS], title="the longest of a run:")
+    print_table(("node", "operator", "float32", "int8"), rows[:_MOST_ROWS], title="slowest nodes:")
     samples = "one sample" if table.entries == 1 else f"{table.entries} samples"
     click.echo(
         f"a run of {samples} on {table.target} {table.version}: {table.whole / 1000:.3f} ms in {len(rows)} nodes"
@@ -97,4 +97,4 @@ def _tell(table: LatencyTable, output: Path | None) -> None:
 
 
 def _time(microseconds: float | None) -> str:
-    return "with another" if microseconds is None else f"{microseconds:.1f} us"
+    return "fused" if microseconds is None else f"{microseconds:.1f} us"

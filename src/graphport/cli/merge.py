@@ -54,7 +54,7 @@ class _Connection(ParamType):
 @click.option(
     "--branch",
     metavar="NAME",
-    help="Compute B where the new boolean input NAME is true, else A: a decoder and its twin with a cache.",
+    help="Run B if the new boolean input NAME is true, else A: for a decoder and its variant with a cache.",
 )
 @click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
 @verification_options

@@ -94,7 +94,7 @@ def _print_operator(wanted: str, dialects: dict[str, str], *, as_json_: bool) ->
     found = {dialect: emitted for dialect, emitted in readings.items() if emitted is not None}
     kept = [dialect for dialect, word in words.items() if (dialect, word) in MEANINGS]
     if not found and not kept:
-        finding = Diagnostic("LEG0003", f"there is no operator {wanted!r}", None, _nearest(wanted))
+        finding = Diagnostic("LEG0003", f"unknown operator {wanted!r}", None, _nearest(wanted))
         refuse_usage([finding], {"as_json_": as_json_})
     if as_json_:
         formats = {dialect: list(emitted.operators) for dialect, emitted in found.items()}
@@ -112,21 +112,21 @@ def _print_operator(wanted: str, dialects: dict[str, str], *, as_json_: bool) ->
         click.echo(f"{wanted} of {dialect} is kept unchanged and computed by the reference interpreter")
     for dialect, emitted in found.items():
         if emitted.refused:
-            click.echo(f"{wanted} of {dialect} is refused: {emitted.refused}")
+            click.echo(f"{wanted} of {dialect} is not supported: {emitted.refused}")
             continue
         always = [name for name in emitted.operators if name in emitted.always]
         others = [name for name in emitted.operators if name not in emitted.always]
         parts = [" and ".join(always), f"{'with ' if always else ''}some of {', '.join(others)}" if others else ""]
         meant = ", ".join(filter(None, parts)) or _without_operators(emitted)
-        click.echo(f"{wanted} of {dialect} is read as {meant}" + (f"  ({emitted.test})" if emitted.test else ""))
+        click.echo(f"{wanted} of {dialect} is converted to {meant}" + (f"  ({emitted.test})" if emitted.test else ""))
 
 
 def _without_operators(emitted: Emitted) -> str:
     if emitted.is_operand:
-        return "an operand as it is"
+        return "an unchanged operand"
     if emitted.test:
-        return "what it is given, or what is known of it: no operator is needed"
-    return "its rule has it: no test of the suite shows as which operators"
+        return "an operand or a constant, without an operator"
+    return "determined by its rule; no test records the operators"
 
 
 def _nearest(wanted: str) -> str:
@@ -134,7 +134,7 @@ def _nearest(wanted: str) -> str:
     from graphport.ops import registry
 
     found = find_similar(wanted, registry.pages())
-    return f"did you mean {' or '.join(found)}?" if found else "graphport ops lists them all"
+    return f"did you mean {' or '.join(found)}?" if found else "run graphport ops for the list"
 
 
 def _show_page(page: Page, dialects: dict[str, str], *, as_json_: bool) -> None:
@@ -153,4 +153,4 @@ def _show_page(page: Page, dialects: dict[str, str], *, as_json_: bool) -> None:
     for name, dialect in dialects.items():
         stated = _spelling(page, dialect)
         rows.append((name, stated.direction or "no", ", ".join(stated.patterns or stated.reads)))
-    print_table(("format", "direction", "its words"), rows)
+    print_table(("format", "direction", "op types"), rows)

@@ -324,7 +324,7 @@ def findings_of(error: Exception) -> list[Diagnostic]:
             span = None if error.filename is None else Span(Source(str(error.filename)))
             return [Diagnostic("IO0004", f"the operating system reports: {error.strerror or error}", span)]
         case UnicodeError():
-            return [Diagnostic("IO0007", f"a text is no UTF-8: {error}")]
+            return [Diagnostic("IO0007", f"a string is not valid UTF-8: {error}")]
         case BrokenPipeError():
             raise error
         case _:
@@ -376,10 +376,12 @@ def import_function(name: str) -> Any:
         found = getattr(import_module(module), function) if colon and module and function else None
     except (ImportError, AttributeError) as error:
         raise DiagnosticError(
-            Diagnostic("QUANT0026", f"there is no measure {name!r}: {error}", None, "name it as MODULE:FUNCTION")
+            Diagnostic("QUANT0026", f"unknown metric {name!r}: {error}", None, "pass it as MODULE:FUNCTION")
         ) from error
     finally:
         sys.path.remove("")
     if not callable(found):
-        raise DiagnosticError(Diagnostic("QUANT0026", f"{name!r} is no function", None, "name it as MODULE:FUNCTION"))
+        raise DiagnosticError(
+            Diagnostic("QUANT0026", f"{name!r} is not a function", None, "pass it as MODULE:FUNCTION")
+        )
     return found

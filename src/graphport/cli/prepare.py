@@ -213,14 +213,14 @@ def _print(report: RewriteReport, written_to: Path, *, verbose: bool) -> None:
         (outcome.name, str(outcome.changes), _num_refusals(outcome)) for outcome in report.passes if outcome.changes
     ]
     if rows:
-        print_table(("pass", "changes", "left alone"), rows)
+        print_table(("pass", "changes", "not changed"), rows)
         click.echo()
     else:
         click.echo("no pass made a change")
     if verbose:
         for outcome in report.passes:
             _print_notes(f"{outcome.name} did", outcome.done)
-            _print_notes(f"{outcome.name} left alone", outcome.left)
+            _print_notes(f"{outcome.name} not changed", outcome.left)
         _print_floating(report)
     if report.sizes is not None:
         print_beside(*report.sizes)

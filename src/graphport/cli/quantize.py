@@ -48,8 +48,8 @@ _DISPATCH = ("conservative", "aggressive", "all-in", "pointwise", "between-convo
 _EITHER = ("real_results", "cheap_layers", "tables")
 """Options with a negative form (`--no-…`)."""
 _AS_RUN = {
-    "onnxruntime": "ONNX Runtime runs it, which rounds activations of such products",
-    "openvino": "OpenVINO runs it here, which rounds more than the model says",
+    "onnxruntime": "run by ONNX Runtime, which quantizes activations of these matrix products",
+    "openvino": "run by OpenVINO, which rounds more than the model specifies",
 }
 _TURNS = 200
 """Minimum number of alternating runs for a reliable median."""
@@ -62,7 +62,7 @@ _CALIBRATION, _RESULT, _REPORT = "Calibration", "Result", "Report"
 @click.command(cls=Verb, name="quantize")
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=FILE)
-@samples_options("Samples: a .npz, a .npy, a folder of .npy or of pictures; not needed for weights only.")
+@samples_options("Samples: a .npz, a .npy, a folder of .npy or of images; not needed for weights only.")
 @click.option(
     "--target",
     type=LateChoice(target_names),
@@ -226,7 +226,7 @@ def verb(
         )
     report = result.report
     if report is None:
-        message = "a quantized model came without its report"
+        message = "a quantized model has no report"
         raise RuntimeError(message)
     writer: WriteOptions = {} if opset is None else {"opset": opset}
     became = save_proven(result, dst, format=format, checking=checking, calibration=samples, **writer)
@@ -312,14 +312,14 @@ def _check_layer_name(model: Model, name: str) -> None:
             if find_similar(name, names)
             else f"layers: {', '.join(close)}, …"
         )
-        raise DiagnosticError(Diagnostic("QUANT0010", f"there is no layer {name!r}", None, remedy))
+        raise DiagnosticError(Diagnostic("QUANT0010", f"unknown layer {name!r}", None, remedy))
 
 
 def _no_layer(report: QuantizationReport, name: str) -> Diagnostic:
     from graphport.core.diagnostics import Diagnostic
 
     names = ", ".join(layer.name for layer in report.layers[:10])
-    return Diagnostic("QUANT0010", f"there is no layer {name!r}", None, f"layers: {names}, …")
+    return Diagnostic("QUANT0010", f"unknown layer {name!r}", None, f"layers: {names}, …")
 
 
 @contextmanager
@@ -330,7 +330,7 @@ def _report_interrupted(path: Path | None) -> Generator[None]:
     except KeyboardInterrupt:
         if path is not None and path.exists():
             click.echo(
-                f"what was seen of the samples is kept in {shown(str(path))}: the same command goes on from there",
+                f"statistics of the samples are stored in {shown(str(path))}: run the same command to resume",
                 err=True,
             )
         raise
@@ -437,14 +437,14 @@ def _tell(
         click.echo("noise by layer: no integer layer was measured")
     if report.floating:
         rows = [(x.name, x.operator, "; ".join(x.reasons)) for x in report.floating]
-        print_table(("layer", "operator", "reason"), rows, title="layers that stay floating:")
+        print_table(("layer", "operator", "reason"), rows, title="layers that remain in float:")
     _print_front(report, metric)
     if report.measured is not None:
         source, result = (_measure(x, metric) for x in report.measured)
         click.echo(f"{metric}: {source} before, {result} after")
     if layer is not None:
         click.echo(json_text(layer.as_json(), indent=2))
-    agreement = "" if report.agreement is None else f", the same first choice in {100 * report.agreement:.1f} %"
+    agreement = "" if report.agreement is None else f", top-1 agreement {100 * report.agreement:.1f} %"
     ends = report.snr_range
     others = "" if ends is None else f" (on others {ends[0]:.1f} to {ends[1]:.1f} dB)"
     count = report.held_back or report.samples
@@ -504,8 +504,8 @@ def _print_front(report: QuantizationReport, metric: str) -> None:
     ]
     if rows:
         named = [metric] if is_measured else []
-        headings = ("point", "SNR (on others)", "first choice", *named, "time beside source", "bytes", "layers")
-        print_table(headings, rows, title="the front, * is written (--point K takes another):")
+        headings = ("point", "SNR (on others)", "top-1 agreement", *named, "relative time", "bytes", "layers")
+        print_table(headings, rows, title="Pareto front, * is written (--point K selects another):")
 
 
 def _measure(number: float | None, name: str) -> str:

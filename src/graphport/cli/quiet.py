@@ -22,7 +22,7 @@ def quiet() -> click.Option:
         is_flag=True,
         expose_value=False,
         callback=_be_quiet,
-        help="Print errors and nothing else; the exit code has the answer.",
+        help="Print only errors; the exit code is the result.",
     )
 
 

@@ -122,7 +122,7 @@ def counts(diagnostics: Iterable[Diagnostic]) -> str:
     """Return the number of findings by severity: `2 errors, 1 warning`."""
     found = Counter(diagnostic.severity for diagnostic in diagnostics)
     parts = [f"{found[kind]} {kind}{'' if found[kind] == 1 else 's'}" for kind in Severity if found[kind]]
-    return ", ".join(parts) or "nothing found"
+    return ", ".join(parts) or "no findings"
 
 
 def _block(diagnostic: Diagnostic, *, color: bool, width: int) -> Iterator[str]:

@@ -43,12 +43,12 @@ report_option = click.option(
 
 @click.command(cls=Verb, name="report")
 @click.argument("model", type=MODEL)
-@click.option("--against", type=MODEL, metavar="B", help="Hold a second model against it, value by value.")
-@click.option("--inputs", type=MODEL, help="An .npz file to run with; random if not given.")
-@click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to; the name's ending says the format.")
-@click.option("--format", type=Choice(FORMATS), help="Format, if the name does not say it.")
+@click.option("--against", type=MODEL, metavar="B", help="Second model to compare value by value.")
+@click.option("--inputs", type=MODEL, help="An .npz file with an array for each input; default: random values.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Output file; its extension selects the format.")
+@click.option("--format", type=Choice(FORMATS), help="Format of the output file (default: by its extension).")
 @click.option("--figure", type=Choice(FIGURES), help="A figure for a paper: -o error.pdf, or .png, .svg, ….")
-@click.option("--times", is_flag=True, help="Tell what each node takes by ONNX Runtime's profile, on one thread.")
+@click.option("--times", is_flag=True, help="Report the time of each node by ONNX Runtime's profiler, on one thread.")
 @backend_option
 @input_option
 @edition_option

@@ -86,7 +86,7 @@ def _tell(found: dict[str, Any], outputs: Path | None, *, as_json_: bool) -> Non
         summary = {name: _summary(array) for name, array in found.items()}
         print_json({"outputs": summary, "file": None if outputs is None else str(outputs)})
         return
-    print_table(("output", "type", "shape", "first numbers"), [_row(name, array) for name, array in found.items()])
+    print_table(("output", "type", "shape", "first values"), [_row(name, array) for name, array in found.items()])
     if outputs is not None:
         click.echo(f"written to {shown(str(outputs))}")
 

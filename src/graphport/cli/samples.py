@@ -44,7 +44,7 @@ def samples_options(text: str) -> Callable[[Any], Any]:
     options = (
         click.option("--calibration", type=MODEL, help=text),
         grouped(
-            _IMAGES, "--image-size", callback=_size, metavar="SIZE", help="Scale pictures to 224, or 480x640 (HxW)."
+            _IMAGES, "--image-size", callback=_size, metavar="SIZE", help="Resize images to 224, or 480x640 (HxW)."
         ),
         grouped(
             _IMAGES,
@@ -60,12 +60,14 @@ def samples_options(text: str) -> Callable[[Any], Any]:
             metavar="S,…",
             help="Per-channel standard deviation to divide by.",
         ),
-        grouped(_IMAGES, "--white", type=Choice(["1", "255"]), help="The lightest pixel before that (default: 1)."),
+        grouped(
+            _IMAGES, "--white", type=Choice(["1", "255"]), help="Maximum pixel value before mean and std (default: 1)."
+        ),
         grouped(
             _IMAGES,
             "--layout",
             type=Choice(["NCHW", "NHWC"]),
-            help="Where pictures have channels (default: as the input does).",
+            help="Layout of images (default: that of the input).",
         ),
     )
 

@@ -35,7 +35,7 @@ def verb(verb_name: str | None, color: str) -> None:
         click.echo("\n".join(known))
         return
     if verb_name not in known:
-        message = f"no JSON is described for {verb_name!r}{did_you_mean(verb_name, known, 'verbs')}"
+        message = f"no JSON schema for {verb_name!r}{did_you_mean(verb_name, known, 'commands')}"
         raise click.UsageError(message)
     click.echo(json.dumps(schema(verb_name), indent=2))
 
@@ -71,7 +71,7 @@ def _refused() -> dict[str, Any]:
     findings = {"type": "array", "items": {"$ref": "#/$defs/finding"}}
     properties = {"valid": {"const": False}, "diagnostics": findings}
     return {
-        "description": "The input or the usage is at fault.",
+        "description": "The input or the usage is wrong.",
         "type": "object",
         "properties": properties,
         "required": ["valid", "diagnostics"],

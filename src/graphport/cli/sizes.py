@@ -65,5 +65,5 @@ def at(sizes: Mapping[str, int]) -> str:
         if sum(map(len, stated)) + len(name) > _MOST_TEXT:
             break
         stated.append(f"{name if name.isidentifier() else repr(name)} {size}")
-    more = f" and {len(sizes) - len(stated)} more (--json tells)" if len(stated) < len(sizes) else ""
-    return f"at {', '.join(stated)}{more}" if stated else "at sizes that --json tells"
+    more = f" and {len(sizes) - len(stated)} more (see --json)" if len(stated) < len(sizes) else ""
+    return f"at {', '.join(stated)}{more}" if stated else "at the sizes in --json"

@@ -31,7 +31,7 @@ def _from(ctx: click.Context, param: click.Parameter, value: str | None) -> None
     from graphport.formats import FORMATS
 
     if value is not None and value not in FORMATS:
-        message = f"there is no format {value!r}{did_you_mean(value, FORMATS, 'formats')}"
+        message = f"unknown format {value!r}{did_you_mean(value, FORMATS, 'formats')}"
         raise click.BadParameter(message, ctx, param)
     ctx.meta[_FROM] = value
 
@@ -42,7 +42,7 @@ from_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=_from,
-    help="Format of standard input (-), where its content does not say it; files are recognized.",
+    help="Format of standard input (-), if its content is ambiguous; files are recognized.",
 )
 
 
@@ -56,7 +56,7 @@ class ModelPath(click.Path):
         """Return the path for `value`."""
         if value == "-" and ctx is not None:
             if ctx.meta.get(_GIVEN):
-                self.fail("standard input can be read once only", param, ctx)
+                self.fail("standard input can be read only once", param, ctx)
             ctx.meta[_GIVEN] = True
             return _store_standard_input(ctx)
         if ctx is not None and ctx.meta.get(_FROM) and param is not None and param.param_type_name == "argument":
@@ -133,14 +133,14 @@ def target(dst: Path, format: str | None, *, is_json: bool) -> Generator[Path]:
 
     ctx = click.get_current_context()
     if is_json:
-        message = "--json and a model (-) cannot both go to standard output"
+        message = "--json and a model (-) cannot both be written to standard output"
         raise click.UsageError(message)
     if format is None:
         message = "--to FORMAT is required for a model on standard output"
         raise click.UsageError(message)
     kind = formats.by_name(dst, format)
     if kind.streamed is None:
-        message = f"{kind.title} takes several files; write it to a path"
+        message = f"{kind.title} requires several files; pass a path"
         raise click.UsageError(message)
     path = _folder(ctx) / f"stdout{kind.streamed}"
     _name(ctx, path, "<stdout>")

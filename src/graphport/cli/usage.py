@@ -115,7 +115,7 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            ctx.fail(f"there is no verb {name!r}{did_you_mean(name, self.list_commands(ctx), 'verbs')}")
+            ctx.fail(f"unknown command {name!r}{did_you_mean(name, self.list_commands(ctx), 'commands')}")
         return super().resolve_command(ctx, args)
 
     def list_groups(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:

@@ -56,7 +56,7 @@ effort_option = grouped(
 def verification_options(command: Command) -> Command:
     """Add the options of commands that prove their output by two files, which can be repeated."""
     proof = grouped(
-        _PROOF, "--proof", type=FILE, metavar="FILE", help="Write the proof here, so that it can be repeated."
+        _PROOF, "--proof", type=FILE, metavar="FILE", help="Write the proof to this file, so that it can be repeated."
     )
     return proof(checking_options(command))
 
@@ -72,7 +72,7 @@ def checking_options(command: Command) -> Command:
             "--verify-limit",
             type=click.IntRange(0),
             metavar="MIB",
-            help="Prove nothing above so many MiB of weights (default: as many as fit into memory).",
+            help="Skip verification above N MiB of weights (default: the available memory).",
         ),
         grouped(
             _PROOF,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--inputs", "inputs", type=MODEL, help="An .npz file with an array for each input of A; default: random values."
 )
-@click.option("--proof", type=FILE, metavar="FILE", help="Write the proof here; an existing one is repeated.")
+@click.option("--proof", type=FILE, metavar="FILE", help="Write the proof to this file; repeat an existing proof.")
 @effort_option
 @click.option("--any-interface", is_flag=True, help="Accept other names, types and open dims of inputs and outputs.")
 @click.option("--strict", is_flag=True, help="Exit with 1 unless the verdict is 'verified'.")
@@ -74,6 +74,6 @@ def verb(
         print_json({**found.as_json(), "changed": stale})
     else:
         for name in stale:
-            click.echo(f"note: {name} has changed since it was proven")
+            click.echo(f"note: {name} has changed since the proof")
         print_verification(found, found.unproven, None)
     raise click.exceptions.Exit(0 if found.passed and not found.exit_code(is_strict=strict) else 1)

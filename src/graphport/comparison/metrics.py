@@ -28,7 +28,7 @@ class Reason(StrEnum):
     """Why the signal-to-noise ratio of two tensors is undefined."""
 
     INTEGERS = "integers differ"
-    UNLIKE = "NaN or infinity in different places"
+    UNLIKE = "NaN or infinity at different indices"
 
 
 @short_repr
@@ -129,10 +129,10 @@ class Comparison(Tabular):
             None if any(value is None for value in found) else min((v for v in found if v is not None), default=np.inf)
         )
 
-    def within(self, least_snr: float, reason: str = "weights are rounded") -> Comparison:
+    def within(self, least_snr: float, reason: str = "quantized weights") -> Comparison:
         """Return a copy in which float outputs pass from a minimum SNR in dB on; `reason` is reported."""
         outputs = tuple(_within(difference, least_snr) for difference in self.outputs)
-        note = f"{reason}: outputs pass from {least_snr:g} dB on"
+        note = f"tolerance for {reason}: SNR >= {least_snr:g} dB"
         return Comparison(outputs, self.values, (*self.notes, note))
 
     @property
@@ -170,7 +170,7 @@ def difference(
     if a.dtype != b.dtype:
         return Difference(name, other, passed=False, reason=f"{a.dtype} against {b.dtype}")
     if a.shape != b.shape:
-        return Difference(name, other, passed=False, reason=f"shape {list(a.shape)} against {list(b.shape)}")
+        return Difference(name, other, passed=False, reason=f"shapes differ: {list(a.shape)} and {list(b.shape)}")
     if a.dtype == object or a.dtype.kind in "SU":
         return _text(name, other, a, b)
     return _compare_arrays(name, other, a, b, (relative, absolute))
@@ -185,7 +185,7 @@ def compare_outputs(
     """Compare outputs paired by name, else by the original name that `b` remembers, else by position."""
     pairs, notes = pair(list(a), list(b), originals or {})
     found = [
-        Difference(name, "", passed=False, reason="the second model has no such output")
+        Difference(name, "", passed=False, reason="the second model does not have this output")
         if other is None
         else measured(name, a[name], b[other], other=other)
         for name, other in pairs
@@ -211,7 +211,7 @@ def pair(
 def _sequence(name: str, other: str, a: Any, b: Any, within: tuple[float, float]) -> Difference:
     if a is None or b is None:
         same = a is None and b is None
-        return Difference(name, other, passed=same, reason=None if same else "only one of them is there")
+        return Difference(name, other, passed=same, reason=None if same else "only one value is present")
     if not is_sequence(a) or not is_sequence(b) or len(a) != len(b):
         return Difference(name, other, passed=False, reason="sequences of different lengths")
     items = [
@@ -235,7 +235,7 @@ def _text(name: str, other: str, a: Any, b: Any) -> Difference:
     differs = a.astype(str) != b.astype(str)
     if not differs.any():
         return Difference(name, other, passed=True, max_abs=0.0, mean_abs=0.0, snr_db=np.inf, cosine=1.0)
-    return Difference(name, other, passed=False, reason="text differs", first=_first_index(differs))
+    return Difference(name, other, passed=False, reason="strings differ", first=_first_index(differs))
 
 
 def _compare_arrays(name: str, other: str, a: Any, b: Any, within: tuple[float, float]) -> Difference:

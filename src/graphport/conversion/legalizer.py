@@ -155,7 +155,7 @@ class Legalizer:
                 finding = Diagnostic("SHAPE0001", f"{node.op}: {error.message}", node.origin, error.help)
                 self.inference.findings.append(finding)
             else:
-                self._opaque(node, str(error) or "the rank of an operand is not known")
+                self._opaque(node, str(error) or "the rank of an operand is unknown")
             return
         except FOUND as error:
             rewrite.take_back(graph, before, node)
@@ -223,9 +223,9 @@ class Legalizer:
                 "LEG0001",
                 f"{node.op} remains unchanged: {reason or 'no import rule exists'}",
                 node.origin,
-                "only its source format supports it"
+                "write the model in its source format; other formats do not support the operator"
                 if registry.expansion(node.dialect, node.op_type) is None
-                else "other formats get canonical operators instead",
+                else "check the operator; formats other than the source format receive canonical operators instead",
                 Severity.WARNING,
             )
         )

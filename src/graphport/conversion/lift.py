@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _OTHER_FORMAT = "choose another format"
-_BIND = "bind the symbolic dims, for example"
+_BIND = "set the symbolic dims, for example"
 _SHAPE = re.compile(r"\[[^\]]*\]")
 _MAX_LISTED = 6  # inputs listed in a remedy
 ONE_EACH: Mapping[str, int] = MappingProxyType({})
@@ -332,7 +332,7 @@ def _expand_domains(graph: Graph) -> None:
                 answer = registry.lowered(rule, builder, node.inputs, node.attributes)
             except (UnsupportedError, Unknown, Undecided, ShapeError) as error:
                 rewrite.take_back(inner, before, node)
-                opaque.mark(node, str(error) or "the rank of an operand is not known")
+                opaque.mark(node, str(error) or "the rank of an operand is unknown")
                 continue
             _take_over(inner, node, tuple(answer))
 
@@ -388,7 +388,7 @@ def _emit(graph: Graph, node: Node, state: _ExportState) -> list[_Unsupported]:
         following = current.next
         refusal = _export_node(graph, current, state)
         if refusal is not None:
-            reason = str(refusal) or "the shape of an operand is not known"
+            reason = str(refusal) or "the shape of an operand is unknown"
             part = reason if current is node else f"its lowering contains {current.op}: {reason}"
             error = refusal if isinstance(refusal, FOUND) else None
             details = (None, None, False)
@@ -410,7 +410,7 @@ def _emit(graph: Graph, node: Node, state: _ExportState) -> list[_Unsupported]:
 def _too_many(node: Node, dialect: str) -> Diagnostic:
     most = budget.limit("write.nodes", MOST_MADE)
     message = f"the export to {dialect or 'onnx'} would add more than {most} nodes"
-    return Diagnostic("LEG0008", message, node.origin, f"{budget.LIMITS}=write.nodes=N allows more")
+    return Diagnostic("LEG0008", message, node.origin, f"set {budget.LIMITS}=write.nodes=N to raise the limit to N")
 
 
 def _lower_versions(graph: Graph, dialect: str, newest: int) -> None:

@@ -268,7 +268,7 @@ def _refuse_overlap(targets: Sequence[Path]) -> None:
     )
     if others:
         owners = " or ".join(others[:_MOST_NAMED])
-        text = f"{taken.name} is there already and may belong to {owners}: choose another name, or remove it"
+        text = f"{taken.name} exists and may belong to {owners}: choose another name, or remove it"
         raise FileExistsError(EEXIST, text, os.fspath(taken))
 
 
@@ -410,7 +410,7 @@ def _target(path: Path_) -> Path:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(21, "it is a folder", os.fspath(path))
         if not stat.S_ISREG(mode):
-            raise OSError(0, "it is a pipe, a socket or a device, which no file takes the place of", os.fspath(path))
+            raise OSError(0, "it is a pipe, a socket or a device, which cannot be replaced by a file", os.fspath(path))
     return target
 
 

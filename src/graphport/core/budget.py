@@ -67,7 +67,7 @@ def max_generated_elements() -> int:
     return _decimal(os.environ.get(SETTING, ""), MOST_MADE)
 
 
-def reserve(*extents: int, what: str = "entries of a table") -> int:
+def reserve(*extents: int, what: str = "elements of a generated constant") -> int:
     """Reserve an array with these dims and return its number of elements.
 
     Raises:
@@ -78,14 +78,15 @@ def reserve(*extents: int, what: str = "entries of a table") -> int:
     # NumPy also refuses an array with a dim of size 0 if the product of its other dims exceeds the address space.
     count = count or int(prod(max(extent, 1) for extent in extents) > _FARTHEST) * _FARTHEST
     if count > most:
-        message = f"{shown(count)} {what}, at most {shown(most)} are generated; {SETTING} allows more"
+        message = f"{shown(count)} {what}, the limit is {shown(most)}; set {SETTING} to raise it"
         raise OverBudgetError(message)
     budget = _BUDGET.get()
     if budget is not None:
         budget.entries -= count
         if budget.entries < 0:
             message = (
-                f"{shown(max_generated_elements())} entries of tables were generated already; {SETTING} allows more"
+                f"the limit of {shown(max_generated_elements())} elements of "
+                f"generated constants is reached; set {SETTING} to raise it"
             )
             raise OverBudgetError(message)
     return count
@@ -98,12 +99,12 @@ def reserve_expanded(count: int, what: str) -> int:
         OverBudgetError: it exceeds the limit per model.
     """
     if count > max_generated_elements():
-        message = f"{shown(count)} {what}, the limit is {shown(max_generated_elements())}; {SETTING} allows more"
+        message = f"{shown(count)} {what}, the limit is {shown(max_generated_elements())}; set {SETTING} to raise it"
         raise OverBudgetError(message)
     return count
 
 
-def bounded(extents: Iterable[int], what: str = "entries of a table") -> tuple[int, ...]:
+def bounded(extents: Iterable[int], what: str = "elements of a generated constant") -> tuple[int, ...]:
     """`extents`, of an array that `reserve` allows."""
     found = tuple(extents)
     reserve(*found, what=what)

@@ -90,7 +90,7 @@ class DType(Enum):
         try:
             converted = np.dtype(dtype)
         except TypeError as error:
-            message = f"{dtype!r} is no element type"
+            message = f"{dtype!r} is not an element type"
             raise ValueError(message) from error
         found = _of_numpy(converted)
         if found is None:

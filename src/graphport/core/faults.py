@@ -56,7 +56,7 @@ def failed(
         "BUG0001",
         f"{what} failed: {described(error)}",
         span,
-        "this is a fault of graphport: please report it with the file; --debug shows where it happened",
+        "report this bug of graphport with the model file and the traceback from --debug",
         severity,
     )
 
@@ -67,9 +67,9 @@ def exhausted(
     """The finding that `what` takes more memory than there is."""
     return Diagnostic(
         "LIMIT0001",
-        f"{what} takes more memory than there is{f': {error}' if str(error) else ''}",
+        f"out of memory: {what}{f': {error}' if str(error) else ''}",
         span,
-        "bind smaller extents with --input, or let it have more memory",
+        "set smaller dims with --input, or provide more memory",
         severity,
     )
 

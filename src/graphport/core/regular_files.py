@@ -25,7 +25,7 @@ def regular_status(path: str | os.PathLike[str]) -> os.stat_result:
     status = os.stat(path)  # noqa: PTH116  a path may be anything that names a file
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
-        raise OSError(0, f"it is {_KINDS.get(kind, 'no regular file')}, no file", os.fspath(path))
+        raise OSError(0, f"it is {_KINDS.get(kind, 'not a regular file')}, expected a file", os.fspath(path))
     return status
 
 

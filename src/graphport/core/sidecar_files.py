@@ -40,11 +40,11 @@ def open_sidecar(folder: Path | None, home: Path | None, location: str) -> Mappe
         AbsentError: no regular file exists there.
     """
     if folder is None:
-        message = f"external weights {location!r} cannot be read: a model in memory has no folder"
-        raise AbsentError(message, "say where its files are with `folder`")
+        message = f"external weights {location!r} cannot be located: the model was loaded from memory"
+        raise AbsentError(message, "pass the folder of the weights with `folder`")
     if not _is_inside(location):
-        message = f"the location {location!r} leaves the folder of the model"
-        raise OutsideError(message, "keep weights beside the model, under a relative path without '..'")
+        message = f"the location {location!r} is outside of the model's folder"
+        raise OutsideError(message, "store weights in the model's folder, and use a relative path without '..'")
     path = folder / location
     if home is not None and not os.path.lexists(path):
         path = home / location
@@ -54,12 +54,12 @@ def open_sidecar(folder: Path | None, home: Path | None, location: str) -> Mappe
     except (OSError, RuntimeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         message = f"{path} cannot be read: {reason}"
-        raise AbsentError(message, "put the file beside the model") from error
+        raise AbsentError(message, "place the file in the model's folder") from error
     if not any(real.is_relative_to(root.resolve()) for root in (folder, home) if root is not None):
-        message = f"{location!r} is a link to {real}, outside of the folder of the model"
+        message = f"{location!r} is a link to {real}, outside of the model's folder"
         raise OutsideError(message, "copy the file (or make a hard link) into the folder")
     if not is_regular:
-        message = f"{path} is no regular file"
+        message = f"{path} is not a regular file"
         raise AbsentError(message)
     file = MappedFile(real)
     # Map the file now: the mapping stays valid if the model is overwritten.

@@ -149,7 +149,7 @@ class Windows:
         try:
             window = mmap.mmap(self._handle, start + length - first, access=mmap.ACCESS_READ, offset=first)
         except OSError as error:
-            message = f"{length} bytes cannot be mapped, for this process may have few addresses (ulimit -v)"
+            message = f"{length} bytes cannot be mapped: check the address space limit (ulimit -v)"
             raise OSError(error.errno, message, str(self._path)) from error
         return memoryview(window)[start - first :]
 
@@ -158,7 +158,7 @@ class ChangedFileError(DiagnosticError, OSError):
     """A file that is in use was cut, written to or replaced."""
 
     def __init__(self, message: str, path: Path) -> None:
-        remedy = "load the model again, and let no program write to its files while it is in use"
+        remedy = "load the model again, and do not modify its files while it is in use"
         super().__init__(Diagnostic("IO0015", f"a file in use has changed: {message}", Span(Source(str(path))), remedy))
         self.strerror = message
 
@@ -302,7 +302,7 @@ class MappedFile:
         return f"{self.path} was changed or replaced after it was opened"
 
     def _shortened(self) -> str:
-        return f"{self.path} became shorter while it was read"
+        return f"{self.path} was truncated while it was read"
 
 
 def _little(dtype: DType) -> np.dtype[Any]:
@@ -367,7 +367,7 @@ class ArrayStorage(Storage):
         else:
             native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
         if native.dtype != dtype.numpy:
-            message = f"an array of {array.dtype} does not hold {dtype}"
+            message = f"an array of {array.dtype} cannot store {dtype}"
             raise ValueError(message)
         super().__init__(dtype, array.shape)
         view = native.view()
@@ -444,7 +444,7 @@ class View(Storage):
     def __init__(self, of: Storage, shape: Sequence[int]) -> None:
         super().__init__(of.dtype, shape)
         if self.count != of.count:
-            message = f"{of.count} elements do not fill the shape {self.shape}"
+            message = f"{of.count} elements cannot have shape {self.shape}"
             raise ValueError(message)
         self.of = of.of if isinstance(of, View) else of
 
@@ -463,7 +463,9 @@ class Bits(Storage):
     def __init__(self, of: Storage, dtype: DType, shape: Sequence[int]) -> None:
         super().__init__(dtype, shape)
         if self.nbytes != of.nbytes or DType.STRING in (dtype, of.dtype):
-            message = f"the {of.nbytes} bytes of {of.dtype} are not the {self.nbytes} of {dtype}{list(self.shape)}"
+            message = (
+                f"{of.nbytes} bytes of {of.dtype} cannot be read as {dtype}{list(self.shape)}, which has {self.nbytes}"
+            )
             raise ValueError(message)
         self.of = of
 

@@ -108,7 +108,7 @@ def _apply(function: Function, taken: Sequence[object], default_float: DType) ->
         message = f"{function.name}: shapes {shapes} do not broadcast"
         raise Fault("EXPR0202", message, operand=indices[misfit(shapes)]) from None
     if function.name == "int" and arrays[0].size != 1:
-        raise Fault("EXPR0203", "int takes a single number", "use torch.long")
+        raise Fault("EXPR0203", "int requires a scalar", "use torch.long")
     operands = [_operand(entry, default_float) for entry in taken]
     resolution = resolve(function.name, function.signature, operands, default_float)
     inputs = [_prepared(entry, resolution) for entry in taken[: resolution.takes]]
@@ -143,7 +143,7 @@ def _operand(entry: object, default_float: DType) -> Operand:
     if is_array(entry):
         dtype = DType.of(entry.dtype)
         if dtype not in ARITHMETIC:
-            raise Fault("EXPR0203", f"expressions do not compute with {dtype}")
+            raise Fault("EXPR0203", f"unsupported element type {dtype}")
         return Operand(dtype, Priority.TENSOR if entry.ndim else Priority.ZERO_DIM)
     number = _require_number(entry)
     return Operand(scalar_dtype(number, default_float), Priority.SCALAR, number)
@@ -158,12 +158,12 @@ def _require_number(entry: object) -> Number:
 def _size(taken: Sequence[object]) -> object:
     array = taken[0]
     if not is_array(array):
-        raise Fault("EXPR0203", "size takes a tensor")
+        raise Fault("EXPR0203", "size requires a tensor")
     if len(taken) == 1:
         return list(array.shape)
     axis = taken[1]
     if isinstance(axis, bool) or not isinstance(axis, int):
-        raise Fault("EXPR0203", "size takes an integer as its axis")
+        raise Fault("EXPR0203", "the axis of size must be an integer")
     if not -array.ndim <= axis < array.ndim:
-        raise Fault("EXPR0205", f"there is no axis {axis} in a tensor of {array.ndim} axes", operand=1)
+        raise Fault("EXPR0205", f"axis {axis} is out of range for rank {array.ndim}", operand=1)
     return array.shape[axis]

@@ -193,7 +193,7 @@ class Expression:
             check_operand_count(self.text, self.rpn, len(given))
         plan = self._plan(given)
         if out is not None and not isinstance(plan.result.value, Program):
-            raise self._error("EXPR0207", "the result is not a tensor, so it cannot be put into an array")
+            raise self._error("EXPR0207", "the result is not a tensor and cannot be stored in an array")
         return self._value(plan.result, plan, given, out)
 
     def _quickly(
@@ -243,19 +243,19 @@ class Expression:
         from graphport.expression.fused import engine
 
         if not engine.is_available():
-            raise self._error("EXPR0209", "the tier fused needs llvmlite", install("llvmlite"))
+            raise self._error("EXPR0209", "the tier fused requires the package llvmlite", install("llvmlite"))
 
     def _check_batch(self, count: int, batch_size: int, out_count: int | None) -> None:
         wanted = self.operand_count * batch_size
         if batch_size < 1:
-            raise self._error("EXPR0208", f"a batch of {batch_size} has no items", "give a batch_size of 1 or more")
+            raise self._error("EXPR0208", f"invalid batch_size {batch_size}", "use a batch_size of 1 or more")
         if count == 0:
-            raise self._error("EXPR0208", "there are no inputs")
+            raise self._error("EXPR0208", "the list of inputs is empty")
         if count != wanted:
-            message = f"{self.operand_count} operands in batches of {batch_size} are {wanted} inputs, not {count}"
-            raise self._error("EXPR0208", message, "all items of @0, then all of @1, …")
+            message = f"{self.operand_count} operands in batches of {batch_size} require {wanted} inputs, got {count}"
+            raise self._error("EXPR0208", message, "pass all items of @0, then all of @1, …")
         if out_count is not None and out_count != batch_size:
-            raise self._error("EXPR0208", f"a batch of {batch_size} has as many outputs, not {out_count}")
+            raise self._error("EXPR0208", f"a batch of {batch_size} requires {batch_size} outputs, got {out_count}")
 
     def _plan(self, operands: Sequence[Array | Number]) -> _Plan:
         key = tuple(map(self._plan_key, operands))
@@ -349,7 +349,7 @@ class Expression:
         if out is None:
             return np.empty(shape, dtype)
         if out.shape != shape or out.dtype != dtype:
-            message = f"out is {out.dtype}{list(out.shape)}, the result is {program.dtype}{list(shape)}"
+            message = f"out is {out.dtype}{list(out.shape)}, but the result is {program.dtype}{list(shape)}"
             raise self._error("EXPR0207", message)
         if not out.flags.writeable:
             raise self._error("EXPR0207", "out is read-only")

@@ -129,7 +129,7 @@ def function_table(pages: Mapping[str, Compute]) -> Mapping[str, Function]:
     """
     unknown = sorted(pages.keys() - SIGNATURES.keys())
     if unknown:
-        message = f"there is no expression function {', '.join(unknown)}"
+        message = f"unknown expression function {', '.join(unknown)}"
         raise ValueError(message)
     return MappingProxyType(
         {

@@ -119,7 +119,11 @@ def refuse_zero(function: str, x: Array, y: Array) -> None:
         Fault: `EXPR0204`; not if there is nothing to divide.
     """
     if y.dtype.kind in "iu" and x.size and y.size and not y.all():
-        raise Fault("EXPR0204", f"{function} divides an integer by zero", "floats give inf or nan instead")
+        raise Fault(
+            "EXPR0204",
+            f"{function} divides an integer by zero",
+            "cast an operand to float, where the result is inf or nan",
+        )
 
 
 def _no_array(*_: Array, out: Array | None = None) -> Array:  # noqa: ARG001

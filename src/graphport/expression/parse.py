@@ -119,7 +119,9 @@ class _Parser:
                 self.open.append(_OpenBracket(token))
                 return self.empty_list()
             case TokenKind.LEFT_PARENTHESIS:
-                raise self.stop("EXPR0102", "'(' follows no function", token, "an expression is not parenthesized")
+                raise self.stop(
+                    "EXPR0102", "'(' without a function name", token, "remove the parentheses: operators are functions"
+                )
             case _:
                 raise self.missing(token)
 
@@ -134,16 +136,16 @@ class _Parser:
             return Literal(token.text, token.start, token.end, value=token.text)
         if following is not None and token.text + following.text in self.arities:
             whole = token.text + following.text
-            raise self.stop("EXPR0005", f"there is a blank inside '{whole}'", token, f"write {whole}")
+            raise self.stop("EXPR0005", f"space inside '{whole}'", token, f"write {whole}")
         if token.text in self.arities:
-            raise self.stop("EXPR0102", f"'(' is expected after {token.text}", following, f"write {token.text}(…)")
-        raise self.stop("EXPR0105", f"there is no function or constant '{shown(token.text)}'", token)
+            raise self.stop("EXPR0102", f"expected '(' after {token.text}", following, f"write {token.text}(…)")
+        raise self.stop("EXPR0105", f"unknown function or constant '{shown(token.text)}'", token)
 
     def arities_of(self, token: Token) -> tuple[int, ...]:
         """The arities of the function that `token` names; an unknown one is noted."""
         found = self.arities.get(token.text)
         if found is None:
-            self.error("EXPR0105", f"there is no function '{shown(token.text)}'", token, self.similar(token.text))
+            self.error("EXPR0105", f"unknown function '{shown(token.text)}'", token, self.similar(token.text))
             return ()
         return found
 
@@ -184,32 +186,32 @@ class _Parser:
         if frame.takes and count not in frame.takes:
             takes = " or ".join(map(str, frame.takes))
             plural = "" if frame.takes == (1,) else "s"
-            self.error("EXPR0106", f"{frame.token.text} takes {takes} argument{plural}, not {count}", frame.token)
+            self.error("EXPR0106", f"{frame.token.text} takes {takes} argument{plural}, got {count}", frame.token)
 
     def finish(self, node: Node) -> Node:
         """The root, if nothing follows it."""
         token = self.token
         if token is not None:
             if token.kind in _CLOSERS:
-                raise self.stop("EXPR0103", f"'{token.text}' closes nothing", token)
-            message = f"the expression ends before '{shown(token.text)}'"
-            raise self.stop("EXPR0104", message, token, "several results are a list: [a,b]")
+                raise self.stop("EXPR0103", f"unmatched '{token.text}'", token)
+            message = f"unexpected '{shown(token.text)}' after the end of the expression"
+            raise self.stop("EXPR0104", message, token, "write several results as a list: [a,b]")
         raise_errors(self.findings)
         return node
 
     def missing(self, token: Token) -> DiagnosticError:
         where = f" in {self.open[-1].name}" if self.open else ""
-        return self.stop("EXPR0101", f"an operand is missing{where} before '{token.text}'", token)
+        return self.stop("EXPR0101", f"missing operand{where} before '{token.text}'", token)
 
     def broken_off(self) -> DiagnosticError:
         """The text ends too early."""
         end = self.tokens[-1].end
         if not self.open:
-            return self.stop("EXPR0101", "an operand is missing at the end", None)
+            return self.stop("EXPR0101", "missing operand at the end", None)
         frame = self.open[-1]
         expected = "']'" if frame.is_list else "')'"
         opened = frame.token.start + 1
-        message = f"the text ends inside {frame.name} of column {opened}: {expected} is missing"
+        message = f"{frame.name} of column {opened} is not closed: missing {expected}"
         return self.stop("EXPR0103", message, Token(TokenKind.COMMA, "", end, end))
 
     def error(self, code: str, message: str, token: Token, help: str | None = None) -> None:

@@ -177,7 +177,7 @@ class Builder:
         if argument.value is not None:
             return argument.value
         if argument.dtype not in ARITHMETIC:
-            raise Fault("EXPR0203", f"expressions do not compute with {argument.dtype}", "cast the operand before")
+            raise Fault("EXPR0203", f"unsupported element type {argument.dtype}", "cast the operand first")
         return _Tensor(self.value(Load(index, argument.dtype), position), argument.dtype, argument.shape)
 
     def apply(self, function: Function, taken: list[object], position: int) -> object:
@@ -193,7 +193,7 @@ class Builder:
         operands = [self.operand(function.name, entry) for entry in taken]
         resolution = resolve(function.name, function.signature, operands, self.default_float)
         if function.name == "int" and np.prod(shape, dtype=object) != 1:
-            raise Fault("EXPR0203", f"int takes a single number, not a tensor {_dims(shape)}", "use torch.long")
+            raise Fault("EXPR0203", f"int requires a scalar, got a tensor {_dims(shape)}", "use torch.long")
         numbers = [self.converted(entry, resolution, position) for entry in taken[: resolution.takes]]
         if resolution.kernel == "copy":
             number = numbers[0]
@@ -311,15 +311,15 @@ def _schedule(pool: Sequence[Value], root: int) -> list[int]:
 def _size(taken: Sequence[object]) -> object:
     tensor = taken[0]
     if not isinstance(tensor, _Tensor):
-        raise Fault("EXPR0203", "size takes a tensor")
+        raise Fault("EXPR0203", "size requires a tensor")
     if len(taken) == 1:
         return _ListOperand(tensor.shape)
     axis = taken[1]
     if isinstance(axis, bool) or not isinstance(axis, int):
-        raise Fault("EXPR0203", "size takes an integer as its axis")
+        raise Fault("EXPR0203", "the axis of size must be an integer")
     rank = len(tensor.shape)
     if not -rank <= axis < rank:
-        raise Fault("EXPR0205", f"there is no axis {axis} in a tensor of {rank} axes", operand=1)
+        raise Fault("EXPR0205", f"axis {axis} is out of range for rank {rank}", operand=1)
     return tensor.shape[axis]
 
 
@@ -327,7 +327,7 @@ def _require_number(function: str, entry: object) -> Number:
     if isinstance(entry, bool | int | float | complex):
         return entry
     what = "a list" if isinstance(entry, _ListOperand) else str(entry)
-    raise Fault("EXPR0203", f"{function} takes tensors and numbers, not {what}")
+    raise Fault("EXPR0203", f"{function} requires tensors and numbers, got {what}")
 
 
 def _broadcast(function: str, taken: Sequence[object]) -> Shape:
@@ -337,9 +337,9 @@ def _broadcast(function: str, taken: Sequence[object]) -> Shape:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        message = f"{function} of tensors {' and '.join(map(_dims, shapes))}: they do not broadcast"
+        message = f"{function}: shapes {' and '.join(map(_dims, shapes))} do not broadcast"
         indices = [place for place, entry in enumerate(taken) if isinstance(entry, _Tensor)]
-        remedy = "from the last axis on, extents are equal or 1"
+        remedy = "use dims that are equal or 1, aligned at the last axis"
         raise Fault("EXPR0202", message, remedy, indices[misfit(shapes)]) from None
 
 
@@ -357,7 +357,7 @@ def check_operand_count(text: Text, steps: Sequence[Step], given: int) -> None:
     if given == wanted:
         return
     plural = "" if wanted == 1 else "s"
-    message = f"the expression takes {wanted} operand{plural}, not {given}"
+    message = f"the expression takes {wanted} operand{plural}, got {given}"
     missing = next((step for step in steps if step.index >= given), None)
     span = text.span(0, len(text.text)) if missing is None else text.span(missing.start, missing.end)
     raise DiagnosticError(Diagnostic("EXPR0201", message, span))

@@ -92,13 +92,13 @@ def resolve(name: str, signature: Signature, operands: Sequence[Operand], defaul
     if name in _CASTS:
         return _cast(name, operands[0])
     if name == "sub" and any(operand.dtype is DType.BOOL for operand in operands):
-        raise Fault("EXPR0203", "sub does not take bool", "xor is the difference of two truth values")
+        raise Fault("EXPR0203", "sub does not support bool", "use xor for booleans")
     if name == "square":
         # PyTorch squares by pow(x, 2): a bool becomes an integer.
         operands = (*operands, Operand(DType.INT64, Priority.SCALAR, 2))
     common = result_dtype(operands, default_float)
     if common.kind not in signature.accepts:
-        raise Fault("EXPR0203", f"{name} does not take {common}", f"it takes {_kinds(signature.accepts)}")
+        raise Fault("EXPR0203", f"{name} does not support {common}", f"use {_kinds(signature.accepts)}")
     if signature.floats and common.kind in "biu":
         common = default_float
     computed = DType.FLOAT32 if common in _HALVES else common
@@ -179,7 +179,7 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
 
 def _promote_integers(a: DType, b: DType) -> DType:
     if {a, b} & _BARE_UNSIGNED:
-        raise Fault("EXPR0203", f"{a} and {b} have no common type", "cast one of them")
+        raise Fault("EXPR0203", f"{a} and {b} have no common type", "cast one operand")
     if DType.UINT8 in (a, b):
         a, b = (b, a) if a is DType.UINT8 else (a, b)
         return DType.INT16 if a is DType.INT8 else a
@@ -188,9 +188,13 @@ def _promote_integers(a: DType, b: DType) -> DType:
 
 def _cast(name: str, operand: Operand) -> Resolution:
     if operand.dtype not in ARITHMETIC:
-        raise Fault("EXPR0203", f"{name} does not take {operand.dtype}")
+        raise Fault("EXPR0203", f"{name} does not support {operand.dtype}")
     if operand.dtype.kind == "c" and name != "torch.bool":
-        raise Fault("EXPR0203", f"{name} does not take {operand.dtype}", "it would lose the imaginary part")
+        raise Fault(
+            "EXPR0203",
+            f"{name} does not support {operand.dtype}",
+            "use a real operand: the imaginary part would be lost",
+        )
     return Resolution("copy", _CASTS[name], _CASTS[name], 1)
 
 
@@ -209,7 +213,7 @@ def _kernel(name: str, common: DType, operands: Sequence[Operand]) -> str:
 def _power(exponent: Number, common: DType) -> str:
     if common.kind in "iu":
         if not isinstance(exponent, complex) and exponent < 0:
-            raise Fault("EXPR0203", "integers have no negative powers", "cast the base with torch.float")
+            raise Fault("EXPR0203", "negative power of an integer", "cast the base with torch.float")
         return "square" if exponent == 2 else "pow"
     if common.kind == "c":
         return "square" if exponent == 2 else "pow"

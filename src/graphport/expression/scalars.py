@@ -31,7 +31,7 @@ def apply_to_scalars(function: Function, arguments: Sequence[Number]) -> Number:
     kind = max((_type_code(argument) for argument in arguments), key="bifc".index)
     accepts = signature.accepts + ("b" if "i" in signature.accepts else "")
     if kind not in accepts and not (name == "logaddexp" and kind in "bi"):
-        raise Fault("EXPR0203", f"{name} does not take {_WORDS[kind]}")
+        raise Fault("EXPR0203", f"{name} does not support {_WORDS[kind]}")
     if name in _CASTS:
         return _cast(name, arguments[0])
     if kind in "bi" and name in _EXACT and not (name == "pow" and _is_negative(arguments[1])):
@@ -49,7 +49,7 @@ def check_int64(value: int) -> int:
     """
     if _LOWEST <= value <= _HIGHEST:
         return value
-    raise Fault("EXPR0206", "the result exceeds the int64 range", "make an operand a float")
+    raise Fault("EXPR0206", "the result exceeds the int64 range", "write an operand as a float")
 
 
 def _type_code(value: object) -> str:
@@ -65,7 +65,7 @@ def _type_code(value: object) -> str:
         case None:
             raise Fault("EXPR0203", "None is not a number")
         case list():
-            raise Fault("EXPR0203", "a list is not a number", "lists stand outermost")
+            raise Fault("EXPR0203", "a list is not a number", "use a list only around the whole expression")
         case _:
             raise Fault("EXPR0203", f"{value} is not a number")
 
@@ -77,7 +77,9 @@ def _is_negative(value: Number) -> bool:
 def _exact(name: str, arguments: Sequence[Number], *, is_logical: bool) -> Number:
     integers = [argument for argument in arguments if isinstance(argument, int)]
     if name in {"floor_divide", "remainder", "fmod"} and integers[1] == 0:
-        raise Fault("EXPR0204", f"{name} divides an integer by zero", "floats give inf or nan instead")
+        raise Fault(
+            "EXPR0204", f"{name} divides an integer by zero", "cast an operand to float, where the result is inf or nan"
+        )
     result = _EXACT[name](*integers)
     keeps_logical = name in {"and", "or", "xor", "max", "maximum", "min", "minimum"}
     return bool(result) if is_logical and keeps_logical else check_int64(int(result))
@@ -94,13 +96,13 @@ def _power(base: int, exponent: int) -> int:
 
 def _shift_left(value: int, count: int) -> int:
     if count < 0:
-        raise Fault("EXPR0203", f"a shift by {count} bits is not defined")
+        raise Fault("EXPR0203", f"undefined shift by {count} bits")
     return check_int64(1 << 64) if value and count > 64 else value << min(count, 64)
 
 
 def _shift_right(value: int, count: int) -> int:
     if count < 0:
-        raise Fault("EXPR0203", f"a shift by {count} bits is not defined")
+        raise Fault("EXPR0203", f"undefined shift by {count} bits")
     return value >> min(count, 64)
 
 
@@ -161,7 +163,11 @@ def _cast(name: str, value: Number) -> Number:
     if name == "torch.bool":
         return bool(value)
     if isinstance(value, complex):
-        raise Fault("EXPR0203", f"{name} does not take a complex number", "it would lose the imaginary part")
+        raise Fault(
+            "EXPR0203",
+            f"{name} does not support complex numbers",
+            "use a real operand: the imaginary part would be lost",
+        )
     if name == "torch.float":
         return float(value)
     if not math.isfinite(value):

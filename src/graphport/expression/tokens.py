@@ -161,7 +161,7 @@ def _tokenize_lenient(text: Text) -> tuple[list[Token], list[Diagnostic]]:
             findings.append(finding)
         start, end = positions[token.start], positions[token.end - 1] + 1
         if end - start != token.end - token.start:
-            message = f"blank inside the token '{shown(token.text)}', ignored"
+            message = f"the reader ignores the space inside '{shown(token.text)}'"
             span = text.span(start, end)
             findings.append(
                 Diagnostic("EXPR0005", message, span, f"write {shown(token.text)}", severity=Severity.WARNING)
@@ -239,13 +239,13 @@ def _size_fault(run: str, span: Span) -> Diagnostic | None:
         digits = run.lstrip("-").lstrip("0")
         if len(digits) <= 19 and -(1 << 63) <= int(run) < 1 << 63:
             return None
-        return Diagnostic("EXPR0006", f"{shown(run)} exceeds the int64 range", span, "write it as a float")
+        return Diagnostic("EXPR0006", f"{shown(run)} exceeds the int64 range", span, "write the number as a float")
     if "inf" in run:
         return None
     number = _parse_number(run)
     parts = (number.real, number.imag)
     if any(abs(part) == float("inf") for part in parts):
-        return Diagnostic("EXPR0006", f"{shown(run)} exceeds the float64 range", span, "infinity is written inf")
+        return Diagnostic("EXPR0006", f"{shown(run)} exceeds the float64 range", span, "write inf for infinity")
     return None
 
 
@@ -254,35 +254,37 @@ def _reference_fault(run: str, span: Span) -> Diagnostic | None:
     if digits.isdecimal():
         if len(digits.lstrip("0")) < _LONGEST_REFERENCE:
             return None
-        return Diagnostic("EXPR0004", f"operand {shown(run)} does not exist", span, "operands are counted from @0")
+        return Diagnostic("EXPR0004", f"operand index {shown(run)} is too large", span, "number the operands from @0")
     bare = digits.lstrip()
     if bare != digits and bare.isdecimal():
-        return Diagnostic("EXPR0005", f"there is a blank inside '@{bare}'", span, f"write @{bare}")
+        return Diagnostic("EXPR0005", f"space inside '@{bare}'", span, f"write @{bare}")
     message = f"'{shown(run)}' is not an operand: expected digits after '@'"
-    return Diagnostic("EXPR0004", message, span, "operands are @0, @1, @2, …")
+    return Diagnostic("EXPR0004", message, span, "write operands as @0, @1, @2, …")
 
 
 def _empty(text: Text) -> Diagnostic:
-    return Diagnostic("EXPR0001", "the expression is empty", text.span(0, 0), "write for instance add(@0,@1)")
+    return Diagnostic(
+        "EXPR0001", "the expression is empty", text.span(0, 0), "write an expression, for example add(@0,@1)"
+    )
 
 
 def _remedy(character: str) -> str | None:
     match character:
         case ";":
-            return "operands are separated by ','"
+            return "separate operands by ','"
         case "{" | "}":
-            return "lists are written [1,2]"
+            return "write lists as [1,2]"
         case "+" | "*" | "/" | "%":
-            return "operators are functions: add, mul, div, remainder"
+            return "write operators as functions: add, mul, div, remainder"
         case _:
             return None
 
 
 def _number_remedy(run: str) -> str | None:
     if run.endswith("j"):
-        return "complex numbers have both parts: 0.0+2.0j"
+        return "write both parts of a complex number: 0.0+2.0j"
     if "_" in run:
-        return "digits are not grouped"
+        return "remove the separator between digits"
     if run.startswith("+"):
-        return "positive numbers have no sign"
+        return "remove the '+' sign"
     return None

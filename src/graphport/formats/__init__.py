@@ -106,7 +106,7 @@ def locate(path: str | Path) -> Located:
         refuse_incomplete(place)
         mode = _mode(place)
         if mode is None:
-            message = f"there is no {path}"
+            message = f"file or folder not found: {path}"
             raise DiagnosticError(Diagnostic("IO0001", message, Span(Source(str(path))), "check the path"))
         is_file = not S_ISDIR(mode)
         if is_file and not S_ISREG(mode):
@@ -209,7 +209,7 @@ def called(name: str) -> Format:
     if name not in FORMATS:
         close = find_similar(name, FORMATS)
         remedy = f"did you mean {' or '.join(close)}?" if close else f"known: {_list_formats()}"
-        raise DiagnosticError(Diagnostic("IO0003", f"there is no format {name!r}", None, remedy))
+        raise DiagnosticError(Diagnostic("IO0003", f"unknown format {name!r}", None, remedy))
     return FORMATS[name]
 
 
@@ -235,7 +235,7 @@ def by_name(path: str | Path, name: str | None = None) -> Format:
             )
         )
     if not found.writes:
-        message = f"{found.title}s are read, not written"
+        message = f"writing {found.title}s is not supported"
         raise DiagnosticError(Diagnostic("IO0003", message, None, f"known: {_list_formats(are_written=True)}"))
     return found
 

@@ -188,10 +188,10 @@ class Format:
         """
         unknown = sorted(set(options) - set(self.choices))
         if unknown:
-            known = f"options: {', '.join(self.choices)}" if self.choices else "it has none"
+            known = f"options: {', '.join(self.choices)}" if self.choices else "remove the option: the format has none"
             raise DiagnosticError(
                 *(
-                    Diagnostic("IO0008", f"{self.title} is written without an option {name!r}", None, known)
+                    Diagnostic("IO0008", f"the writer of {self.title} has no option {name!r}", None, known)
                     for name in unknown
                 )
             )

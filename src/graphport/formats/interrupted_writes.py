@@ -30,10 +30,10 @@ def refuse_incomplete(path: Path) -> None:
     if found is None or not found.is_incomplete:
         return
     missing = ", ".join(found.missing)
-    message = f"{path.name} is incomplete: its writer was interrupted before {missing} was in place"
+    message = f"{path.name} is incomplete: its writer was interrupted before it stored {missing}"
     remedy = f"to finish, run the command that wrote {path.name} again"
     if found.restore:
-        remedy += f"; to have the old files back, run in {found.marker.parent}: {found.restore}"
+        remedy += f"; to restore the old files, run in {found.marker.parent}: {found.restore}"
     raise DiagnosticError(Diagnostic("IO0012", message, Span(Source(str(path))), remedy))
 
 
@@ -43,7 +43,7 @@ def report_marker(path: str | Path) -> list[Diagnostic]:
     if found is None:
         return []
     message = f"{found.marker.name} records an interrupted write of this model, and cannot be used to complete it"
-    remedy = "the next write of this model removes it if this user's graphport left it; if not, remove it yourself"
+    remedy = "remove it, or write the model again: graphport removes its leftover files of the same user"
     return [Diagnostic("IO0013", message, Span(Source(str(found.marker))), remedy, Severity.WARNING)]
 
 

@@ -411,7 +411,7 @@ class Node(Placed):
     def set_input(self, index: int, value: Value | None) -> None:
         """Set operand `index` to `value`; operands between the last one and `index` are absent."""
         if index < 0:
-            message = f"there is no operand {index}"
+            message = f"no operand {index}"
             raise IndexError(message)
         inputs = self._inputs
         if inputs is None:

@@ -58,7 +58,7 @@ class Names:
         close = find_similar(name, names[:_MOST_COMPARED])
         listed = names[:_MOST_LISTED]
         more = f" and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
-        remedy = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(listed)}{more}"
+        remedy = f"did you mean {' or '.join(close)}?" if close else f"choose one of {', '.join(listed)}{more}"
         return Diagnostic("EDIT0001", f"the model has no {what} called {name!r}", self._graph.origin, remedy)
 
 
@@ -66,6 +66,6 @@ def _refuse_several(name: str, found: list[Value] | list[Node]) -> None:
     if len(found) < 2:
         return
     what = "values" if isinstance(found[0], Value) else "nodes"
-    message = f"{name!r} is the name of {len(found)} {what}"
-    remedy = "name a node or a value next to it that no other is called like"
+    message = f"ambiguous name: {len(found)} {what} are called {name!r}"
+    remedy = "use the unique name of a neighbouring node or value"
     raise DiagnosticError(Diagnostic("EDIT0002", message, found[0].origin, remedy))

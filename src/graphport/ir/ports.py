@@ -105,7 +105,7 @@ class Ports(Chain[N], Generic[N, V]):
     def set_output(self, index: int, value: V) -> None:
         """Return `value` as output `index`."""
         if index < 0:
-            message = f"there is no output {index}"
+            message = f"no output {index}"
             raise IndexError(message)
         self._remove_output_use(index)
         self._outputs[index] = value

@@ -100,7 +100,7 @@ class _Verifier:
         if not graph.is_reserved(value.name):
             yield f"graph {graph.name} may give the name of %{value.name} again"
         if self.names.setdefault(value.name, value) is not value:
-            yield f"two values are called {value.name}"
+            yield f"duplicate value name {value.name}"
 
     def operands(self, node: Node) -> Iterator[str]:
         for index, operand in enumerate(node.inputs):
@@ -110,7 +110,7 @@ class _Verifier:
             if operand not in self.visible:
                 yield f"{node!r} reads %{operand.name} before it is computed"
         if node.inputs and node.inputs[-1] is None:
-            yield f"the last operand of {node!r} is absent"
+            yield f"the last operand of {node!r} is None"
 
     def uses(self) -> Iterator[str]:
         for use, value in self.reads.items():

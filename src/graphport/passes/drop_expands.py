@@ -46,7 +46,7 @@ def _drop(node: Node) -> str | None:
             continue
         node.set_input(index, source if source is not None else _fill_value(node, made, len(dims)))
         dropped.append(value.name)
-    return f"reads {' and '.join(dropped)} as it was before it was made larger" if dropped else None
+    return f"reads {' and '.join(dropped)} without the Expand before it" if dropped else None
 
 
 def _keeps_shape(node: Node, index: int, dims: Sequence[Dim]) -> bool:

@@ -53,4 +53,4 @@ def _swap_branches(node: Node) -> str | None:
     if not is_swapped:
         return None
     node.inputs = [condition, *values]
-    return "asks for what was negated"
+    return "uses the negated operand"

@@ -33,7 +33,7 @@ def _drop(node: Node) -> str | None:
         if value is not None and _is_zero(value):
             node.set_input(index, None)
             dropped.append(value.name)
-    return f"begins with 0 without {' and '.join(dict.fromkeys(dropped))}" if dropped else None
+    return f"uses the default initial state 0 instead of {' and '.join(dict.fromkeys(dropped))}" if dropped else None
 
 
 def _is_zero(value: Value) -> bool:

@@ -61,7 +61,7 @@ def fold_constants(graph: Graph, journal: Journal) -> None:
             take_over(value, add_constant(graph, storage, value.name))
         consumers.remove(node)
         graph.remove(node)
-        return "computed, it is a constant"
+        return "folded to a constant"
 
     apply(graph, journal, rule)
 

@@ -49,4 +49,4 @@ def _combine(node: Node) -> str | None:
     node.inputs = ()
     take_over(old, found)
     rewrite.erase(node)
-    return f"became a Gemm with {product.name or found.name}"
+    return f"fused with {product.name or found.name} to a Gemm"

@@ -59,7 +59,7 @@ def _into_before(node: Node, affine: Affine, journal: Journal) -> str:
         return _into_product(node, producer, affine, journal)
     absorb(absorb_after, producer, affine, journal)
     _stand_in(node, value)
-    return f"became weights of {producer.op} {producer.name}".rstrip()
+    return f"folded into the weights of {producer.op} {producer.name}".rstrip()
 
 
 def _into_product(node: Node, product: Node, affine: Affine, journal: Journal) -> str:
@@ -71,7 +71,7 @@ def _into_product(node: Node, product: Node, affine: Affine, journal: Journal) -
     graph.insert_before(node, add)
     add.take_outputs(node)
     graph.remove(node)
-    return f"became weights of {product.op} {product.name} and an Add".replace("  ", " ")
+    return f"folded into the weights of {product.op} {product.name} and an Add".replace("  ", " ")
 
 
 def _into_sum(node: Node, total: Node, affine: Affine, journal: Journal) -> str:
@@ -96,7 +96,7 @@ def _into_sum(node: Node, total: Node, affine: Affine, journal: Journal) -> str:
     graph = graph_of(node)
     total.set_input(index, add_constant(graph, storage, f"{node.output.name}.bias"))
     _stand_in(node, total.output)
-    return f"became weights of {weighted.op} {weighted.name} and its summand".replace("  ", " ")
+    return f"folded into the weights of {weighted.op} {weighted.name} and its summand".replace("  ", " ")
 
 
 def _into_behind(node: Node, affine: Affine, journal: Journal) -> str:
@@ -115,7 +115,7 @@ def _into_behind(node: Node, affine: Affine, journal: Journal) -> str:
     absorb(absorb_before, targets[0], affine, journal)
     rewrite.replace(result, value)
     rewrite.erase(node)
-    return f"became weights of {targets[0].op} {targets[0].name} behind it".replace("  ", " ")
+    return f"folded into the weights of the following {targets[0].op} {targets[0].name}".replace("  ", " ")
 
 
 def _stand_in(node: Node, value: Value) -> None:

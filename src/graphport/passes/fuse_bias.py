@@ -50,7 +50,7 @@ def _fuse(node: Node, journal: Journal) -> str | None:
     node.inputs = ()
     take_over(old, found)
     rewrite.erase(node)
-    return f"became the bias of {weighted.op} {weighted.name}".rstrip()
+    return f"folded into the bias of {weighted.op} {weighted.name}".rstrip()
 
 
 def _has_bias(node: Node) -> bool:

@@ -49,7 +49,7 @@ def _fuse(node: Node) -> str | None:
     reader.set_attribute("pads", tuple(a + b for a, b in zip(added, own, strict=True)))
     rewrite.replace(node.output, source)
     rewrite.erase(node)
-    return f"became pads of Conv {reader.name}".rstrip()
+    return f"folded into the pads of Conv {reader.name}".rstrip()
 
 
 def _pads(node: Node) -> list[int]:

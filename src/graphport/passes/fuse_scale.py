@@ -66,7 +66,7 @@ def _absorb(node: Node, value: Value, affine: Affine, journal: Journal) -> str |
     node.inputs = ()
     take_over(old, value)
     rewrite.erase(node)
-    return f"became weights of {weighted.op} {weighted.name}".rstrip()
+    return f"folded into the weights of {weighted.op} {weighted.name}".rstrip()
 
 
 def _is_scaled_by_all(weight: Value, node: Node, weighted: Node) -> bool:

@@ -42,4 +42,4 @@ def _inline(node: Node) -> str | None:
     for old in node.results:
         replace_keeping_name(old, results[old.index])
     graph_of(node).remove(node)
-    return f"its {name} is always taken"
+    return f"its condition is constant: {name}"

@@ -37,7 +37,7 @@ def _remove(node: Node) -> str | None:
         if not (constant == constant.dtype.type(neutral)).all() or value.fact != node.output.fact:
             continue
         if isinstance(value.fact, TensorFact) and value.fact.shape is not None and bypass(node, value):
-            return f"handed on {value.name} as it is"
+            return f"removed: its result equals {value.name}"
     return None
 
 
@@ -78,7 +78,7 @@ def _merge(node: Node) -> str | None:
         return None
     node.inputs = [source, add_constant(graph_of(node), storage, f"{node.output.name}.constant")]
     node.op_type = "Add" if node.op in ("Add", "Sub") else "Mul"
-    return f"does what {value.name} did, too"
+    return f"merged with {value.name}"
 
 
 def _split_constant(node: Node) -> tuple[Value, np.ndarray[tuple[int, ...], np.dtype[np.float64]]] | None:

@@ -44,7 +44,7 @@ def _merge_reshape(node: Node) -> str | None:
     node.op_type = "Reshape"
     node.attributes.clear()
     node.inputs = [source, constant]
-    return f"reads {source.name} as {list(target)}"
+    return f"reshapes {source.name} directly to {list(target)}"
 
 
 def merge_transposes(graph: Graph, journal: Journal) -> None:
@@ -69,7 +69,7 @@ def _merge_transpose(node: Node) -> str | None:
     order = tuple(first[axis] for axis in second if isinstance(axis, int))
     node.set_input(0, before.operand(0))
     node.set_attribute("perm", order)
-    return f"reads {value.name if value else ''} in the order {list(order)}"
+    return f"permutes {value.name if value else ''} directly by {list(order)}"
 
 
 def merge_slices(graph: Graph, journal: Journal) -> None:
@@ -97,7 +97,7 @@ def _merge_slice(node: Node) -> str | None:
     names = ("starts", "ends", "axes", "steps")
     constants = [add_constant(graph, c, f"{node.output.name}.{name}") for c, name in zip(columns, names, strict=True)]
     node.inputs = [before.operand(0), *constants]
-    return f"cuts {value.name} along all axes at once"
+    return f"slices {value.name} along all axes at once"
 
 
 def _cuts(node: Node) -> list[tuple[int, int, int, int]] | None:
@@ -131,7 +131,7 @@ def _merge_concat(node: Node) -> str | None:
     if nonempty and len(nonempty) < len(node.inputs):
         empty = len(node.inputs) - len(nonempty)
         node.inputs = nonempty
-        return f"leaves out {empty} that {'has' if empty == 1 else 'have'} no entries"
+        return f"omits {empty} empty operand{'' if empty == 1 else 's'}"
     consumer = sole_consumer(node.output)
     if consumer is not None and consumer.op == "Concat" and _is_along(node, consumer, node.output):
         return None  # merged with the last Concat of the chain, in linear time
@@ -141,7 +141,7 @@ def _merge_concat(node: Node) -> str | None:
     node.inputs = operands
     for inner in merged:
         graph_of(inner).remove(inner)
-    return f"has the operands of {len(merged)} before it"
+    return f"concatenates the operands of {len(merged)} preceding nodes"
 
 
 def _operands_through(node: Node) -> tuple[list[Value | None], list[Node]]:

@@ -45,7 +45,7 @@ def _match_gather(node: Node) -> str | None:
         return None
     index = add_constant(graph_of(node), np.array(place, np.int64), f"{node.output.name}.index")
     insert_operator(node, "Gather", [source, index], {"axis": axis})
-    return f"takes entry {place} of {source.name}"
+    return f"selects index {place} of {source.name}"
 
 
 def _squeezed_axis(node: Node) -> int | None:

@@ -66,7 +66,7 @@ def preparing(shared: str = "auto") -> PassList:
         ValueError: `shared` is unknown.
     """
     if shared not in SHARED:
-        message = f"shared parameters cannot be treated as {shared!r}; there are {', '.join(SHARED)}"
+        message = f"unknown value {shared!r} of `shared`: expected {', '.join(SHARED)}"
         raise ValueError(message)
     passes = (replace(each, work=SHARED[shared]) if each.work is split_parameters else each for each in PREPARE)
     return replace(PREPARE, passes=tuple(passes))

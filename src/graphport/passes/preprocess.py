@@ -47,7 +47,7 @@ def preprocess(graph: Graph, value: Value, steps: Preprocess) -> None:
     """
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None or fact.rank != 4 or fact.dtype is None:
-        message = f"the input {value.name} is {fact}, no picture of four axes"
+        message = f"the input {value.name} is {fact}, expected an image of rank 4"
         raise ValueError(message)
     batch, channels, height, width = fact.dims
     for stats in (steps.mean, steps.std):
@@ -55,7 +55,7 @@ def preprocess(graph: Graph, value: Value, steps: Preprocess) -> None:
             message = f"{len(stats)} elements for {channels} channels of {value.name}"
             raise ValueError(message)
     if steps.size is not None and not (isinstance(height, int) and isinstance(width, int)):
-        message = f"{value.name} has open spatial dims ({fact}): no target size to resize to"
+        message = f"{value.name} has dynamic spatial dims ({fact}): the target size of the resize is unknown"
         raise ValueError(message)
     size = steps.size or (height, width)
     shape = (batch, *size, channels) if steps.is_nhwc else (batch, channels, *size)

@@ -53,7 +53,7 @@ def _push(node: Node) -> str | None:
         part.output.fact = _unpermuted_fact(part.output.fact, perm)
     chain[0][0].set_input(chain[0][1], source)
     node.set_attribute("perm", tuple(perm[axis] for axis in second if isinstance(axis, int)))
-    return f"meets the one before {len(chain)} operators"
+    return f"cancels with the Transpose before {len(chain)} operators"
 
 
 def _chain(node: Node) -> list[tuple[Node, int]]:

@@ -47,13 +47,13 @@ def change_batch(graph: Graph, batch: int) -> Graph:
     except (DiagnosticError, ShapeError) as error:
         errors = [str(error)]
     if errors:
-        raise _refusal(f"it does not fit together for a batch of {batch}: {errors[0]}")
+        raise _refusal(f"shapes do not match for a batch of {batch}: {errors[0]}")
     if (
         fixed
         and (odd := _find_batch_dependence(graph, twin, fixed.pop(), batch) or first_batch_coupling(graph, twin))
         is not None
     ):
-        raise _refusal(f"the items do not stay apart in {odd.op_type} {odd.name or odd.results[0].name}")
+        raise _refusal(f"{odd.op_type} {odd.name or odd.results[0].name} mixes batch elements")
     return twin
 
 

@@ -49,7 +49,7 @@ def _remove(node: Node) -> str | None:
         return None
     if not bypass(node, operand):
         raise NotApplicable("it separates two public names")
-    return f"handed on {operand.name} as it is"
+    return f"removed: its result equals {operand.name}"
 
 
 def _dtype(value: Value | None) -> DType | None:

@@ -43,7 +43,7 @@ def _resolve(node: Node) -> str | None:
         return None
     answer = possible["then_branch"]
     _set_condition(node, condition, answer=answer)
-    return f"its condition is {str(answer).lower()} wherever what reads its result can be run"
+    return f"its condition is {str(answer).lower()} for all inputs that its consumers accept"
 
 
 def _set_condition(node: Node, condition: Value, *, answer: bool) -> None:

@@ -91,7 +91,7 @@ def _check(sequence: Value, count: int) -> None:
                 raise NotApplicable(_OTHERWISE)
 
 
-_OTHERWISE = "the sequence is read otherwise than by known places"
+_OTHERWISE = "the sequence is not read by constant indices"
 
 
 def _position(asked: Value | None, count: int, end: int) -> int:

@@ -45,7 +45,7 @@ def _resolve(node: Node) -> str | None:
     for value, elements in known.items():
         take_over(value, _constant(graph, value, elements or ()))
     graph.remove(node)
-    return "known from the shapes, it is a constant"
+    return "constant for the known shapes"
 
 
 def _elements(value: Value) -> tuple[int, ...] | tuple[float, ...] | None:

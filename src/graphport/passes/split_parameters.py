@@ -36,7 +36,7 @@ def split_parameters(graph: Graph, journal: Journal) -> None:
         if _size_of_copies(value, uses) <= MAX_SMALL_BYTES or whole <= MAX_COPY_BYTES:
             _split(value, uses, journal)
         else:
-            _keep(value, uses, journal, f"copies would take {whole} bytes in all, more than {MAX_COPY_BYTES}")
+            _keep(value, uses, journal, f"copies would take {whole} bytes in total, the limit is {MAX_COPY_BYTES}")
 
 
 def split_every_parameter(graph: Graph, journal: Journal) -> None:
@@ -51,7 +51,7 @@ def split_every_parameter(graph: Graph, journal: Journal) -> None:
 def keep_shared_parameters(graph: Graph, journal: Journal) -> None:
     """Report which operands share a constant, and leave them unchanged."""
     for value, uses in _shared_operands(graph):
-        _keep(value, uses, journal, "shared parameters are to be kept")
+        _keep(value, uses, journal, "shared parameters are kept by request")
 
 
 def _shared_operands(graph: Graph) -> Iterator[tuple[Value, list[Use]]]:

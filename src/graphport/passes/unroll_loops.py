@@ -56,7 +56,7 @@ def _unroll(node: Node) -> str | None:
     for old in node.results:
         replace_keeping_name(old, results[old.index])
     graph.remove(node)
-    return f"its {count} turns stand one behind the other"
+    return f"unrolled to {count} iterations"
 
 
 def _check(node: Node, body: Graph, count: int) -> None:

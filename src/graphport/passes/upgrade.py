@@ -37,4 +37,4 @@ def _is_upgraded(node: Node) -> bool:
 
 def _text(node: Node) -> str:
     version = registry.version(node)
-    return f"said in today's words{'' if version is None else f', not in those of {node.dialect} {version}'}"
+    return f"upgraded to the current opset{'' if version is None else f' from {node.dialect} {version}'}"

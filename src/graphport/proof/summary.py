@@ -29,7 +29,7 @@ def summarize(case: Case, obstacle: str | None) -> Proof:
             sizes.append(each.sizes)
     case.coverage = case.coverage.merged(Coverage(sizes=tuple(sizes), never=tuple(unproven)))
     if case.tolerance.least_snr is not None:
-        case.notes.append(f"{case.tolerance.reason}: outputs pass from {case.tolerance.least_snr:g} dB on")
+        case.notes.append(f"tolerance for {case.tolerance.reason}: SNR >= {case.tolerance.least_snr:g} dB")
     return Proof(
         tuple(outputs),
         tuple(map(RunnerRecord.of, case.runners)),

@@ -76,7 +76,8 @@ def reasons(state: Statistics, qparams: QuantizationParameters) -> tuple[str, ..
         middle = float(np.median(magnitudes))
         if float(magnitudes.max()) > _UNLIKE * max(middle, 1e-30):
             found.append(
-                f"channels are unlike: the largest is {magnitudes.max() / max(middle, 1e-30):.0f} times the middle one"
+                "unequal channels: the largest magnitude is "
+                f"{magnitudes.max() / max(middle, 1e-30):.0f} times the median"
             )
     histogram = state.histogram
     # Elements less than half a step beyond the range are rounded, not clipped.
@@ -84,7 +85,7 @@ def reasons(state: Statistics, qparams: QuantizationParameters) -> tuple[str, ..
     outside = (histogram.centers < low - reach) | (histogram.centers > high + reach)
     clipped = float(histogram.counts[outside].sum()) / max(float(histogram.counts.sum()), 1.0)
     if clipped > _CLIPPED:
-        found.append(f"saturated: {100 * clipped:.2f} % of the numbers are beyond the range")
+        found.append(f"saturated: {100 * clipped:.2f} % of the elements are outside of the range")
     if state.samples < _FEW:
         found.append(f"few samples: {state.samples}")
     return tuple(found)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphport.quantization.settings import Settings
     from graphport.runtimes.target import Target
 
-_NO_BLOCK = "leave the setting 'weight_block' out (--block)"
+_NO_BLOCK = "remove the setting 'weight_block' (--block)"
 DEFAULT_BLOCK = 32
 """Weights of few bits that share a scale by default: one scale per channel loses 3 dB and more."""
 _SUMMED = 0.1
@@ -97,9 +97,11 @@ def _block(settings: Settings, target: Target) -> int:
 def _refuse_halves(settings: Settings, target: Target) -> None:
     stated: list[tuple[str, str]] = []
     if not target.halves and DType.FLOAT16 not in target.stored:
-        stated.append((f"{target.name} does not store weights in half precision", "graphport cast --to float16"))
+        stated.append((f"{target.name} does not support float16 weights", "use graphport cast --to float16"))
     elif not settings.weights_only or settings.dynamic or settings.weight_block:
-        stated.append(("weights of half precision are computed with as reals", "weights_only, and no blocks"))
+        stated.append(
+            ("float16 weights require float activations and no blocks", "set weights_only, and remove weight_block")
+        )
     if stated:
         raise DiagnosticError(*(Diagnostic("QUANT0004", message, None, remedy) for message, remedy in stated))
 
@@ -110,38 +112,47 @@ def _refuse_unfit(settings: Settings, target: Target, activation: DType, weight:
     if not settings.weights_only:
         sides.append(("activations", activation, target.activations))
     stated = [
-        (f"{target.name} has no {name} of {dtype}", f"it has {', '.join(sorted(map(str, known)))}")
+        (f"{target.name} does not support {name} of type {dtype}", f"choose {', '.join(sorted(map(str, known)))}")
         for name, dtype, known in sides
         if known and dtype not in known
     ]
     if settings.dynamic and not target.is_dynamic:
-        stated.append((f"{target.name} has no products that are rounded while they run", "leave 'dynamic' out"))
+        stated.append((f"{target.name} does not support dynamic quantization", "remove 'dynamic'"))
     elif settings.dynamic and (weight is not DType.INT8 or settings.weight_block):
         stated.append(
-            ("products that are rounded while they run have weights of int8 without blocks", "leave those out")
+            ("dynamic quantization requires int8 weights without blocks", "remove weight_bits and weight_block")
         )
     if settings.full_integer and not target.has_whole:
         message = f"target {target.name} does not support full-integer models"
-        stated.append((message, "leave the setting 'full_integer' out, or take the target tflite"))
+        stated.append((message, "remove the setting 'full_integer', or choose the target tflite"))
     if settings.full_integer and settings.weights_only:
-        stated.append(("activations cannot be integers and real", "leave out 'full_integer', or the other"))
+        stated.append(("'full_integer' excludes float activations", "remove 'full_integer' or the other setting"))
     if weight.bits < 4 and (not settings.weights_only or not settings.weight_block or weight not in target.stored):
-        stated.append((f"{target.name} has {weight} for weights alone in blocks at most", _remedy_of(weight, target)))
+        stated.append(
+            (
+                f"{target.name} supports {weight} only for block-wise weight-only quantization",
+                _remedy_of(weight, target),
+            )
+        )
     if settings.tables and (target.table is None or not settings.weights_only or not settings.weight_block):
         stated.append(
-            ("tables get codes where weights alone do, in blocks, for onnxruntime and tract", "leave 'tables' out")
+            ("'tables' requires block-wise weight-only quantization for onnxruntime or tract", "remove 'tables'")
         )
     if target.only_weights and not settings.weights_only:
-        stated.append((f"{target.name} has codes for weights alone here", "add weights_only (--weights-only)"))
+        stated.append(
+            (f"{target.name} supports only weight-only quantization here", "add weights_only (--weights-only)")
+        )
     if target.block and settings.weight_block not in (0, target.block):
-        stated.append((f"{target.name} has blocks of {target.block} entries, not {settings.weight_block}", _NO_BLOCK))
+        stated.append(
+            (f"{target.name} supports blocks of {target.block} weights, not {settings.weight_block}", _NO_BLOCK)
+        )
     if settings.form == "qoperator" and target.name != "onnxruntime":
-        stated.append((f"{target.name} is not told integers by operators", "leave the setting 'form' out"))
+        stated.append((f"{target.name} does not support the setting 'form'", "remove the setting 'form'"))
     if settings.weight_block and not target.has_blocks:
-        stated.append((f"{target.name} has no scales for blocks", "leave the setting 'weight_block' out"))
+        stated.append((f"{target.name} does not support block-wise scales", "remove the setting 'weight_block'"))
     elif settings.weight_block and _is_byte(activation) and not settings.weights_only and _misread(target, weight):
         message = f"{target.name} does not support block-wise {weight} weights with {activation} activations"
-        remedy = "take weights of 4 bits, activations of 16, or leave activations floating (weights_only)"
+        remedy = "use 4-bit weights, 16-bit activations or float activations (weights_only)"
         stated.append((message, remedy))
     if stated:
         raise DiagnosticError(*(Diagnostic("QUANT0004", message, None, remedy) for message, remedy in stated))
@@ -153,7 +164,7 @@ def _is_symmetric(settings: Settings, target: Target, activation: DType) -> bool
 
 
 def _remedy_of(weight: DType, target: Target) -> str:
-    return "add weights_only and weight_block" if weight in target.stored else "take weights of 4 or 8 bits"
+    return "add weights_only and weight_block" if weight in target.stored else "use 4-bit or 8-bit weights"
 
 
 def _misread(target: Target, weight: DType) -> bool:
@@ -176,6 +187,6 @@ def _dtype(name: str | None, default: DType, bits: int, setting: str) -> DType:
     except ValueError:
         found = None
     if found is None or not (found.is_integer or found in (DType.FLOAT8E4M3FN, DType.FLOAT8E5M2)) or found.bits > 16:
-        message = f"the setting {setting!r} is {name!r}"
+        message = f"unsupported element type {name!r} of the setting {setting!r}"
         raise DiagnosticError(Diagnostic("QUANT0004", message, None, "uint8, int8, uint16, int4, float8_e4m3fn, …"))
     return found

@@ -38,10 +38,10 @@ def clipping(
         return []
     worst = max(losses, key=losses.__getitem__)
     message = (
-        f"the method {method} cuts so much off {len(losses)} of {len(all_qparams)} values that they are noisier than "
+        f"the method {method} clips {len(losses)} of {len(all_qparams)} values so much that they are noisier than "
         f"with their whole ranges, by up to {losses[worst]:.1f} dB ({worst!r})"
     )
-    return [Diagnostic("QUANT0019", message, None, "leave the method to 'auto' (--method auto)", Severity.WARNING)]
+    return [Diagnostic("QUANT0019", message, None, "use the method 'auto' (--method auto)", Severity.WARNING)]
 
 
 def ends_of_clip(value: Value) -> tuple[float, float]:

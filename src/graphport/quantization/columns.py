@@ -149,7 +149,7 @@ class FileColumn:
                 yield np.array(row)
 
 
-_SHORT = "it ends before its last entry"
+_SHORT = "the file is truncated"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,7 +243,7 @@ def corrupt_error(path: Path, error: Exception) -> DiagnosticError:
     """Return the error of an unreadable file."""
     message = f"the calibration data in {path} cannot be read: {error}"
     return DiagnosticError(
-        Diagnostic("QUANT0001", message, Span(Source(str(path))), "write them by np.savez(path, x=array)")
+        Diagnostic("QUANT0001", message, Span(Source(str(path))), "write the file with np.savez(path, x=array)")
     )
 
 
@@ -261,7 +261,7 @@ def _open_member(path: Path, entry: str | None) -> IO[bytes]:
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
-        message = f"version {version[0]}.{version[1]} of .npy is not known"
+        message = f"unsupported .npy version {version[0]}.{version[1]}"
         raise ValueError(message)
     shape, is_fortran, dtype = _HEADERS[version](file)
     if dtype.hasobject:

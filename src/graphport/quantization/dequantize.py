@@ -117,7 +117,7 @@ def dequantize(graph: Graph, *, data: object = None, threads: int = 0) -> tuple[
     before = _count(source)
     if not before:
         message = "the model has no quantized operators or weights"
-        raise DiagnosticError(Diagnostic("CAST0010", message, None, "graphport inspect lists its operators"))
+        raise DiagnosticError(Diagnostic("CAST0010", message, None, "check its operators with graphport inspect"))
     made = rewrite.copy(source)
     state = remove_quantization(made)
     driver.run(made, SIMPLIFY)
@@ -126,7 +126,7 @@ def dequantize(graph: Graph, *, data: object = None, threads: int = 0) -> tuple[
     kept = tuple(node.output.name for inner in walk(made) for node in inner if node.results and _is_quantized(node))
     if kept:
         message = f"{len(kept)} nodes remain quantized: {', '.join(kept[:3])}"
-        remedy = "their integers have other consumers, or scales that are computed"
+        remedy = "check these nodes: their integers have other consumers, or their scales are computed"
         findings.append(Diagnostic("CAST0011", message, None, remedy, Severity.WARNING))
     noise, samples = _measured(source, made, state, data, threads)
     report = DequantizeReport(

@@ -103,7 +103,7 @@ def _method(name: Method | str) -> Method:
     except ValueError:
         pass
     near = _ELSEWHERE.get(name) or next(iter(get_close_matches(name, list(Method), 1)), None)
-    meant = "" if near is None else f"did you mean {str(near)!r}? "
+    meant = "" if near is None else f"did you mean {str(near)!r}? Available "
     message = f"unknown dispatch method {name!r}"
     raise DiagnosticError(Diagnostic("QUANT0103", message, None, f"{meant}methods:  {', '.join(Method)}"))
 
@@ -209,37 +209,37 @@ class _Dispatcher:
         if node.graph is not self.graph:
             return _where(node)
         if page is None:
-            return "nothing is known of the operator"
+            return "the operator is unknown"
         if any(True for _ in node.bodies()):
-            return "it has bodies"
+            return "it has subgraphs"
         if not any(_is_float(value) for value in node.results):
-            return "it gives no reals"
+            return "its results are not floats"
         if page.role in ("none", "index"):
-            return "the operator has no part in quantization"
+            return "the operator is not quantizable"
         if self.operators is not None and node.op not in self.operators:
             return "the target does not quantize the operator"
         return _UNCHOSEN[method]
 
 
 _UNCHOSEN: dict[Method, str] = {
-    Method.CONSERVATIVE: "no operator with weights reaches it",
-    Method.AGGRESSIVE: "no operator with weights reaches it",
-    Method.ALL_IN: "it stands where nothing is quantized",
+    Method.CONSERVATIVE: "no operator with weights precedes it",
+    Method.AGGRESSIVE: "no operator with weights precedes it",
+    Method.ALL_IN: "it is outside of the quantized part",
     Method.POINTWISE: "it has no weights",
     Method.BETWEEN_CONVOLUTIONS: "it is not between two convolutions",
-    Method.CLOSURE: "it hangs together with no operator with weights",
+    Method.CLOSURE: "it is not connected to an operator with weights",
 }
 
 _CHOSEN: dict[Method, str] = {
-    Method.CONSERVATIVE: "results of weights reach it",
-    Method.AGGRESSIVE: "results of weights reach it",
+    Method.CONSERVATIVE: "it depends on an operator with weights",
+    Method.AGGRESSIVE: "it depends on an operator with weights",
     Method.ALL_IN: "the operator is quantizable",
     Method.POINTWISE: "it has weights",
     Method.BETWEEN_CONVOLUTIONS: "it is between two convolutions",
-    Method.CLOSURE: "it hangs together with an operator with weights",
+    Method.CLOSURE: "it is connected to an operator with weights",
 }
 
-_ROLES: dict[str, str] = {"weighted": "it has weights", "passive": "it hands quantized numbers on"}
+_ROLES: dict[str, str] = {"weighted": "it has weights", "passive": "it moves quantized data"}
 
 
 def _where(node: Node) -> str:
@@ -247,10 +247,10 @@ def _where(node: Node) -> str:
     body = node.graph
     holder = None if body is None else body.parent
     if holder is None:
-        return "it stands in no graph"
+        return "it is not in the graph"
     name = next((name for name, attribute in holder.attributes.items() if attribute is body), "body")
     stated = f"{holder.op} {holder.name or _result_name(holder)}".rstrip()
-    return f"it stands in the {name} of {stated}, whose values are not observed"
+    return f"it is in the subgraph {name} of {stated}, whose values are not observed"
 
 
 def _override(decisions: Decisions, floating: Collection[str], quantized: Collection[str]) -> None:
@@ -262,7 +262,7 @@ def _override(decisions: Decisions, floating: Collection[str], quantized: Collec
     findings = [
         Diagnostic(
             "QUANT0101",
-            f"no node of the prepared model, and no first result of one, is called {name!r}",
+            f"unknown node {name!r}: no node of the prepared model, or first result of a node, has this name",
             None,
             _like(name, names),
         )
@@ -273,11 +273,11 @@ def _override(decisions: Decisions, floating: Collection[str], quantized: Collec
         for node in names.get(name, ()):
             if decisions[node].place is ComputeDomain.INDEX or _is_inside(node):
                 message = f"{name!r} cannot be quantized: {decisions[node].reason}"
-                findings.append(Diagnostic("QUANT0102", message, node.origin, "take it out of the list"))
-            decisions[node] = Decision(ComputeDomain.QUANTIZED, "it was asked to be", is_asked=True)
+                findings.append(Diagnostic("QUANT0102", message, node.origin, "remove it from the list"))
+            decisions[node] = Decision(ComputeDomain.QUANTIZED, "the settings request it", is_asked=True)
     for name in floating:
         for node in names.get(name, ()):
-            decisions[node] = Decision(ComputeDomain.FLOATING, "it was asked to stay so", is_asked=True)
+            decisions[node] = Decision(ComputeDomain.FLOATING, "the settings keep it", is_asked=True)
     if findings:
         raise DiagnosticError(*findings)
 
@@ -285,10 +285,8 @@ def _override(decisions: Decisions, floating: Collection[str], quantized: Collec
 def _like(name: str, known: Collection[str]) -> str:
     """Suggest similar names; preparation merges nodes into preceding ones."""
     near = get_close_matches(name, known, n=3) or [*known][:3]
-    stated = (
-        f"its nodes are called {', '.join(map(repr, near))}{', …' if len(known) > len(near) else ''}" if near else ""
-    )
-    return f"{stated or 'it has no nodes'}; what was fused is called as what it was fused into"
+    stated = f"choose one of {', '.join(map(repr, near))}{', …' if len(known) > len(near) else ''}" if near else ""
+    return f"{stated or 'the model has no nodes'}; a fused node has the name of the node that absorbed it"
 
 
 def _is_inside(node: Node) -> bool:

@@ -159,7 +159,7 @@ def _workers(ray: Any) -> list[Any]:
     workers = [made.remote() for _ in range(count)]
     found, own = set(ray.get([worker.version.remote() for worker in workers])), _version()
     if found != {own}:
-        message = f"the cluster has graphport {', '.join(sorted(found))}, this is {own}"
+        message = f"graphport versions differ: {', '.join(sorted(found))} on the cluster, {own} here"
         raise DiagnosticError(Diagnostic("QUANT0012", message, None, "install equal versions on all machines"))
     return workers
 
@@ -221,7 +221,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        message = "to observe on several machines, Ray is needed"
+        message = "distributed observation requires the package ray"
         raise DiagnosticError(Diagnostic("QUANT0011", message, None, install("ray"))) from error
     return ray
 
@@ -236,7 +236,7 @@ def _connected(ray: Any) -> Generator[None]:
         ray.init(address="auto", log_to_driver=False, configure_logging=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
         message = f"no Ray cluster found: {_first_line(error)}"
-        remedy = "start one by `ray start --head`, or name it in RAY_ADDRESS"
+        remedy = "start a cluster with `ray start --head`, or set RAY_ADDRESS"
         raise DiagnosticError(Diagnostic("QUANT0012", message, None, remedy)) from error
     try:
         yield
@@ -250,7 +250,7 @@ def _explained(ray: Any, what: str) -> Generator[None]:
         yield
     except ray.exceptions.RayError as error:
         message = f"{what} on the cluster: {_first_line(error)}"
-        raise DiagnosticError(Diagnostic("QUANT0012", message, None, "see the logs of Ray on its machines")) from error
+        raise DiagnosticError(Diagnostic("QUANT0012", message, None, "check the Ray logs on the machines")) from error
 
 
 def _first_line(error: Exception) -> str:

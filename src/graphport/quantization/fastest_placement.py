@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphport.quantization.choices import Choices
     from graphport.quantization.placement import Placement
 
-SLOWER = "integers would take longer here, with what has to be rounded for them"
+SLOWER = "integers would be slower here, including conversions"
 _BYTE = 8
 _KERNELS = 2
 """Integer kernels with fused activations: a product and its factor."""

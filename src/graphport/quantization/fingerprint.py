@@ -58,14 +58,14 @@ class Fingerprint:
         own = self.as_json()
         found: list[str] = []
         if own["graph"] != other["graph"]:
-            found.append("the model: its graph is another one")
+            found.append("the graph of the model")
         elif own["weights"] != other["weights"]:
             found.append("the weights of the model")
         if own["samples"] != other["samples"]:
             found += [f"the samples: {stated}" for stated in _changes(other["samples"], own["samples"])]
         if own["graph"] == other["graph"] and (own["values"], own["way"]) != (other["values"], other["way"]):
             stated = _changes(other["settings"], own["settings"]) + _changes(other["way"], own["way"])
-            found.append(f"the settings: {', '.join(stated)}" if stated else "the values that are observed")
+            found.append(f"the settings: {', '.join(stated)}" if stated else "the observed values")
         return found
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphport.quantization.settings import Settings
     from graphport.runtimes.target import Rates, Target
 
-REASON = "it has few products, and rounding what it reads costs more than they are worth"
+REASON = "it is small, and quantizing its inputs costs more time than integers save"
 _FALLBACK_SHARES = {"fast": 0.0, "balanced": 0.05, "best": 0.2}
 """Extra cost of float layers, as a fraction of the integer run's time or of all products, by preset."""
 _MIN_NOISE_SHARE = 1e-3

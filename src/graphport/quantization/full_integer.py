@@ -29,13 +29,13 @@ def full_integer(graph: Graph) -> None:
             "QUANT0030",
             f"{node.op} {node.name or node.results[0].name!r} computes on floats: {reason}",
             node.origin,
-            "leave 'full_integer' out, or change the model there",
+            "remove 'full_integer', or change the model at this node",
         )
         for node in graph
         if (reason := _real_reason(node)) is not None
     ]
     findings += [
-        Diagnostic("QUANT0030", f"the output {value.name!r} is float", None, "leave 'full_integer' out")
+        Diagnostic("QUANT0030", f"the output {value.name!r} is float", None, "remove 'full_integer'")
         for value in graph.outputs
         if is_float32(value) and (value.producer is None or value.producer.op != "DequantizeLinear")
     ]
@@ -55,10 +55,10 @@ def _real_reason(node: Node) -> str | None:
     for value in data_operands(node):
         maker = value.producer
         if is_float32(value) and not value.is_constant and not _is_from_integers(maker):
-            return f"it reads {value.name!r} before it is rounded"
+            return f"it reads {value.name!r} before its quantization"
     for value in node.results:
         if not _is_rounded(value):
-            return f"nobody rounds its result {value.name!r}"
+            return f"its result {value.name!r} is not quantized"
     return None
 
 
@@ -84,11 +84,11 @@ def _take_integers(graph: Graph, value: Value) -> None:
     readers = [user for user in value.users if user.op == "QuantizeLinear"]
     if not readers or len(readers) < len(value.users):
         message = f"the input {value.name!r} is used before it is quantized"
-        raise DiagnosticError(Diagnostic("QUANT0030", message, None, "leave 'full_integer' out"))
+        raise DiagnosticError(Diagnostic("QUANT0030", message, None, "remove 'full_integer'"))
     first, *others = readers
     if any(other.inputs[1:] != first.inputs[1:] for other in others):
         message = f"the input {value.name!r} is quantized with several parameters"
-        raise DiagnosticError(Diagnostic("QUANT0030", message, None, "leave 'full_integer' out"))
+        raise DiagnosticError(Diagnostic("QUANT0030", message, None, "remove 'full_integer'"))
     fact = first.output.fact
     dtype = fact.dtype if isinstance(fact, TensorFact) else None
     shape = value.shape

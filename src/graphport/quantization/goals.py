@@ -254,7 +254,7 @@ def numbered_as(points: Sequence[FrontPoint], number: int) -> FrontPoint:
         if each.point == number:
             return each
     remedy = f"points: 1 to {len(points)}"
-    raise DiagnosticError(Diagnostic("QUANT0025", f"there is no point {number}", None, remedy))
+    raise DiagnosticError(Diagnostic("QUANT0025", f"unknown point {number}", None, remedy))
 
 
 def latency_goal(stated: float | str | None) -> tuple[float | None, bool]:
@@ -268,6 +268,8 @@ def latency_goal(stated: float | str | None) -> tuple[float | None, bool]:
     found = _LATENCY.fullmatch(stated.strip()) if isinstance(stated, str) else None
     number = float(found[1]) if found else stated
     if isinstance(number, str | bool) or number <= 0:
-        message = f"the setting 'max_latency' is {stated!r}"
-        raise DiagnosticError(Diagnostic("QUANT0004", message, None, "0.5x for half of the source's, or 3ms"))
+        message = f"invalid setting 'max_latency': {stated!r}"
+        raise DiagnosticError(
+            Diagnostic("QUANT0004", message, None, "set a ratio, for example 0.5x, or a time, for example 3ms")
+        )
     return float(number), bool(found and found[2] == "ms")

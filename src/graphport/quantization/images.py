@@ -90,7 +90,7 @@ class PictureColumn:
         try:
             with open_regular(file) as stream, image.open(stream) as picture:
                 if picture.width * picture.height > _MAX_PIXELS:
-                    raise _corrupt_error(file, f"it has {picture.width} x {picture.height} pixels")
+                    raise _corrupt_error(file, f"the image has {picture.width} x {picture.height} pixels")
                 # The excess on two sides is cropped.
                 wide = min(picture.width, picture.height * width / height)
                 high = min(picture.height, picture.width * height / width)
@@ -128,13 +128,13 @@ def column_of(graph: Graph, given: Pictures) -> dict[str, PictureColumn]:
     able = [(value, found) for value in graph.inputs if (found := _layout(value, given.layout)) is not None]
     if len(graph.inputs) != 1 or len(able) != 1:
         message = f"images require a model with one input of one or three channels, not {_emitted(graph)}"
-        remedy = "give a .npz with an array for each input, or say the layout (--layout)"
+        remedy = "pass an .npz with an array for each input, or set the layout (--layout)"
         raise DiagnosticError(Diagnostic("QUANT0002", message, None, remedy))
     value, (layout, channels) = able[0]
     size = _size(value, given.size, layout)
     mean, std = _per_channel(given.mean, channels, "mean"), _per_channel(given.std, channels, "std")
     if np.any(std <= 0):
-        raise DiagnosticError(Diagnostic("QUANT0004", "a deviation of pixels (std) is not above 0"))
+        raise DiagnosticError(Diagnostic("QUANT0004", "a standard deviation of pixels (std) is not positive"))
     fact = value.fact
     dtype = fact.dtype.numpy if isinstance(fact, TensorFact) and fact.dtype is not None else np.dtype(np.float32)
     return {value.name: PictureColumn(tuple(files), size, channels, mean, std, given.white, layout, dtype)}
@@ -148,7 +148,10 @@ def refuse_bare(path: Path) -> None:
     """
     if next(iter(pictures_in(path)), None) is not None:
         message = f"{path} contains images, but the preprocessing is not specified"
-        remedy = "say --image-size 224 and, if they are normalized, --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225"
+        remedy = (
+            "set --image-size 224 and, if the model expects normalized "
+            "images, --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225"
+        )
         raise DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(path))), remedy))
 
 
@@ -173,7 +176,7 @@ def _size(value: Value, asked: int | tuple[int, int] | None, layout: Layout) -> 
     lengths = [dim for dim in dims if isinstance(dim, int)]
     if len(lengths) == 2:
         return lengths[0], lengths[1]
-    message = f"the image size is unknown: {value.name} has open sizes"
+    message = f"unknown image size: {value.name} has dynamic dims"
     raise DiagnosticError(Diagnostic("QUANT0002", message, None, "set it: --image-size 224, or 480x640"))
 
 
@@ -190,4 +193,6 @@ def _emitted(graph: Graph) -> str:
 
 def _corrupt_error(file: Path, why: str) -> DiagnosticError:
     message = f"the image {file} cannot be read: {why}"
-    return DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(file))), "remove it from the folder"))
+    return DiagnosticError(
+        Diagnostic("QUANT0001", message, Span(Source(str(file))), "remove the image from the folder")
+    )

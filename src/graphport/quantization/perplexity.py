@@ -39,8 +39,8 @@ def perplexity(graph: Graph, tokens: Array) -> Callable[[Run], float]:
         DiagnosticError: QUANT0031 the tokens are no rows of at least two integers, or the model has other inputs.
     """
     if tokens.ndim != 2 or tokens.shape[1] < 2 or tokens.dtype.kind not in "iu" or not len(tokens):
-        stated = f"tokens are {tokens.dtype}{list(tokens.shape)}"
-        raise DiagnosticError(Diagnostic("QUANT0031", stated, None, "give rows of at least two integers, in a .npy"))
+        stated = f"invalid tokens: {tokens.dtype}{list(tokens.shape)}, expected integers [rows, tokens]"
+        raise DiagnosticError(Diagnostic("QUANT0031", stated, None, "pass an .npy with rows of at least two integers"))
     return Perplexity(_require_decoder(graph), tokens)
 
 
@@ -83,7 +83,9 @@ def tokens_of(given: object) -> Array:
             return np.lib.format.read_array(file, allow_pickle=False)
     except CORRUPT as error:
         message = f"the tokens in {given} cannot be read: {error}"
-        raise DiagnosticError(Diagnostic("QUANT0031", message, None, "write them by np.save(path, tokens)")) from error
+        raise DiagnosticError(
+            Diagnostic("QUANT0031", message, None, "write the file with np.save(path, tokens)")
+        ) from error
 
 
 def _surprise(logits: Array, following: Array) -> float:
@@ -104,6 +106,6 @@ def _require_decoder(graph: Graph) -> Decoder:
     found = decoder_of(graph)
     if found is None:
         names = ", ".join(value.name for value in graph.inputs)
-        message = f"the model does not read tokens alone: {names}"
-        raise DiagnosticError(Diagnostic("QUANT0031", message, None, "measure it by --metric MODULE:FUNCTION"))
+        message = f"the model has inputs other than tokens: {names}"
+        raise DiagnosticError(Diagnostic("QUANT0031", message, None, "use --metric MODULE:FUNCTION instead"))
     return found

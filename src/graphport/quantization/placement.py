@@ -111,20 +111,20 @@ def _real_reason(layer: Layer, target: Target, *, is_forced: bool) -> str | None
     if layer.node.op_type in target.real_biased and _has_constant_added(layer):
         return f"{target.name} adds a constant to sums of {layer.node.op_type} before it scales them"
     if target.block and layer.depth % target.block:
-        return f"its {layer.depth} summed entries are no whole blocks of {target.block}, as {target.name} has them"
+        return f"its {layer.depth} summed elements are not a multiple of the block size {target.block} of {target.name}"
     if target.half_scales and not _fits_halves(layer):
-        return "its largest weights need scales that half precision does not hold"
+        return "its weight scales exceed the float16 range"
     if layer.kind != "convolution" or layer.groups == 1:
         return None
     results = layer.shape[0] // layer.groups
     if results == layer.shape[1] == 1:
         is_float32 = target.real_depthwise and not is_forced
-        return f"{target.name} convolves each channel sooner, and more exactly, on real numbers" if is_float32 else None
+        return f"{target.name} runs depth-wise convolutions faster and more accurately in float" if is_float32 else None
     axes = len(layer.shape) - 2
     if target.grouped_axes and axes > target.grouped_axes:
-        return f"{target.name} has no sound integer kernel for groups over {axes} axes"
+        return f"{target.name} has no correct integer kernel for grouped convolutions over {axes} axes"
     if target.real_groups and results % target.real_groups == 0:
-        return f"{target.name} has no sound integer kernel for groups of {results} results"
+        return f"{target.name} has no correct integer kernel for groups of {results} output channels"
     return None
 
 
@@ -158,7 +158,7 @@ def _find_layers(
 
 def _reason(node: Node, target: Target, candidates: Collection[Node], floating: set[Node]) -> str | None:
     if node in floating:
-        return "it was asked to stay floating"
+        return "the settings keep it in float"
     if node not in candidates:
         return UNDISPATCHED
     if node.op_type not in target.weighted:
@@ -166,11 +166,11 @@ def _reason(node: Node, target: Target, candidates: Collection[Node], floating: 
     axes = _axes(node)
     if target.axes and axes and axes not in target.axes:
         known = " or ".join(map(str, target.axes))
-        return f"{target.name} has integer kernels for {node.op_type} over {known} axes, this one has {axes}"
+        return f"{target.name} has integer kernels for {node.op_type} over {known} axes, but the node has {axes}"
     fact = node.operands[0].fact
     rank = len(fact.shape) if isinstance(fact, TensorFact) and fact.shape is not None else 0
     if target.product_axes and not axes and rank > target.product_axes:
-        return f"{target.name} multiplies integers over {target.product_axes} axes at most, not {rank}"
+        return f"{target.name} supports integer matrix products of rank {target.product_axes} at most, not {rank}"
     return None
 
 
@@ -191,15 +191,15 @@ def _unfit(node: Node) -> str:
     if 0 in shape:
         return "its weight is empty"
     if not is_float32(weight) or weight.storage is None:
-        return "its weight is not a plain constant of float32"
+        return "its weight is not a float32 constant"
     if node.op_type == "MatMul" and len(shape) != 2:
-        return f"its weight has {len(shape)} axes, where a matrix has 2"
+        return f"its weight has rank {len(shape)}, expected 2"
     if bias is not None and not bias.is_constant:
         return "its bias is computed"
     fact = node.operands[0].fact
     if not isinstance(fact, TensorFact) or fact.shape is None:
-        return "nothing is known of the shape of what it reads"
-    return "its weight is not a plain constant of float32"
+        return "the shape of its input is unknown"
+    return "its weight is not a float32 constant"
 
 
 _MAX_FLOAT16_WEIGHT = 7.0 * 65504

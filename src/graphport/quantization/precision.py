@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphport.quantization.candidate import Candidate
     from graphport.quantization.session import QuantizationSession
 
-_REASON = "it makes so much noise that the goal asks for it"
+_REASON = "its quantization error is too large for the SNR goal"
 _BYTE = 8
 _MAX_MEASURED_LAYERS = 96
 """Maximum number of layers that are measured alone; above, layers are ranked by their own noise."""

@@ -110,8 +110,10 @@ def quantize(
     is_planned = settings.front or settings.point is not None or goals.needs_plans
     refuse_goals(goals, settings)
     if goals.metric is not None and metric is None:
-        message = f"a goal of {goals.metric:g} is set for a measure, and there is no measure"
-        raise DiagnosticError(Diagnostic("QUANT0004", message, None, "--metric MODULE:FUNCTION, or metric=… in Python"))
+        message = f"a goal of {goals.metric:g} is set for the metric, but no metric is defined"
+        raise DiagnosticError(
+            Diagnostic("QUANT0004", message, None, "pass --metric MODULE:FUNCTION, or metric=… in Python")
+        )
     is_half = settings.weight_type == _HALF
     choices = Choices.of(_base_settings(settings) if is_planned else settings)
     # A block that the target decides; the report keeps the default where it decides none.
@@ -195,7 +197,7 @@ def _without_drift(
     others = [node for node in graph if is_weighted(node) and node.results[0].name not in names]
     if settings.full_integer or not others:
         message = f"quantization errors of states accumulate: {loss}"
-        remedy = "leave out 'full_integer', or use 16 bits (--bits 16)"
+        remedy = "remove 'full_integer', or use 16-bit activations (--bits 16)"
         session.findings.append(Diagnostic("QUANT0033", message, None, remedy, Severity.WARNING))
         return session, best
     again = _begun(graph, session.choices, session.samples, session.on_progress, None, pairs=pairs)
@@ -339,7 +341,7 @@ def _random_inputs(graph: Graph, choices: Choices, *, is_planned: bool) -> tuple
     settings = choices.settings
     if not settings.weights_only:
         message = "without samples the ranges of activations are unknown, and only weights can be quantized"
-        remedy = "give samples (--calibration), or leave activations real (--weights-only)"
+        remedy = "pass samples (--calibration), or keep activations in float (--weights-only)"
         raise DiagnosticError(Diagnostic("QUANT0001", message, None, remedy))
     inputs, is_likely = random_samples(graph)
     may_adjust = settings.preset == "best" or settings.dynamic or is_planned

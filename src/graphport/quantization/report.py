@@ -122,10 +122,8 @@ class QuantizationReport(Tabular):
     def caption(self) -> str:
         """Summarize the accuracy of the outputs and the number of samples."""
         held = self.held_back or self.samples
-        met = "" if self.goal_met is None else f", the goal is {'met' if self.goal_met else 'not met'}"
-        return (
-            f"{self.snr_db:.2f} dB on {held} samples{met}" if held else f"{self.snr_db:.2f} dB on made-up inputs{met}"
-        )
+        met = "" if self.goal_met is None else f", goal {'met' if self.goal_met else 'not met'}"
+        return f"{self.snr_db:.2f} dB on {held} samples{met}" if held else f"{self.snr_db:.2f} dB on random inputs{met}"
 
     @property
     def worst(self) -> list[LayerReport]:

@@ -28,9 +28,9 @@ def refuse_empty(graph: Graph, placement: Placement, target: Target) -> None:
     reasons = list(dict.fromkeys(f"{node.op}: {reason}" for node, reason in placement.floating.items()))
     inside = inner_layers(graph)
     if inside:
-        reasons.append(f"{inside} layers stand in the bodies of If, Loop or Scan, which stay floating")
+        reasons.append(f"{inside} layers are in subgraphs of If, Loop or Scan, which remain in float")
     stated = "; ".join(reasons[:_MAX_REASONS]) or "there is no node with weights"
-    message = f"no layer can be computed on integers by {target.name}: {stated}"
+    message = f"{target.name} cannot compute any layer on integers: {stated}"
     raise DiagnosticError(Diagnostic("QUANT0007", message, None, _remedy(placement, inside)))
 
 
@@ -50,12 +50,12 @@ def _remedy(placement: Placement, inside: int) -> str:
     types = dict.fromkeys(str(dtype) for node in placement.floating if (dtype := _other_type(node)) is not None)
     if types:
         names = " and ".join(types)
-        return f"convert the model from {names} to float32 (graphport cast --to float32), then quantize that"
+        return f"cast the model from {names} to float32 (graphport cast --to float32), then quantize it"
     if placement.floating:
-        return "choose another target or dispatch, or leave fewer nodes floating"
+        return "choose another target or dispatch, or keep fewer nodes in float"
     if inside:
-        return "export the model without If, Loop and Scan around its layers, an If for instance as one of its branches"
-    return "integers gain nothing here: use the model as it is"
+        return "export the model without If, Loop and Scan, for example one branch of an If"
+    return "use the float model: integers have no benefit here"
 
 
 def _other_type(node: Node) -> DType | None:

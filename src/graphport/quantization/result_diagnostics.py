@@ -32,8 +32,10 @@ def check_result(
 
 def unsure(goal: float, snr: float, margin: float) -> Diagnostic:
     """Return a warning that the goal is met on held-out samples, but may be missed on others."""
-    message = f"the goal of {goal:g} dB is not sure: {snr:.2f} dB here may be {snr - margin:.2f} dB on other samples"
-    remedy = "ask for less, or give more samples: the more are held back, the nearer is what is told of others"
+    message = (
+        f"the goal of {goal:g} dB is uncertain: {snr:.2f} dB measured, possibly {snr - margin:.2f} dB on other samples"
+    )
+    remedy = "lower the goal, or pass more samples: the estimate improves with the number of held-out samples"
     return Diagnostic("QUANT0022", message, None, remedy, Severity.WARNING)
 
 
@@ -42,10 +44,10 @@ def slower(point: FrontPoint, front: Sequence[FrontPoint], target: str) -> list[
     if point.latency is None or point.latency < _SLOWER:
         return []
     is_fastest = all(point.latency <= (each.latency or 0.0) for each in front)
-    remedy = "ask for time (--max-latency 1x), or take a faster point (--point)"
+    remedy = "set a latency goal (--max-latency 1x), or choose a faster point (--point)"
     if is_fastest:
-        remedy = "no point of the front is faster: integers gain bytes here, and no time"
-    return [_slower(target, f"{point.latency:.2f} of its time", remedy)]
+        remedy = "keep the float model if time matters: no point of the Pareto front is faster"
+    return [_slower(target, f"{point.latency:.2f} times the latency", remedy)]
 
 
 def slower_run(
@@ -56,14 +58,14 @@ def slower_run(
         return []
     roundings = sum(node.op in ("QuantizeLinear", "DequantizeLinear") for node in graph)
     how = (
-        f"{times['target_ms']} ms a run of one sample beside {times['source_ms']} ms; {layers[0]} of {layers[1]} "
+        f"{times['target_ms']} ms per sample, {times['source_ms']} ms before; {layers[0]} of {layers[1]} "
         f"layers are on integers, with {roundings} roundings around them"
     )
     choices = {
         "--preset fast": settings.preset != "fast",
         "--no-real-results": settings.real_results is not False,
         "--no-cheap-layers": settings.cheap_layers is not False,
-        "graphport latency to see which layers gain nothing, and --float for those": True,
+        "find slow layers with graphport latency, and keep them in float (--float)": True,
     }
     remedy = f"try {', or '.join(choice for choice, is_open in choices.items() if is_open)}"
     return [_slower(settings.target, how, remedy)]
@@ -79,7 +81,7 @@ def _nothing(quantization: Quantization) -> list[Diagnostic]:
         return []
     message = "no layer is quantized"
     reasons = list(dict.fromkeys(quantization.placement.floating.values()))
-    remedy = f"layers stay floating because: {'; '.join(reasons[:3])}" if reasons else None
+    remedy = f"check why layers remain in float: {'; '.join(reasons[:3])}" if reasons else None
     return [Diagnostic("QUANT0021", message, None, remedy, Severity.WARNING)]
 
 
@@ -90,17 +92,17 @@ def _missed(settings: Settings, noise: Noise) -> list[Diagnostic]:
     if noise.snr >= goal:
         return [unsure(goal, noise.snr, noise.margin)]
     limit = settings.max_float_layers
-    within = "with any layer on integers" if limit is None else f"with {limit} floating layers"
-    message = f"the goal of {goal:g} dB is not reached: the best {within} is {noise.snr:.2f} dB"
-    remedy = "ask for less, let more layers float (--max-float-layers), or take 16 bits (--bits 16)"
+    within = "with any quantized layer" if limit is None else f"with {limit} floating layers"
+    message = f"the goal of {goal:g} dB is not met: the best SNR {within} is {noise.snr:.2f} dB"
+    remedy = "lower the goal, allow more float layers (--max-float-layers), or use 16-bit activations (--bits 16)"
     return [Diagnostic("QUANT0022", message, None, remedy, Severity.WARNING)]
 
 
 def _ruined(settings: Settings, noise: Noise, noisiest: Collection[str]) -> list[Diagnostic]:
     if noise.snr >= UNUSABLE_SNR_DB:
         return []
-    agreement = "" if noise.agreement is None else f", the same first choice in {100 * noise.agreement:.1f} %"
-    message = f"the outputs are mostly noise: {noise.snr:.2f} dB{agreement}"
+    agreement = "" if noise.agreement is None else f", top-1 agreement {100 * noise.agreement:.1f} %"
+    message = f"very low SNR of the outputs: {noise.snr:.2f} dB{agreement}"
     ways = ["--preset balanced"] if settings.preset == "fast" else []
     ways += [f"--float {' --float '.join(noisiest)}"] if noisiest else []
     ways += ["--bits 16"] if settings.activation_bits < 16 and not settings.weights_only else []

@@ -163,12 +163,12 @@ def gather(graph: Graph, data: object) -> Samples:
     elif callable(data) or hasattr(data, "__iter__"):
         items = data() if callable(data) else data
         if not hasattr(items, "__iter__"):
-            message = f"the function that gives calibration data returns {type(items).__name__}"
+            message = f"the calibration function returns {type(items).__name__}, expected mappings"
             raise DiagnosticError(Diagnostic("QUANT0001", message, None, "return or yield mappings like {'x': array}"))
         columns = _of_iterable(graph, cast("Iterable[object]", items))
     else:
-        message = f"calibration data are a path, a mapping or an iterable, not {type(data).__name__}"
-        raise DiagnosticError(Diagnostic("QUANT0001", message, None, "for example {'x': array}"))
+        message = f"unsupported calibration data: {type(data).__name__}, expected a path, a mapping or an iterable"
+        raise DiagnosticError(Diagnostic("QUANT0001", message, None, "pass, for example, {'x': array}"))
     return _match_inputs(graph, _with_what_follows(graph, columns))
 
 
@@ -205,8 +205,8 @@ def refuse_missing(path: Path) -> None:
         DiagnosticError: QUANT0001.
     """
     if not path.exists():
-        message = f"there are no calibration data at {path}"
-        remedy = "a .npz, a .npy, or a folder of .npy files or of pictures"
+        message = f"calibration data not found: {path}"
+        remedy = "pass an .npz, an .npy, or a folder of .npy files or of images"
         raise DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(path))), remedy))
 
 
@@ -223,7 +223,7 @@ def _array(name: str, given: object) -> Array:
     try:
         return np.asarray(given)
     except (ValueError, TypeError, RuntimeError) as error:
-        message = f"the calibration data of {name!r} are no array: {error}"
+        message = f"the calibration data of {name!r} are not an array: {error}"
         raise DiagnosticError(Diagnostic("QUANT0001", message, None, "pass rows of equal length")) from error
 
 
@@ -248,7 +248,9 @@ def _named(graph: Graph, item: object, number: int) -> dict[str, object]:
     if len(given) == 1 and (only := _only_input(graph)) is not None:
         return {only.name: given[0]}
     if len(given) > len(names):
-        message = f"item {number} of the calibration data has {len(given)} arrays, the model {len(names)} inputs"
+        message = (
+            f"item {number} of the calibration data has {len(given)} arrays, but the model has {len(names)} inputs"
+        )
         raise DiagnosticError(Diagnostic("QUANT0002", message, None, f"inputs: {', '.join(names)}"))
     return dict(zip(names, given, strict=False))
 
@@ -277,7 +279,7 @@ def _of_path(graph: Graph, path: Path) -> dict[str, Column]:
         return {name.removesuffix(".npy"): FileColumn.of(path, name) for name in archive_members(path)}
     with open_regular(path) as file:
         if file.read(2) == b"PK":
-            raise corrupt_error(path, ValueError("the archive is cut off"))
+            raise corrupt_error(path, ValueError("the archive is truncated"))
     only = _only_input(graph) or next(iter(graph.inputs), None)
     return {"" if only is None else only.name: FileColumn.of(path)}
 
@@ -300,8 +302,8 @@ def _of_folder(graph: Graph, path: Path) -> dict[str, Column]:
     if not found and not files:
         pictures.refuse_bare(path)
         names = ", ".join(value.name for value in graph.inputs)
-        message = f"there are no calibration data in {path}: no .npy file"
-        remedy = f"a file or a folder of files for each input: {names}"
+        message = f"no .npy file in the calibration folder {path}"
+        remedy = f"add a file, or a folder of files, for each input: {names}"
         raise DiagnosticError(Diagnostic("QUANT0001", message, Span(Source(str(path))), remedy))
     return found
 
@@ -322,7 +324,7 @@ def _match_inputs(graph: Graph, columns: Mapping[str, Column]) -> Samples:
     inputs = {value.name: value for value in graph.inputs}
     listed = f"inputs: {', '.join(inputs)}"
     findings = [
-        Diagnostic("QUANT0002", f"there are calibration data for {name!r}, which is no input", None, listed)
+        Diagnostic("QUANT0002", f"calibration data for {name!r}, which is not an input", None, listed)
         for name in columns
         if name not in inputs
     ]
@@ -333,7 +335,12 @@ def _match_inputs(graph: Graph, columns: Mapping[str, Column]) -> Samples:
             _refuse_kind(value, columns[name], findings)
         elif value.storage is None:
             findings.append(
-                Diagnostic("QUANT0002", f"there are no calibration data for {name!r}", None, f"it is {value.fact}")
+                Diagnostic(
+                    "QUANT0002",
+                    f"missing calibration data for the input {name!r}",
+                    None,
+                    f"pass arrays of {value.fact}",
+                )
             )
     if findings:
         raise DiagnosticError(*findings)
@@ -347,7 +354,9 @@ def _match_inputs(graph: Graph, columns: Mapping[str, Column]) -> Samples:
     uneven = {name: n for name, n in counts.items() if n != count and name not in fixed}
     if uneven or not count:
         listed = ", ".join(f"{name} {n}" for name, n in counts.items())
-        message = f"the inputs have different sample counts: {listed}" if count else "there are no samples"
+        message = (
+            f"the inputs have different sample counts: {listed}" if count else "the calibration data have no samples"
+        )
         raise DiagnosticError(Diagnostic("QUANT0002", message, None, "stack them along axis 0"))
     kept = {name: step for name, step in steps.items() if name not in fixed}
     return Samples(graph, {name: columns[name] for name in kept}, kept, fixed, count)
@@ -379,12 +388,12 @@ def _step(graph: Graph, value: Value, column: Column, findings: list[Diagnostic]
         where = f" in {name}" if name else ""
         step = _entries_per_input(fact.shape, part.shape)
         if step is None:
-            message = f"the calibration data of {value.name!r}{where} have the shape {list(part.shape)}"
-            findings.append(Diagnostic("QUANT0002", f"{message}, the model takes {fact}", None, _stacking(value, part)))
+            message = f"the calibration data of {value.name!r}{where} have shape {list(part.shape)}"
+            findings.append(Diagnostic("QUANT0002", f"{message}, expected {fact}", None, _stacking(value, part)))
             return 1
         if part.shape[:1] != (0,) and not prod(part.shape) and not _may_be_empty(graph, value):
-            message = f"the calibration data of {value.name!r}{where} have the shape {list(part.shape)}: no elements"
-            findings.append(Diagnostic("QUANT0002", message, None, "give samples that have elements"))
+            message = f"the calibration data of {value.name!r}{where} have shape {list(part.shape)} without elements"
+            findings.append(Diagnostic("QUANT0002", message, None, "pass non-empty samples"))
             return 1
         found.setdefault(step, name)
     if len(found) > 1:
@@ -410,10 +419,10 @@ def _entries_per_input(dims: Sequence[object], shape: Sequence[int]) -> int | No
 def _stacking(value: Value, column: Column) -> str:
     """Return the remedy for data that do not fit."""
     if _batched(value, column) is not column:
-        return f"stack samples along axis 0: x[None] is a stack of one, of the shape {[1, *column.shape]}"
+        return f"stack samples along axis 0; x[None] is a single sample of shape {[1, *column.shape]}"
     shape = (value.shape) or ()
     each = f"[{', '.join(map(str, shape[1:]))}]"
-    return f"give samples of the shape {each}, stacked along axis 0" if len(shape) > 1 else "stack samples along axis 0"
+    return f"pass samples of shape {each}, stacked along axis 0" if len(shape) > 1 else "stack samples along axis 0"
 
 
 def _refuse_kind(value: Value, column: Column, findings: list[Diagnostic]) -> None:
@@ -424,8 +433,8 @@ def _refuse_kind(value: Value, column: Column, findings: list[Diagnostic]) -> No
     for name, part in split_columns(column):
         if not _is_float(part.dtype):
             where = f" in {name}" if name else ""
-            message = f"the calibration data of {value.name!r}{where} are {part.dtype}, the model takes {known}"
-            remedy = f"prepare them as the model expects them, and convert them to {known}"
+            message = f"the calibration data of {value.name!r}{where} are {part.dtype}, expected {known}"
+            remedy = f"preprocess the samples as the model expects, and convert them to {known}"
             findings.append(Diagnostic("QUANT0002", message, None, remedy))
             return
 

@@ -140,9 +140,7 @@ class Settings:
         version = given.pop("version", VERSION)
         known = {field.name for field in fields(cls)}
         findings = [
-            _wrong(name, "is no setting", f"settings: {', '.join(sorted(known))}")
-            for name in given
-            if name not in known
+            _wrong(name, "is unknown", f"settings: {', '.join(sorted(known))}") for name in given if name not in known
         ]
         if version != VERSION:
             findings.append(_wrong("version", f"is {version!r}", f"this is version {VERSION}"))
@@ -158,9 +156,7 @@ class Settings:
         """
         known = {field.name for field in fields(self)}
         unknown = [
-            _wrong(name, "is no setting", f"settings: {', '.join(sorted(known))}")
-            for name in values
-            if name not in known
+            _wrong(name, "is unknown", f"settings: {', '.join(sorted(known))}") for name in values if name not in known
         ]
         if unknown:
             raise DiagnosticError(*unknown)
@@ -205,7 +201,7 @@ def _parsed(text: str | dict[str, Any]) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DiagnosticError(Diagnostic("QUANT0004", f"the settings are not valid JSON: {error}")) from error
     if not isinstance(found, dict):
-        raise DiagnosticError(Diagnostic("QUANT0004", "the settings are no JSON object", None, '{"preset": "best"}'))
+        raise DiagnosticError(Diagnostic("QUANT0004", "the settings are not a JSON object", None, '{"preset": "best"}'))
     return {str(name): value for name, value in found.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
@@ -226,16 +222,16 @@ def _broken(settings: Settings) -> list[tuple[str, str]]:
         ("method", settings.method in (None, *METHODS), ", ".join(METHODS)),
         ("percentile", _is_finite(settings.percentile) and 50 < settings.percentile <= 100, "above 50, up to 100"),
         ("activation_bits", _is_choice(settings.activation_bits, (8, 16)), "8 or 16"),
-        ("weight_bits", _is_choice(settings.weight_bits, (2, 4, 8)), "2, 4 or 8: no runtime here reads 3 bits"),
+        ("weight_bits", _is_choice(settings.weight_bits, (2, 4, 8)), "2, 4 or 8"),
         (
             "weight_block",
             settings.weight_block is None or _is_count(settings.weight_block, 0),
-            "0, or entries that share a scale",
+            "0, or the number of weights that share a scale",
         ),
         ("weight_range", settings.weight_range in get_args(WeightRange), ", ".join(get_args(WeightRange))),
         ("form", settings.form in get_args(Form), ", ".join(get_args(Form))),
         ("processor", settings.processor in get_args(Processor), ", ".join(get_args(Processor))),
-        ("min_snr", settings.min_snr is None or _is_finite(settings.min_snr), "a number of dB"),
+        ("min_snr", settings.min_snr is None or _is_finite(settings.min_snr), "a number in dB"),
         ("max_float_layers", settings.max_float_layers is None or _is_count(settings.max_float_layers, 0), "0 or more"),
         ("max_latency", settings.max_latency is None or _is_latency(settings.max_latency), "0.5x, or 3ms"),
         ("max_bytes", settings.max_bytes is None or _is_count(settings.max_bytes, 1), "1 or more"),

@@ -92,7 +92,7 @@ def observed(
                 state.add(found[name], samples=count)
             except FloatingPointError as error:
                 message = f"the model computes {error} for {name!r} from the calibration data"
-                remedy = "leave it floating if that is meant; otherwise look for such numbers among the weights"
+                remedy = "keep the node in float if this is expected; otherwise check the weights for NaN and infinity"
                 raise DiagnosticError(Diagnostic("QUANT0015", message, None, remedy)) from error
         heard(count)
     return states

@@ -40,7 +40,7 @@ _ABOUT, _COUNTS, _ENDS = "about.npy", "counts.npy", "ends.npy"
 _PARTS, _OTHERS = 6, (2, 3)
 """Arrays of ranges of each value, and those that exclude the sample of the first two."""
 
-_ANEW = "delete it to collect them anew"
+_ANEW = "delete the file to collect statistics again"
 _ELSEWHERE = "name another file; statistics are written to a new one"
 
 
@@ -61,16 +61,16 @@ def refuse_path(path: Path) -> None:
         DiagnosticError: QUANT0016 the folder does not exist, it cannot be written, or `path` is no file.
     """
     folder = path.absolute().parent
-    message, remedy = "", "make it, or name a file in another one"
+    message, remedy = "", "create the folder, or choose a file in another one"
     if path.is_dir():
-        message, remedy = f"statistics cannot be kept in {path}: it is a folder", "name a file in it"
+        message, remedy = f"statistics cannot be stored in {path}: it is a folder", "pass a file name in the folder"
     elif path.exists() and not path.is_file():
-        message = f"statistics cannot be kept in {path}: it is a device or a pipe"
-        remedy = "name a file, or one that is not there yet"
+        message = f"statistics cannot be stored in {path}: it is a device or a pipe"
+        remedy = "pass the name of a regular or new file"
     elif not folder.is_dir():
-        message = f"there is no folder {path.parent} to keep statistics in"
+        message = f"folder not found: {path.parent}, to store statistics"
     elif why := obstacle(folder):
-        message, remedy = f"statistics cannot be kept in {path.parent}: {why}", "name a file in another folder"
+        message, remedy = f"statistics cannot be stored in {path.parent}: {why}", "choose a file in another folder"
     if message:
         raise DiagnosticError(Diagnostic("QUANT0016", message, Span(Source(str(path))), remedy))
 
@@ -127,7 +127,7 @@ def _recognize(
             heard(count)
         digest = trail.next_end()
     if digest != found.digest:
-        raise _mismatch_error(path, ["the samples: their numbers, or their order"])
+        raise _mismatch_error(path, ["the samples or their order"])
 
 
 def remember(path: Path, fingerprint: Fingerprint, seen: ObservedShards) -> None:
@@ -160,7 +160,7 @@ def remembered(path: Path, fingerprint: Fingerprint) -> ObservedShards:
     regular_status(path)
     if not zipfile.is_zipfile(path):
         is_ours = contents(path)[:2] == b"PK"
-        message = f"the statistics in {path} are cut off" if is_ours else f"{path} is no file of statistics"
+        message = f"truncated statistics file: {path}" if is_ours else f"{path} is not a statistics file"
         raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW if is_ours else _ELSEWHERE))
     try:
         with zipfile.ZipFile(path) as archive:
@@ -170,13 +170,13 @@ def remembered(path: Path, fingerprint: Fingerprint) -> ObservedShards:
                 raise _mismatch_error(path, differences)
             return _read_states(archive, about)
     except CORRUPT as error:
-        message = f"the statistics in {path} are damaged: {error or type(error).__name__}"
+        message = f"corrupt statistics file {path}: {error or type(error).__name__}"
         raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW)) from error
 
 
 def _mismatch_error(path: Path, differences: list[str]) -> DiagnosticError:
     message = f"the statistics in {path} do not match; differences: {'; '.join(differences)}"
-    remedy = f"{_ANEW}, name another file, or go back to what they are of"
+    remedy = f"{_ANEW}, choose another file, or restore the model, samples and settings"
     return DiagnosticError(Diagnostic("QUANT0009", message, Span(Source(str(path))), remedy))
 
 
@@ -189,7 +189,7 @@ def _about(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         message = (
             f"the statistics in {path} are of an earlier version, which has no fingerprint"
             if is_old
-            else f"{path} holds no statistics, but {', '.join(names[:5]) or 'nothing'}"
+            else f"{path} has no statistics, but contains {', '.join(names[:5]) or 'nothing'}"
         )
         raise DiagnosticError(Diagnostic("QUANT0009", message, span, _ANEW if is_old else _ELSEWHERE))
     about = cast("dict[str, Any]", json.loads(_array(archive, _ABOUT, np.uint8, _MAX_TEXT_BYTES).tobytes()))
@@ -278,14 +278,14 @@ def _state(one: Mapping[str, Any], counts: Array, ends: list[Array]) -> Statisti
 
 def _count(x: Any) -> int:
     if isinstance(x, bool) or not isinstance(x, int) or x < 0:
-        message = f"{x!r} is no count"
+        message = f"{x!r} is not a count"
         raise ValueError(message)
     return x
 
 
 def _finite_number(x: Any) -> float:
     if not isinstance(x, int | float) or not isfinite(x):
-        message = f"{x!r} is no number"
+        message = f"{x!r} is not a number"
         raise ValueError(message)
     return float(x)
 
@@ -297,7 +297,7 @@ def _array(archive: zipfile.ZipFile, name: str, dtype: Any, most: int) -> Array:
         shape, found = _header(file)
         size = int(np.prod(shape, dtype=object))
         if found != wanted or size > most or (wanted != np.uint8 and size != most):
-            message = f"{name} has the shape {list(shape)} of {found}"
+            message = f"{name} has shape {list(shape)} and type {found}"
             raise ValueError(message)
         data = file.read(size * wanted.itemsize + 1)
     if len(data) != size * wanted.itemsize:

@@ -106,7 +106,7 @@ class _Surveyor:
         found = [
             Diagnostic(
                 "QUANT0018",
-                f"the calibration data of {name!r} are rounded to {known[name]}, which the model takes",
+                f"the calibration data of {name!r} are rounded to {known[name]}, the type of the input",
                 None,
                 None,
                 Severity.NOTE,
@@ -115,15 +115,16 @@ class _Surveyor:
             if column.is_rounded
         ]
         same = [(name, column.low) for name, column in self.columns.items() if column.low == column.high]
-        found += [_warning(f"every number of the calibration data of {name!r} is {low:g}") for name, low in same]
+        found += [_warning(f"all elements of the calibration data of {name!r} are {low:g}") for name, low in same]
         count = self.samples.count
         if not same and self.are_alike and count > 1:
-            found.append(_warning(f"all {count} samples are the same one"))
+            found.append(_warning(f"all {count} samples are equal"))
         if count < FEWEST:
-            number = "the only sample decides" if count == 1 else f"all {count} samples decide"
+            number = "a single sample determines" if count == 1 else f"all {count} samples determine"
             found.append(
                 _warning(
-                    f"{number} the ranges and how good they are: from {FEWEST} on some are held back to judge with"
+                    f"{number} both the ranges and the reported accuracy; "
+                    f"with {FEWEST} or more, some are held out for evaluation"
                 )
             )
         return found
@@ -131,7 +132,7 @@ class _Surveyor:
 
 def _warning(message: str) -> Diagnostic:
     remedy = (
-        f"ranges, and the noise that is told, hold for such data only: give {_ENOUGH} or more that the model will see"
+        f"pass {_ENOUGH} or more representative samples: ranges and reported accuracy are valid only for similar data"
     )
     return Diagnostic("QUANT0017", message, None, remedy, Severity.WARNING)
 

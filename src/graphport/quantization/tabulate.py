@@ -38,8 +38,8 @@ def tabulate(graph: Graph, target: str, inputs: Mapping[str, Any] | None) -> Lat
             quantized.
     """
     if target not in _TARGETS or not is_installed(target):
-        message = f"times of layers on {target} cannot be measured here"
-        remedy = install(target) if target in _TARGETS else f"targets that tell them: {', '.join(_TARGETS)}"
+        message = f"layer times on {target} cannot be measured here"
+        remedy = install(target) if target in _TARGETS else f"choose a target with a profiler: {', '.join(_TARGETS)}"
         raise DiagnosticError(Diagnostic("QUANT0024", message, None, remedy))
     graph = canonicalize(graph)
     given = random_inputs(graph) if inputs is None else dict(checked(graph, dict(inputs)))
@@ -48,7 +48,7 @@ def tabulate(graph: Graph, target: str, inputs: Mapping[str, Any] | None) -> Lat
     names = [node.name for node in graph if node.name]
     before, after = times_of(graph, given, names), times_of(rounded, given, names)
     if before is None or after is None:
-        message = f"{target} does not run the model, real and rounded"
+        message = f"{target} does not run both the float and the quantized model"
         raise DiagnosticError(Diagnostic("QUANT0024", message, None, "run graphport bench for the reason"))
     rows = tuple(
         Row(node.name, signature(node), before.nodes.get(node.name), after.nodes.get(node.name))

@@ -63,7 +63,7 @@ def weight_qparams(  # noqa: PLR0913  keywords, each documented
     for name, numbers in (("weight", weight), ("bias", layer.offsets())):
         if np.isfinite(numbers).all():
             continue
-        message = f"the {name} of {layer.node.name or layer.node.output.name!r} holds NaN or infinity"
+        message = f"the {name} of {layer.node.name or layer.node.output.name!r} contains NaN or infinity"
         raise DiagnosticError(
             Diagnostic("QUANT0015", message, layer.node.origin, "fix the weights, or train the model again")
         )

@@ -74,14 +74,14 @@ def refuse_wide(graph: Graph, settings: Settings, target: Target) -> None:
     if not settings.wide_nodes:
         return
     if not has_wide_layers(settings, target) or settings.activation_bits > _BYTE:
-        remedy = "leave the setting 'wide_nodes' out (--wide)"
+        remedy = "remove the setting 'wide_nodes' (--wide)"
         if target.wide is not None:
-            remedy += ", or give all activations 16 bits (--bits 16)"
-        message = f"{target.name} has no single layers with activations of 16 bits here"
+            remedy += ", or use 16 bits for all activations (--bits 16)"
+        message = f"{target.name} does not support 16-bit activations of single layers here"
         raise DiagnosticError(Diagnostic("QUANT0004", message, None, remedy))
     known = {name for node in graph for name in (node.name, *(value.name for value in node.results))}
     findings = [
-        Diagnostic("QUANT0010", f"there is no layer {name!r}", None, "use names of nodes or of their results")
+        Diagnostic("QUANT0010", f"unknown layer {name!r}", None, "pass names of nodes or of their results")
         for name in settings.wide_nodes
         if name not in known
     ]

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _NUMBERS = "biufcV"
 _MOST_AXES = 64
-_UNTYPED = "its element type is not known: bind it (--input x=int64:1x8), or give an array of the one that is meant"
-_SMALLER = "bind smaller extents with --input where the file leaves them open"
+_UNTYPED = "its element type is unknown: set it (--input x=int64:1x8), or pass an array"
+_SMALLER = "set smaller dims with --input where the file has dynamic dims"
 
 LONGEST = 4096
 """Maximum size of a free axis of generated inputs."""
@@ -63,9 +63,7 @@ def checked(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
     declared = {value.name: value for value in graph.inputs}
     known = f"inputs: {', '.join(declared)}"
     findings = [
-        Diagnostic("RUN0006", f"the model has no input {name!r}", None, known)
-        for name in inputs
-        if name not in declared
+        Diagnostic("RUN0006", f"unknown input {name!r}", None, known) for name in inputs if name not in declared
     ]
     found: dict[str, Any] = {}
     sizes: dict[str, int] = {}
@@ -73,7 +71,7 @@ def checked(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
         if name not in inputs and value.storage is not None:
             found[name] = value.storage.numpy()
         elif name not in inputs:
-            findings.append(Diagnostic("RUN0006", f"the input {name!r} is missing", None, f"it is {value.fact}"))
+            findings.append(Diagnostic("RUN0006", f"missing input {name!r}", None, f"pass an array of {value.fact}"))
         else:
             found[name] = _convert_input(value, inputs[name], _Lengths(graph.extents, sizes), findings)
     if findings:
@@ -113,7 +111,7 @@ def _convert_input(value: Value, given: Any, known: _Lengths, findings: list[Dia
         return np.zeros(0)
     array = _array(value.name, fact, given, findings)
     if fact.shape is not None and not _matches_shape(fact.shape, np.shape(array), known):
-        message = f"the input {value.name!r} has shape {list(np.shape(array))}, the model takes {fact}"
+        message = f"the input {value.name!r} has shape {list(np.shape(array))}, expected {fact}"
         remedy = f"already fixed by other inputs: {known.sizes}" if known.sizes else None
         findings.append(Diagnostic("RUN0008", message, None, remedy))
     return array
@@ -123,7 +121,7 @@ def _array(name: str, fact: Fact, given: Any, findings: list[Diagnostic]) -> Any
     try:
         array = _host_array(given)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        findings.append(Diagnostic("RUN0007", f"the input {name!r} is no array: {error}", None, f"pass {fact}"))
+        findings.append(Diagnostic("RUN0007", f"the input {name!r} is not an array: {error}", None, f"pass {fact}"))
         return np.zeros(0)
     if not isinstance(fact, TensorFact) or fact.dtype is None:
         return array
@@ -277,7 +275,7 @@ def _input_type(value: Value, numbers: Mapping[str, int]) -> tuple[DType, list[i
     if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
         message = f"cannot generate an input for {value.name!r}: {fact}"
         is_untyped = isinstance(fact, TensorFact) and fact.dtype is None
-        remedy = _UNTYPED if is_untyped else "give inputs, or bind its shape"
+        remedy = _UNTYPED if is_untyped else "pass inputs, or set the shape with --input"
         raise DiagnosticError(Diagnostic("RUN0009", message, value.origin, remedy))
     return fact.dtype, [dim if isinstance(dim, int) else evaluate(dim, numbers) for dim in fact.shape]
 
@@ -285,10 +283,10 @@ def _input_type(value: Value, numbers: Mapping[str, int]) -> tuple[DType, list[i
 def no_array(shape: Sequence[int]) -> str | None:
     """Return why NumPy cannot create an array of that shape with any amount of memory, or `None`."""
     if len(shape) > _MOST_AXES:
-        return f"it has {len(shape)} axes, and arrays have at most {_MOST_AXES}"
+        return f"rank {len(shape)} exceeds the limit of {_MOST_AXES}"
     # Complex numbers take 16 bytes each; NumPy ignores a dim of size 0 in this limit.
     if math.prod(dim for dim in shape if dim) > sys.maxsize >> 4:
-        return f"{'x'.join(map(str, shape))} are more elements than an address space has"
+        return f"{'x'.join(map(str, shape))} elements exceed the addressable memory"
     return None
 
 
@@ -305,8 +303,8 @@ def free_sizes(graph: Graph) -> dict[str, int]:
         found = _least(graph, ones, free, range(1 if forced else _FEW + 1, tries + 1))
     if found is not None:
         return found
-    message = f"no length up to {tries} suits the axes {', '.join(free)}"
-    raise DiagnosticError(Diagnostic("RUN0009", message, None, "bind them with --input NAME=SHAPE"))
+    message = f"no size up to {tries} is valid for the dynamic dims {', '.join(free)}"
+    raise DiagnosticError(Diagnostic("RUN0009", message, None, "set them with --input NAME=SHAPE"))
 
 
 def _least(

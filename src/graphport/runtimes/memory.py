@@ -51,7 +51,7 @@ def shortage(needed: int) -> str | None:
     free = int(_SHARE * free_bytes())
     if needed <= free:
         return None
-    return f"it takes some {needed >> 20} MiB of memory for a run, and {free >> 20} MiB are free for it"
+    return f"a run needs about {needed >> 20} MiB of memory, {free >> 20} MiB are available"
 
 
 def excess(graph: Graph, sizes: Mapping[str, int], size: int | None) -> str | None:
@@ -62,8 +62,10 @@ def excess(graph: Graph, sizes: Mapping[str, int], size: int | None) -> str | No
     needed = estimate_proof_bytes(graph, sizes)
     if needed <= most:
         return None
-    allowed = f"a file of {size} bytes is given {most >> 20} MiB; {budget.LIMITS}=proof.memory=N allows more"
-    return f"a run holds arrays of some {needed >> 20} MiB, and {allowed}"
+    allowed = (
+        f"the limit for a file of {size} bytes is {most >> 20} MiB; set {budget.LIMITS}=proof.memory=N to raise it"
+    )
+    return f"the arrays of a run need about {needed >> 20} MiB, and {allowed}"
 
 
 def most_unasked(size: int) -> int:

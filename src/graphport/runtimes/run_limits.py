@@ -98,7 +98,7 @@ class RunLimits:
         sizes = _least_sizes(graph)
         reason = memory.excess(graph, sizes, self.size) or memory.shortage(memory.estimate_proof_bytes(graph, sizes))
         if reason is not None:
-            raise RunLimitError(title, f"was not begun: {reason}")
+            raise RunLimitError(title, f"was not started: {reason}")
         self._check_work(title, work.total_macs(graph, graph.extents.evaluate_symbols(sizes)), _MACS_PER_SECOND)
 
     def check_nodes(self, graph: Graph, title: str) -> None:
@@ -118,13 +118,15 @@ class RunLimits:
         """
         reason = work.endless_loop(graph)
         if reason is not None:
-            raise RunLimitError(title, f"was not begun: {reason}, in which it cannot be stopped")
+            raise RunLimitError(title, f"was not started: {reason}, during which it cannot be interrupted")
 
     def _check_work(self, title: str, macs: int, per_second: int) -> None:
         most = int(self.seconds * per_second)
         if macs > most:
-            text = f"{macs:,} multiply-accumulates, {most:,} are allowed; {budget.LIMITS}=proof.seconds=N allows more"
-            raise RunLimitError(title, f"was not begun: it has {text}")
+            text = (
+                f"{macs:,} multiply-accumulates, the limit is {most:,}; set {budget.LIMITS}=proof.seconds=N to raise it"
+            )
+            raise RunLimitError(title, f"was not started: it has {text}")
 
     @contextmanager
     def watching(self, runtime: str, stop: Callable[[], object], process: int | None = None) -> Generator[None]:
@@ -205,7 +207,7 @@ class _Watch:
 
 _LIMITS: ContextVar[RunLimits | None] = ContextVar("_LIMITS", default=None)
 
-OUT_OF_MEMORY = f"took more memory than a model of its size is given; {budget.LIMITS}=proof.memory=N allows more"
+OUT_OF_MEMORY = f"exceeded the memory limit for a model of its size; set {budget.LIMITS}=proof.memory=N to raise it"
 
 
 def _least_sizes(graph: Graph) -> dict[str, int]:
@@ -215,7 +217,7 @@ def _least_sizes(graph: Graph) -> dict[str, int]:
 
 def out_of_time(seconds: float) -> str:
     """The message for a run that was stopped after `seconds`."""
-    return f"did not finish within {max(seconds, 0):.0f} s; {budget.LIMITS}=proof.seconds=N allows more"
+    return f"did not finish within {max(seconds, 0):.0f} s; set {budget.LIMITS}=proof.seconds=N to raise the limit"
 
 
 def limits_runs(verb: Callable[P, T]) -> Callable[P, T]:

@@ -158,7 +158,7 @@ class Worker:
 
     def _checked(self, answer: tuple[bytes, bytes] | None, code: str, what: str) -> bytes:
         if answer is None:
-            message = f"{what}: it gave up, and its process ended with {self._process.wait()}"
+            message = f"{what}: its process exited with {self._process.wait()}"
             raise DiagnosticError(Diagnostic(code, message, None, "choose another backend"))
         state, content = answer
         if state == _FAILED:

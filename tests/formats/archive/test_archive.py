@@ -231,7 +231,7 @@ def test_every_changed_weight_is_named(tmp_path):
     place = data.index(struct.pack("<2f", 5, 6))
     data[place] ^= 1
     path.write_bytes(data)
-    with pytest.raises(DiagnosticError, match="checksum of 'weights/w0'") as caught:
+    with pytest.raises(DiagnosticError, match="checksum mismatch of 'weights/w0'") as caught:
         read(path)
     assert [finding.code for finding in caught.value.diagnostics] == ["IO0203"]
 

@@ -25,7 +25,7 @@ def test_a_section_that_speaks_of_something_else_is_a_warning(tmp_path):
     )
     _, warnings = read(saved(tmp_path, documents=documents))
     assert [(w.code, w.is_error) for w in warnings] == [("IO0217", False)] * 2
-    assert "'gone', which does not exist in the graph, and of 1 others" in warnings[0].message
+    assert "'gone', which does not exist in the graph, and 1 others" in warnings[0].message
 
 
 @pytest.mark.parametrize(("depth", "codes"), [(60, []), (70, ["IO0210"]), (5000, ["IO0210"])])

@@ -329,26 +329,26 @@ def test_regions_are_pooled_as_opencv_pools_them(tmp_path):
 @every(
     ("type", "options", "match"),
     [
-        pytest.param("InnerProduct", {}, "there is no num_output", id="a parameter that must be there"),
-        pytest.param("ReLU", {"tops": 2}, "2 tops, 1 are made", id="more tops than it makes"),
+        pytest.param("InnerProduct", {}, "missing num_output", id="a parameter that must be there"),
+        pytest.param("ReLU", {"tops": 2}, "2 tops, but the layer computes 1", id="more tops than it makes"),
         pytest.param(
             "PriorBox",
             {"other": X, "prior_box_param": "min_size: 3 aspect_ratio: inf"},
             "aspect_ratio is inf",
             id="a ratio without end",
         ),
-        pytest.param("Convolution", {"convolution_param": "num_output: 4"}, "no kernel_size", id="no kernel"),
+        pytest.param("Convolution", {"convolution_param": "num_output: 4"}, "missing kernel_size", id="no kernel"),
         pytest.param("Convolution", {"convolution_param": "kernel_size: 3"}, "num_output is 0", id="no outputs"),
         pytest.param(
             "Convolution",
             {"convolution_param": "num_output: 4 group: 4 kernel_size: 3"},
-            "not 4 equal groups",
+            "into 4 equal groups",
             id="groups that do not fit",
         ),
         pytest.param(
             "Convolution",
             {"convolution_param": "num_output: 4 kernel_size: 3 kernel_size: 3 kernel_size: 3"},
-            "3 entries for 2 axes",
+            "3 values for 2 axes",
             id="too many entries",
         ),
         pytest.param(
@@ -360,7 +360,7 @@ def test_regions_are_pooled_as_opencv_pools_them(tmp_path):
         pytest.param(
             "Convolution",
             {"convolution_param": "num_output: 4 kernel_size: 3 kernel_h: 3"},
-            "give it once",
+            "set it in one way",
             id="a kernel said twice",
         ),
         pytest.param(
@@ -373,27 +373,29 @@ def test_regions_are_pooled_as_opencv_pools_them(tmp_path):
             "Pooling",
             {"pooling_param": "kernel_size: 2 pad: 2"},
             "less than the kernel",
-            id="padding as wide as the kernel",
+            id="padding of at least the kernel size",
         ),
         pytest.param(
             "Pooling",
             {"pooling_param": "global_pooling: true kernel_size: 2"},
-            "global_pooling and a kernel",
+            "global_pooling with kernel_size",
             id="global with a kernel",
         ),
         pytest.param("LRN", {"lrn_param": "local_size: 4"}, "local_size is 4", id="a window without middle"),
-        pytest.param("Softmax", {"softmax_param": "axis: 4"}, "axis 4 of a blob with 4 axes", id="no such axis"),
+        pytest.param(
+            "Softmax", {"softmax_param": "axis: 4"}, "axis 4 is out of range for a blob of rank 4", id="no such axis"
+        ),
         pytest.param(
             "Reshape", {"reshape_param": "shape { dim: -1 dim: -1 }"}, "at most one -1", id="two extents left open"
         ),
         pytest.param("Reshape", {"reshape_param": "shape { dim: 5 dim: 5 }"}, "", id="another number of entries"),
-        pytest.param("Slice", {"tops": 4}, "not 4 equal pieces", id="pieces that are not equal"),
+        pytest.param("Slice", {"tops": 4}, "into 4 equal parts", id="pieces that are not equal"),
         pytest.param("Slice", {"tops": 2, "slice_param": "slice_point: 9"}, "increasing", id="a point behind the end"),
-        pytest.param("Permute", {"permute_param": "order: 1 order: 1"}, "each axis once", id="an axis twice"),
+        pytest.param("Permute", {"permute_param": "order: 1 order: 1"}, "write each axis once", id="an axis twice"),
         pytest.param("Eltwise", {"other": X, "eltwise_param": "coeff: 1"}, "1 coefficients", id="too few coefficients"),
-        pytest.param("Eltwise", {"other": (2, 6, 1, 1)}, "all must have one shape", id="another shape"),
-        pytest.param("Crop", {"other": (2, 6, 8, 5)}, "expected at least", id="more than there is"),
-        pytest.param("Crop", {}, "1 bottoms, 2 are needed", id="a bottom missing"),
+        pytest.param("Eltwise", {"other": (2, 6, 1, 1)}, "use equal shapes", id="another shape"),
+        pytest.param("Crop", {"other": (2, 6, 8, 5)}, "too small for a crop", id="more than there is"),
+        pytest.param("Crop", {}, "1 bottoms, expected 2", id="a bottom missing"),
         pytest.param("Tile", {"tile_param": "tiles: 0"}, "tiles is 0", id="no copies"),
         pytest.param(
             "SPP", {"spp_param": "pyramid_height: 4000000000"}, "not less than the kernel", id="a pyramid without end"

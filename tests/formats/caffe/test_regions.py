@@ -121,7 +121,7 @@ def test_proposed_regions_agree_with_opencv(tmp_path):
         pytest.param("ratio: inf scale: 1", "positive", id="a ratio without end"),
         pytest.param("ratio: 1 scale: nan", "positive", id="a scale that is not a number"),
         pytest.param("ratio: 1 scale: 1 base_size: 4294967295", "positive", id="a box without end"),
-        pytest.param("ratio: 1 scale: 1", "of 1 boxes a place", id="other maps"),
+        pytest.param("ratio: 1 scale: 1", "of 1 boxes per position", id="other maps"),
         pytest.param("ratio: 0.5 ratio: 2 scale: 1 scale: 2 post_nms_topn: 0", "post_nms_topn 0", id="no region"),
     ],
 )
@@ -202,5 +202,5 @@ def test_statistics_that_forks_disagree_about_are_not_guessed(tmp_path):
     net = Network("net")
     net.layer("BN", "y", net.input("x", 1, 3, 2, 2), blobs=[np.ones(3)] * 4, bn_param="frozen: true")
     findings = gp.check(net.save(tmp_path))
-    assert any("a variance or the inverse of a deviation" in finding.message for finding in findings)
+    assert any("variance or inverse standard deviation" in finding.message for finding in findings)
     assert not any(finding.is_error for finding in findings)

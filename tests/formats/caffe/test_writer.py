@@ -209,7 +209,7 @@ def test_several_operands_or_results_keep_their_meaning(tmp_path, case):
 
 UNSAID = {
     "padding that differs": graph("Conv", normal(4, 6, 3, 3), pads=(0, 0, 1, 1)),
-    "padding that does not count": graph("AveragePool", kernel_shape=(3, 3), pads=(1, 1, 1, 1)),
+    "average pooling that excludes the padding": graph("AveragePool", kernel_shape=(3, 3), pads=(1, 1, 1, 1)),
     "pooling with holes": graph("MaxPool", kernel_shape=(2, 2), dilations=(2, 2)),
     "an even window": graph("LRN", size=4),
     "a sine": graph("Sin"),
@@ -233,7 +233,7 @@ def test_what_caffe_cannot_say_is_refused(tmp_path, case):
 def test_other_numbers_than_floats_are_refused():
     made = Making(2, 3, dtype=DType.INT64)
     _, findings = lift(made.done(made("Add", made.x, made.x)), "caffe")
-    assert "blobs hold float32" in findings[0].message
+    assert "only float32 blobs" in findings[0].message
 
 
 def test_an_open_extent_is_refused_and_can_be_bound(tmp_path):

@@ -96,7 +96,7 @@ def test_items_that_meet_are_not_taken_for_a_batch(tmp_path, word):
     given = ["x", "first"] if word == "CumSum" else ["x"]
     told = {} if word == "CumSum" else {"axis": 0}
     proto = model([node(word, given, ["y"], **told)], [("x", [5, 3])], [("y", [5, 3])], {"first": np.array(0)})
-    with pytest.raises(DiagnosticError, match="do not stay apart"):
+    with pytest.raises(DiagnosticError, match="mixes batch elements"):
         gp.convert(write_onnx(tmp_path / "net.onnx", proto), tmp_path / "net.param", batch=1)
 
 

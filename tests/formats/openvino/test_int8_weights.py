@@ -152,7 +152,7 @@ def test_the_conversion_passes_within_what_rounding_costs(tmp_path):
     report = gp.convert(product(tmp_path, numbers(16, 8)), tmp_path / "out.xml", weights="int8")
     assert report.passed
     assert 20 < report.verification.snr_db < 60
-    assert report.verification.notes == ("weights are rounded: outputs pass from 20 dB on",)
+    assert report.verification.notes == ("tolerance for quantized weights: SNR >= 20 dB",)
 
 
 def test_the_conversion_fails_where_rounding_costs_too_much(tmp_path):

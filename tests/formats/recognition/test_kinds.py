@@ -98,7 +98,7 @@ UNSAMPLED = [
 )
 def test_archives_that_are_cut_short_are_to_be_fetched_again(tmp_path, name, content):
     found = refusal(write(tmp_path / name, content))
-    assert "cut short" in found.message
+    assert "truncated or corrupt" in found.message
     assert found.help == f"download or copy {name} again"
 
 

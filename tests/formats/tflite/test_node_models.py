@@ -1,4 +1,4 @@
-"""ONNX's own node tests as TFLite's files, in LiteRT: what is written computes what ONNX says."""
+"""ONNX's own node tests as TFLite's files, in LiteRT: the update computes what ONNX says."""
 
 from __future__ import annotations
 

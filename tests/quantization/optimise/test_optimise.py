@@ -292,10 +292,10 @@ def test_the_command_prints_the_front(tmp_path):
     assert set(document["front"][0]) >= {"snr_db", "latency", "bytes", "layers"}
     result = run("--max-latency", "0.001x")
     assert result.exit_code == 1
-    assert "the front, * is written" in result.stdout
+    assert "Pareto front, * is written" in result.stdout
     assert "QUANT0022" in result.stderr
     assert run("--metric", "nowhere:none", "--min-metric", "1").exit_code == 1
-    assert "there is no measure" in run("--min-metric", "1").stderr
+    assert "no metric is defined" in run("--min-metric", "1").stderr
 
 
 def test_kernels_are_known_by_the_layers_that_they_took_in():

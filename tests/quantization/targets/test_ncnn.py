@@ -174,7 +174,7 @@ def test_depthwise_convolutions_are_real_unless_they_are_asked_for(tmp_path):
     found = nets.depthwise()
     made = gp.quantize(found, nets.samples(found), "ncnn", preset="fast")
     assert [layer.name for layer in made.report.floating] == ["depth"]
-    assert "on real numbers" in made.report.floating[0].reasons[0]
+    assert "more accurately in float" in made.report.floating[0].reasons[0]
     forced = gp.quantize(found, nets.samples(found), "ncnn", preset="fast", quantize_nodes=("depth",))
     assert forced.report.floating == []
     gp.save(forced, tmp_path / "net.param")
@@ -190,7 +190,7 @@ def test_convolutions_over_one_axis_stay_real():
     nodes = [node("Conv", ["x", "w"], ["h"]), node("Conv", ["h", "v"], ["y"], name="line")]
     constants = {"w": weight(4, 2, 3), "v": weight(4, 4, 3)}
     found = gp.from_onnx(model(nodes, [("x", ["N", 2, 16])], [("y", None)], constants))
-    with pytest.raises(gp.DiagnosticError, match=r"QUANT0007.*over 2 axes, this one has 1"):
+    with pytest.raises(gp.DiagnosticError, match=r"QUANT0007.*over 2 axes, but the node has 1"):
         quantized(found, "ncnn")
 
 
@@ -198,7 +198,7 @@ def test_products_of_stacks_of_matrices_stay_real(tmp_path):
     found = between(node("MatMul", ["h", "a"], ["m"]), a=weight(10, 12))
     made = quantized(found, "ncnn")
     assert [layer.reasons for layer in made.report.floating] == [
-        ("ncnn multiplies integers over 3 axes at most, not 4",)
+        ("ncnn supports integer matrix products of rank 3 at most, not 4",)
     ]
     gp.save(made, tmp_path / "net.param")
 
@@ -212,6 +212,6 @@ def test_the_backend_computes_on_the_same_integers(tmp_path):
 
 def test_unsigned_integers_are_refused_with_the_reason(tmp_path):
     made = operator("Conv", "onnxruntime")
-    with pytest.raises(gp.DiagnosticError, match=r"LEG0002.*signed ones with a zero point of 0"):
+    with pytest.raises(gp.DiagnosticError, match=r"LEG0002.*with signed integers and a zero point of 0"):
         gp.save(made, tmp_path / "net.param")
     assert not (tmp_path / "net.param").exists()

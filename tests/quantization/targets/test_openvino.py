@@ -217,7 +217,7 @@ def test_groups_over_three_axes_are_integers_only_where_that_is_right(groups, re
     made = quantized(found, "openvino")
     is_alone = groups == results == 8
     assert [layer.reasons for layer in made.report.floating] == (
-        [] if is_alone else [("openvino has no sound integer kernel for groups over 3 axes",)]
+        [] if is_alone else [("openvino has no correct integer kernel for grouped convolutions over 3 axes",)]
     )
     x = nets.samples(found, 2, seed=5)
     said, computed = session(made.graph, optimize=False).run(x), Compiled(made, tmp_path).run(x)

@@ -277,5 +277,5 @@ def test_stored_weights_are_taken_back_once_and_not_turned_around_at_every_run(
 
 def test_other_targets_do_not_store_halves() -> None:
     found = nets.residual()
-    with pytest.raises(gp.DiagnosticError, match="does not store weights in half precision"):
+    with pytest.raises(gp.DiagnosticError, match="does not support float16 weights"):
         gp.quantize(found, target="tract", weights_only=True, weight_type="float16")

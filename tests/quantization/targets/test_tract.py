@@ -95,7 +95,7 @@ def test_no_symmetric_block_is_further_off_than_with_its_whole_range():
     [
         ({"weight_bits": 4}, "tract has codes for weights alone"),
         ({"weights_only": True}, "tract has no weights of int8 .it has int4"),
-        ({"weight_block": 64, **FOUR}, "tract has blocks of 32 entries, not 64"),
+        ({"weight_block": 64, **FOUR}, "tract supports blocks of 32 weights, not 64"),
     ],
 )
 def test_what_blocks_of_tract_are_not_is_refused(changes, said):
@@ -106,13 +106,15 @@ def test_what_blocks_of_tract_are_not_is_refused(changes, said):
 def test_layers_that_blocks_do_not_fit_stay_real_and_state_why():
     made = gp.quantize(_layers(depth=40), None, "tract", **FOUR)
     (reason,) = [layer.reasons for layer in made.report.floating]
-    assert reason == ("its 40 summed entries are no whole blocks of 32, as tract has them",)
+    assert reason == ("its 40 summed elements are not a multiple of the block size 32 of tract",)
     made = gp.quantize(_layers(scale=1e7), None, "tract", **FOUR)
-    assert "half precision does not hold" in made.report.floating[0].reasons[0]
+    assert "exceed the float16 range" in made.report.floating[0].reasons[0]
     proto = model(
         [node("MatMul", ["x", "w"], ["y"])], [("x", [2, 5])], [("y", None)], {"w": np.ones((5, 4), np.float32)}
     )
-    with pytest.raises(gp.DiagnosticError, match=r"QUANT0007.*5 summed entries are no whole blocks of 32"):
+    with pytest.raises(
+        gp.DiagnosticError, match=r"QUANT0007.*5 summed elements are not a multiple of the block size 32"
+    ):
         gp.quantize(gp.from_onnx(proto), None, "tract", **FOUR)
 
 

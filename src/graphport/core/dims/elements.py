@@ -136,7 +136,7 @@ def _computed(operation: Callable[[Dim, Dim], Dim], left: object, right: object)
 
 def _quotient(a: Dim, b: Dim) -> Dim:
     if b == 0:
-        raise Undecided(f"what {a} divided by 0 is, every runtime says otherwise")
+        raise Undecided(f"{a} divided by 0, whose result depends on the runtime")
     return a // b
 
 
@@ -146,5 +146,5 @@ def _remainder(a: Dim, b: Dim) -> Dim:
 
 def _answer(decision: bool | None, left: Dim, sign: str, right: Dim) -> bool:  # noqa: FBT001  an answer, not a switch
     if decision is None:
-        raise Undecided(f"whether {left} {sign} {right} is known at run time only")
+        raise Undecided(f"whether {left} {sign} {right} is unknown before run time")
     return decision

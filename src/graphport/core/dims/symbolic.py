@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 _DIVISION_STEPS = 64
-_PAST_THE_LIMITS = "the expression is longer than any extent of a network"
+_PAST_THE_LIMITS = "the dim expression exceeds the length limit"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

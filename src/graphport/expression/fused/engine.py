@@ -123,7 +123,7 @@ def cache_folder() -> Path | None:
 def _required() -> _Machine:
     machine = _machine()
     if machine is None:
-        message = "this processor is not one that programs are compiled for"
+        message = "this CPU is not supported by the compiler"
         raise RuntimeError(message)
     return machine
 

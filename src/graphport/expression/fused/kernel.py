@@ -207,7 +207,9 @@ class FusedProgram:
     def _refuse(self, number: int) -> None:
         value = self.program.values[number]
         name = value.kernel if isinstance(value, Apply) else ""
-        fault = Fault("EXPR0204", f"{name} divides an integer by zero", "floats give inf or nan instead")
+        fault = Fault(
+            "EXPR0204", f"{name} divides an integer by zero", "cast an operand to float, where the result is inf or nan"
+        )
         raise KernelFault(number, fault)
 
     def _by_numpy(self) -> BlockedProgram:

@@ -97,8 +97,8 @@ def _following_files(path: Path, file: Gguf, source: Source) -> list[Gguf]:
 def _storage(name: str, tensor: BlockTensor, source: Source) -> BlockStorage:
     format_ = blocks.FORMATS.get(tensor.kind)
     if format_ is None and tensor.kind not in blocks.NAMES:
-        message = f"the tensor {name[:80]!r} has the type {tensor.kind}, which is none of GGUF"
-        raise gguf_fault(message, source, name[:80], "a newer graphport may read it")
+        message = f"the tensor {name[:80]!r} has the unknown type {tensor.kind}"
+        raise gguf_fault(message, source, name[:80], "update graphport")
     if format_ is None:
         message = f"unsupported: the tensor {name[:80]!r} is in the format {blocks.NAMES[tensor.kind]}"
         raise fault("CKPT0005", message, source, name[:80], "quantize the model to one of Q2_K to Q8_0")
@@ -156,7 +156,7 @@ def _config(
 def _uniform_value(values: list[Any], key: str, source: Source) -> Any:
     if not values or any(value != values[0] for value in values):
         message = f"unsupported: {key} differs between layers"
-        raise fault("CKPT0005", message, source, key, "models whose layers have the same sizes are read")
+        raise fault("CKPT0005", message, source, key, "use a model whose layers have equal sizes")
     return values[0]
 
 

@@ -64,22 +64,22 @@ def _read_folder(folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]
     method = read_method(config)
     kind = config.text("model_type", default="")
     if not kind:
-        raise config.fault("model_type", "model_type is missing", "docs/checkpoint.md lists the types that are read")
+        raise config.fault("model_type", "model_type is missing", "see docs/checkpoint.md for supported model types")
     if kind in ENCODERS:
         return _encoder(kind, folder, config)
     if kind not in FAMILIES:
-        architecture = (config.list_value("architectures") or ["of no architecture"])[0]
+        architecture = (config.list_value("architectures") or ["without an architecture"])[0]
         message = f"models of the type {kind[:60]!r} ({str(architecture)[:80]})"
         known = ", ".join(sorted([*FAMILIES, *ENCODERS]))
         command = f"optimum-cli export onnx --model {folder} model_onnx, and give model_onnx"
-        remedy = f"{command}; the types that are read: {known}"
+        remedy = f"{command}; supported types: {known}"
         raise config.unsupported("model_type", message, remedy)
     _refuse_bidirectional(config)
     family = FAMILIES[kind]
     decoder = resolve(family, config)
     if decoder.in_by_out and method is not None:
         message = f"quantized models of the type {kind!r}"
-        raise config.unsupported("quantization_config", message, "take the checkpoint in float16 or bfloat16")
+        raise config.unsupported("quantization_config", message, "use the checkpoint in float16 or bfloat16")
     tensors = _tensors(folder, config)
     weights = Weights(tensors, Source(str(folder)), canonical_names(tensors, decoder, family))
     graph, found = _decoder(kind, decoder, config, weights)
@@ -95,7 +95,7 @@ def _text_part(config: Config) -> tuple[Config, list[Diagnostic]]:
     kind = config.text("model_type", default="")
     outer = {name: config.values[name] for name in _OUTER if config.has(name)}
     values = {"model_type": f"{kind}_text", **outer, **section.values}
-    message = f"of the {kind[:60]} model the language model is read, without images and sounds"
+    message = f"the reader uses only the language model of the {kind[:60]} model, without image and audio encoders"
     return Config(values, config.source, "text_config."), [note("CKPT0010", message, config.source)]
 
 
@@ -108,7 +108,7 @@ def _tensors(folder: Path, config: Config) -> dict[str, Storage]:
 def _refuse_bidirectional(config: Config) -> None:
     name = "use_bidirectional_attention"
     if config.values.get(name) not in {None, False}:
-        raise config.unsupported(name, "attention to later tokens in a decoder", "read are causal decoders")
+        raise config.unsupported(name, "attention to later tokens in a decoder", "use a causal decoder")
 
 
 def _encoder(kind: str, folder: Path, config: Config) -> tuple[Graph, list[Diagnostic]]:
@@ -118,12 +118,14 @@ def _encoder(kind: str, folder: Path, config: Config) -> tuple[Graph, list[Diagn
         _check_activation(activation, config)
     for name in ("num_hidden_groups", "inner_group_num"):
         if config.integer(name, default=1, low=0) != 1:
-            raise config.unsupported(name, f"{name} {config.values[name]}: groups of layers with weights of their own")
+            raise config.unsupported(name, f"{name} {config.values[name]}: layer groups with separate weights")
     architecture = str((config.list_value("architectures") or ["Model"])[0])
     task = next((each for each in TASKS if architecture.endswith(each)), None)
     if task is None:
         message = f"models of the architecture {architecture[:80]!r} ({kind})"
-        raise config.unsupported("architectures", message, f"read are those that end with {', '.join(TASKS)}")
+        raise config.unsupported(
+            "architectures", message, f"use an architecture whose name ends with {', '.join(TASKS)}"
+        )
     tensors = _tensors(folder, config)
     weights = Weights(tensors, Source(str(folder)), canonical_names(tensors, encoder, family))
     net = EncoderNet(Net(kind, OPSET), encoder, config, weights)

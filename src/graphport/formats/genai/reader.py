@@ -42,12 +42,12 @@ def _file_name(folder: Path) -> str:
     except (OSError, ValueError, RecursionError) as error:
         raise _fault(place, f"genai_config.json cannot be read: {error}"[:300], "check the folder") from error
     if size > limit:
-        message = f"genai_config.json has {size} bytes, at most {limit} are read"
-        raise _fault(place, message, "GRAPHPORT_LIMITS=genai.config=N raises the limit")
+        message = f"genai_config.json has {size} bytes, the limit is {limit}"
+        raise _fault(place, message, "set GRAPHPORT_LIMITS=genai.config=N to raise the limit to N")
     for name in ("model", "decoder", "filename"):
         found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
     if not isinstance(found, str) or set(found) & set("/\\:\0") or found in {"", ".", ".."}:
-        raise _fault(place, f"model.decoder.filename is {str(found)[:80]!r}", "name a file of the folder")
+        raise _fault(place, f"model.decoder.filename is {str(found)[:80]!r}", "set it to a file name in the folder")
     return found
 
 

@@ -36,7 +36,7 @@ def write(graph: Graph, path: str | os.PathLike[str]) -> None:
     config, files = _config(graph, Source(str(path)))
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
-        message = f"{folder.name} has files that an interrupted write would mix with new ones"
+        message = f"{folder.name} contains files that could be mixed with new ones if the write is interrupted"
         raise DiagnosticError(Diagnostic("GENAI0003", message, Span(Source(str(path))), "choose an empty folder"))
     registered("onnx").write(graph, folder / FILE)
     for file in files:
@@ -51,8 +51,8 @@ def _config(graph: Graph, source: Source) -> tuple[dict[str, Any], list[Path]]:
     fact = inputs[f"past_key_values.{layers[0]}.key"].fact if layers else None
     shape = fact.shape if isinstance(fact, TensorFact) else None
     if not isinstance(note, str) or shape is None or len(shape) != 4:
-        message = "the model has no caches past_key_values.N.key, or no generation settings"
-        help_ = "onnxruntime-genai runs decoders: convert a checkpoint (docs/checkpoint.md)"
+        message = "the model has no key-value caches (past_key_values.N.key) or no generation settings"
+        help_ = "convert a checkpoint of a decoder (docs/checkpoint.md)"
         raise DiagnosticError(Diagnostic("GENAI0002", message, Span(source), help_))
     settings: dict[str, Any] = json.loads(note)
     ordinary = [name for name in ("input_ids", "attention_mask", "position_ids") if name in inputs]

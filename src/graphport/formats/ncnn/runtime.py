@@ -85,7 +85,7 @@ class NcnnSession:
             except DiagnosticError as error:
                 if len(items) > 1:
                     message = f"the inputs have batches of {', '.join(map(str, items))}"
-                    remedy = "the first axis of all is the batch"
+                    remedy = "use the same batch size, on the first axis, for all inputs"
                     raise DiagnosticError(Diagnostic("RUN0005", message, None, remedy)) from error
                 self._parted.add(key)
         ones = {name: (1, *shape[1:]) for name, shape in shapes.items()}

@@ -92,11 +92,11 @@ def container_kind(evidence: Evidence, head_bytes: int) -> FileKind | None:
     if packed in ("zip", "tar"):
         shown = ", ".join(evidence.members[:4])
         if not shown:
-            return FileKind(f"{packed} archive that is empty, cut short or damaged", _always, _FETCH_AGAIN)
+            return FileKind(f"{packed} archive that is empty, truncated or corrupt", _always, _FETCH_AGAIN)
         return FileKind(f"{packed} archive without a known model ({shown})", _always, help)
     inner = _inner_evidence(evidence, head_bytes)
     if inner is None:
-        return FileKind(f"file compressed with {packed} that is cut short or damaged", _always, _FETCH_AGAIN)
+        return FileKind(f"file compressed with {packed} that is truncated or corrupt", _always, _FETCH_AGAIN)
     kind = find_kind(inner)
     if kind is None:
         return FileKind(f"file compressed with {packed}, without a known model", _always, help)
@@ -149,7 +149,7 @@ def _select_model(evidence: Evidence, names: Sequence[str]) -> str | None:
             return preferred
     listed = ", ".join(names[:MAX_LISTED]) + (f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else "")
     message = f"{evidence.path.name or evidence.path} contains {len(names)} models: {listed}"
-    verb = "give one of them" if evidence.is_folder else "unpack it, and give one of them"
+    verb = "pass a single model" if evidence.is_folder else "unpack the archive, and pass a single model"
     raise DiagnosticError(Diagnostic("IO0018", message, Span(Source(str(evidence.path))), verb))
 
 
@@ -255,7 +255,7 @@ def _unpacked(evidence: Evidence, name: str) -> Path:
             if ".." in parts or "\\" in member or PurePosixPath(member).is_absolute():
                 continue
             if len(parts) > _MAX_FOLDERS:
-                message = f"a member is inside {len(parts) - 1} folders, at most {_MAX_FOLDERS} are created"
+                message = f"a member is nested {len(parts) - 1} folders deep, the limit is {_MAX_FOLDERS}"
                 raise tarfile.TarError(message)
             target = folder.joinpath(*parts)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -285,7 +285,7 @@ class _Copier:
                 self._left -= len(chunk)
                 if self._left < 0:
                     message = f"{self._path.name} unpacks to more than {self._limit} bytes"
-                    help = "unpack it, and give the model; GRAPHPORT_LIMITS=container.unpacked=N"
+                    help = "unpack it and pass the model, or set GRAPHPORT_LIMITS=container.unpacked=N"
                     raise DiagnosticError(Diagnostic("IO0019", message, Span(Source(str(self._path))), help))
                 file.write(chunk)
 
@@ -296,5 +296,5 @@ def _archive_faults(path: Path) -> Generator[None]:
         yield
     except _FAULTS as error:
         message = f"{path.name} cannot be unpacked: {error}"
-        help = "it is damaged or protected; download it again, or unpack it and give the model"
+        help = "download it again, or unpack it and pass the model: the archive is corrupt or protected"
         raise DiagnosticError(Diagnostic("IO0019", message, Span(Source(str(path))), help)) from error

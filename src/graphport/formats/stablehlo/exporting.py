@@ -20,7 +20,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> by
     except ImportError as error:
         message = "jax is not installed, and exporting a function requires it"
         raise DiagnosticError(
-            Diagnostic("SH0011", message, None, "install jax, or load a file of jax.export")
+            Diagnostic("SH0011", message, None, "install jax, or load a file written by jax.export")
         ) from error
     try:
         if isinstance(function, export.Exported):
@@ -29,6 +29,6 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> by
         return bytes(export.export(compiled)(*args, **kwargs).serialize())
     except Exception as error:
         # Tracing runs the function, which may raise any exception.
-        message = f"jax.export does not export the function: {error}"
+        message = f"jax.export fails: {error}"
         help = "correct the function until jax.export.export(jax.jit(function))(*args) succeeds"
         raise DiagnosticError(Diagnostic("SH0011", message, None, help)) from error

@@ -87,7 +87,7 @@ class TensorType:
         name = self.element if self.quantization is None else self.quantization.storage
         found = ELEMENTS.get(name)
         if found is None:
-            refuse("SH0005", f"the element type {name} has no counterpart", help="supported: " + ", ".join(ELEMENTS))
+            refuse("SH0005", f"unsupported element type {name}", help="supported: " + ", ".join(ELEMENTS))
         return found
 
     @property
@@ -186,7 +186,7 @@ class Operation:
         """
         found = self.attributes.get(name)
         if found is None:
-            refuse("SH0007", f"{self.shown()} has no attribute {name}", offset=self.offset)
+            refuse("SH0007", f"missing attribute {name} of {self.shown()}", offset=self.offset)
         return found
 
     def shown(self) -> str:
@@ -228,6 +228,8 @@ class Program:
         if len(public) != 1:
             names = ", ".join(f"@{name}" for name in list(self.functions)[:8]) or "none"
             refuse(
-                "SH0004", f"there is no function @main and {len(public)} public functions", help=f"functions: {names}"
+                "SH0004",
+                f"no entry function: @main is missing, and there are {len(public)} public functions",
+                help=f"functions: {names}",
             )
         return public[0]

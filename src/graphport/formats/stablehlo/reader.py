@@ -74,7 +74,7 @@ def _read(file: MappedFile | Bytes, source: Source, stem: str) -> tuple[Graph, l
             offset = reader.offset
         raise DiagnosticError(Diagnostic(refused.code, refused.message, lines.span(offset), refused.help)) from refused
     except RecursionError as error:
-        raise DiagnosticError(Diagnostic("SH0008", "nesting is too deep", Span(source), None)) from error
+        raise DiagnosticError(Diagnostic("SH0008", "operations are nested too deeply", Span(source), None)) from error
 
 
 def _program(file: MappedFile | Bytes) -> tuple[Program, Exported | None]:
@@ -138,9 +138,7 @@ class _GraphReader:
         count = expanded_operations(self._program, entry)
         if count > most:
             help = "GRAPHPORT_LIMITS=stablehlo.operations=N"
-            refuse(
-                "SH0008", f"the program has {count} operations with calls inlined, at most {most} are read", help=help
-            )
+            refuse("SH0008", f"the program has {count} operations after inlining, the limit is {most}", help=help)
         if entry.body is None:
             refuse("SH0004", f"@{entry.name} has no body")
         verify(self._program)
@@ -195,7 +193,7 @@ class _GraphReader:
         if isinstance(type, OtherType):
             if type.name == "token":
                 return Token()
-            refuse("SH0005", f"an argument of @{self._entry.name} has the type {type}")
+            refuse("SH0005", f"unsupported type {type} of an argument of @{self._entry.name}")
         if type.is_bounded:
             refuse("SH0005", "bounded dynamic dims are not supported", help="export with symbolic dims")
         stem = graph.fresh(name or f"arg{index}")
@@ -218,7 +216,10 @@ class _GraphReader:
         attributes = entry.result_attributes
         flat = [(index, item) for index, held in enumerate(results) for item in _tensors(held)]
         if len(results) != len(entry.result_types):
-            refuse("SH0004", f"@{entry.name} returns {len(results)} values of {len(entry.result_types)} types")
+            refuse(
+                "SH0004",
+                f"@{entry.name} returns {len(results)} values but declares {len(entry.result_types)} result types",
+            )
         taken: set[Value] = set()
         for index, held in flat:
             given = attributes[index].get("jax.result_info") if index < len(attributes) else None
@@ -237,7 +238,7 @@ class _GraphReader:
             case Value():
                 return held
             case _:
-                return refuse("SH0005", "an output that is no tensor")
+                return refuse("SH0005", "an output is not a tensor")
 
     def _return(self, value: Value, name: str, taken: set[Value]) -> None:
         graph = self._graph

@@ -55,7 +55,7 @@ def _check_ranks(types: list[Any], operation: Operation | None = None) -> None:
     rank = max((len(type.shape) for type in types if isinstance(type, TensorType)), default=0)
     if rank > MAX_RANK:
         offset = None if operation is None else operation.offset
-        refuse("SH0008", f"a tensor has {rank} axes, at most {MAX_RANK} are read", offset=offset)
+        refuse("SH0008", f"a tensor has rank {rank}, the limit is {MAX_RANK}", offset=offset)
 
 
 def _verify(operation: Operation) -> None:
@@ -65,7 +65,7 @@ def _verify(operation: Operation) -> None:
     if all(reasons):
         refuse("SH0007", f"{shown} has {len(operation.operands)} operands: {reasons[0]}", offset=offset)
     if len(operation.results) != len(operation.result_types):
-        message = f"{shown} has {len(operation.results)} results and {len(operation.result_types)} types"
+        message = f"{shown} has {len(operation.results)} results but {len(operation.result_types)} result types"
         refuse("SH0007", message, offset=offset)
     if not operation.results and operation.name not in _WITHOUT_RESULTS:
         refuse("SH0007", f"{shown} has no results", offset=offset)

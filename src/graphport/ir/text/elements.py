@@ -81,7 +81,7 @@ def array_of(dtype: DType, elements: Sequence[Element]) -> np.ndarray[Any, Any]:
     kinds = _KINDS[dtype.kind]
     for element in elements:
         if type(element) not in kinds:
-            message = f"{element!s:.40} is no element of {dtype}"
+            message = f"{element!s:.40} is not an element of {dtype}"
             raise Misfit(message)
     if dtype.kind in "fc":
         return _float_array(dtype, elements)

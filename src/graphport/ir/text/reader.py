@@ -71,7 +71,7 @@ class _GraphParser(Scanner):
         self.demand_word("graph")
         graph = self.graph()
         if self.at < len(self.text):
-            self.fail("the end of the text")
+            self.fail("the end of the file")
         raise_errors(self.findings)
         graph.extents.declared.update(self.symbols)
         for name, dim in self.definitions.items():
@@ -84,7 +84,7 @@ class _GraphParser(Scanner):
     def graph(self) -> Graph:
         """Parse a graph after its keyword."""
         if len(self.entered) == MOST_NESTED:
-            message = f"more than {MOST_NESTED} graphs lie within each other"
+            message = f"graphs are nested more than {MOST_NESTED} levels deep"
             self.stop(Diagnostic("IO0102", message, self.span(self.at), REMEDY))
         self.entered.append([])
         graph = Graph(self.name("the name of the graph"))
@@ -111,7 +111,7 @@ class _GraphParser(Scanner):
 
     def enter(self, value: Value, span: Span) -> None:
         if value.name in self.scope:
-            message = f"there is a {value_text(value.name)} already"
+            message = f"duplicate value {value_text(value.name)}"
             self.findings.append(Diagnostic("IO0104", message, span, "choose another name"))
             return
         self.scope[value.name] = value
@@ -159,8 +159,8 @@ class _GraphParser(Scanner):
         value = self.scope.get(name)
         if value is None:
             value = Value(name)
-            message = f"{value_text(value.name)} is not there yet"
-            remedy = "a value is read behind the place where it is computed, in the same body or one within it"
+            message = f"undefined value {value_text(value.name)}"
+            remedy = "use a value after its definition, in the same graph or a subgraph"
             self.findings.append(Diagnostic("IO0103", message, self.span(start), remedy))
         return value
 
@@ -252,7 +252,7 @@ class _GraphParser(Scanner):
             return element
         (number,) = struct.unpack(">d", element.bits.to_bytes(8, "big"))
         if not isnan(number):
-            self.misfit(f"{found[0]} is no NaN of 64 bits", start)
+            self.misfit(f"{found[0]} is not a float64 NaN", start)
         return number
 
     def element_of(self, found: re.Match[str], start: int) -> int | float | Bits:
@@ -266,7 +266,7 @@ class _GraphParser(Scanner):
         self.demand("(")
         parts = self.listed(")", self.read_float)
         if len(parts) != 2:
-            self.fail("a complex number of two parts before this")
+            self.fail("a complex number with two parts before this")
         return complex(*parts)
 
     def read_float(self) -> float:
@@ -362,7 +362,7 @@ class _GraphParser(Scanner):
         if isinstance(dim, int):
             return dim
         if not dim:
-            self.stop(Diagnostic("IO0108", "a dim has no text", self.span(self.at), "write a name or an expression"))
+            self.stop(Diagnostic("IO0108", "empty dim", self.span(self.at), "write a name or an expression"))
         if dim not in self.dims:
             self.dims[dim] = parse_dim(dim, self.symbols)
         return self.dims[dim]
@@ -373,7 +373,14 @@ class _GraphParser(Scanner):
         """Parse the elements after element type and shape."""
         start = self.at
         if shape is None or not all(isinstance(dim, int) and dim >= 0 for dim in shape):
-            self.stop(Diagnostic("IO0105", "a tensor has a shape of integers", self.span(start), "write out its shape"))
+            self.stop(
+                Diagnostic(
+                    "IO0105",
+                    "a tensor constant has a symbolic shape",
+                    self.span(start),
+                    "write the shape with integers",
+                )
+            )
         lengths = tuple(dim for dim in shape if isinstance(dim, int))
         if self.sign("@"):
             return self.referred(dtype, lengths, start)
@@ -385,7 +392,7 @@ class _GraphParser(Scanner):
         items = self.listed(")", self.element)
         wanted = prod(lengths) * (2 if dtype.kind == "c" else 1)
         if len(items) != wanted:
-            self.misfit(f"{dtype}{list(lengths)} takes {wanted} elements, not {len(items)}", start)
+            self.misfit(f"{dtype}{list(lengths)} has {wanted} elements, got {len(items)}", start)
             return _NOTHING
         try:
             return ArrayStorage(array_of(dtype, items).reshape(lengths), dtype)
@@ -399,9 +406,9 @@ class _GraphParser(Scanner):
         storage = self.table.get(name)
         if storage is None or (storage.dtype, storage.shape) != (dtype, shape):
             there = "nothing" if storage is None else f"{storage.dtype}{list(storage.shape)}"
-            message = f"there is {there} under the name {name_text(name)}, not {dtype}{list(shape)}"
+            message = f"the weight {name_text(name)} is {there}, expected {dtype}{list(shape)}"
             self.findings.append(
-                Diagnostic("IO0107", message, self.span(start), "the text and its table belong together")
+                Diagnostic("IO0107", message, self.span(start), "pass the weights that belong to the text")
             )
             return _NOTHING
         return storage

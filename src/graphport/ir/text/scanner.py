@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MOST_DIGITS = 4300
 """Digits of an integer that are read."""
-REMEDY = "the grammar stands in graphport.ir.text"
+REMEDY = "see the module graphport.ir.text for the grammar"
 
 _T = TypeVar("_T")
 _BLANKS = frozenset(" \t\r\n#")
@@ -89,7 +89,7 @@ class Scanner:
             start = self.at
             name = self.name()
             if name in found:
-                message = f"{name_text(name)} is defined twice"
+                message = f"duplicate definition of {name_text(name)}"
                 self.findings.append(Diagnostic("IO0109", message, self.span(start), "remove the duplicate"))
             self.demand("=")
             found[name] = item()
@@ -109,7 +109,7 @@ class Scanner:
         """Raise a syntax error at the present position."""
         found = _FOUND.match(self.text, self.at)
         token = found[0][:40] if found else ""
-        message = f"expected {expected}, found {string_text(token) if token else 'the end of the text'}"
+        message = f"expected {expected}, found {string_text(token) if token else 'the end of the file'}"
         self.stop(Diagnostic("IO0101", message, self.span(self.at, self.at + len(token)), REMEDY))
 
     def stop(self, finding: Diagnostic) -> NoReturn:
@@ -135,7 +135,7 @@ class Scanner:
     def counted(self, text: str, start: int) -> int:
         """Return the integer `text`, found at `start`, if it is within the digit limit."""
         if len(text) > MOST_DIGITS:
-            message = f"an integer of {len(text)} digits, at most {MOST_DIGITS} are read"
+            message = f"an integer has {len(text)} digits, the limit is {MOST_DIGITS}"
             self.stop(Diagnostic("IO0102", message, self.span(start), REMEDY))
         return int(text)
 
@@ -152,7 +152,7 @@ class Scanner:
             return chr(number)
         if letter not in ESCAPES:
             span = self.span(start + escape.start(), start + escape.end())
-            self.stop(Diagnostic("IO0101", f"{escape[0]} is no escape", span, REMEDY))
+            self.stop(Diagnostic("IO0101", f"{escape[0]} is not an escape sequence", span, REMEDY))
         return ESCAPES[letter]
 
     def data(self) -> bytes:
@@ -163,5 +163,5 @@ class Scanner:
         try:
             return text.encode("latin-1")
         except UnicodeEncodeError as error:
-            message = f"{string_text(text[error.start])} is no byte"
+            message = f"{string_text(text[error.start])} is not a byte"
             self.stop(Diagnostic("IO0101", message, self.span(start), "write bytes as \\x00 to \\xff"))

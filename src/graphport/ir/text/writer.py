@@ -137,7 +137,7 @@ class _Writer:
             case tuple():
                 return self.write_items(attribute, margin)
             case _:
-                message = f"{type(attribute).__name__} is no kind of attribute"
+                message = f"{type(attribute).__name__} is not an attribute type"
                 raise TypeError(message)
 
     def write_items(self, items: tuple[Attribute, ...], margin: str) -> Iterator[_Piece]:

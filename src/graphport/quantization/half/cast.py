@@ -131,14 +131,14 @@ def cast(
             if noise.snr >= min_snr:
                 break
     if min_snr is not None and noise is not None and noise.snr < min_snr:
-        message = f"the goal of {min_snr:g} dB is not reached: the best is {noise.snr:.2f} dB"
+        message = f"the goal of {min_snr:g} dB is not met: the best SNR is {noise.snr:.2f} dB"
         findings.append(
             Diagnostic("CAST0003", message, None, "choose a larger error limit, or --to float32", Severity.WARNING)
         )
     if decisions.wide and not keep_io:
         names = ", ".join(value.name for value in decisions.wide[:3])
         message = f"{len(decisions.wide)} outputs remain float32, because they exceed the range of {to}: {names}"
-        findings.append(Diagnostic("CAST0008", message, None, "scale them in the model", Severity.WARNING))
+        findings.append(Diagnostic("CAST0008", message, None, "scale the values in the model", Severity.WARNING))
     return made, _report(graph, made, to, decisions, noise, samples, min_snr, findings)
 
 
@@ -184,7 +184,7 @@ def _report(
     findings: list[Diagnostic],
 ) -> CastReport:
     if not decisions.halves:
-        message = f"nothing is cast to {to}: all nodes keep their precision"
+        message = f"no node is cast to {to}: all keep their precision"
         findings.append(Diagnostic("CAST0002", message, None, None, Severity.WARNING))
     kept = tuple(
         WideNode(node.name or node.output.name if node.results else node.name, node.op_type, reason.value)
@@ -192,8 +192,8 @@ def _report(
     )
     snr = None if noise is None else noise.snr
     if snr is not None and snr < UNUSABLE_SNR_DB and goal is None:
-        message = f"the outputs are mostly noise: {snr:.2f} dB"
-        remedy = "give samples (--calibration), a goal (--min-snr), or name what is to stay (--keep)"
+        message = f"very low SNR of the outputs: {snr:.2f} dB"
+        remedy = "pass samples (--calibration), a goal (--min-snr) or nodes to keep in float32 (--keep)"
         findings.append(Diagnostic("CAST0004", message, None, remedy, Severity.WARNING))
     return CastReport(
         to,
@@ -225,7 +225,7 @@ def _runs(graph: Graph, data: object) -> tuple[list[Run], int, list[Diagnostic]]
         problem = error.diagnostics[0].message
     else:
         return [(given, 1) for given in drawn[:_NUM_RANDOM_INPUTS]], 0, []
-    remedy = "give samples (--calibration): without, every number is taken to fit"
+    remedy = "pass samples (--calibration); without them all values are assumed to be in range"
     return [], 0, [Diagnostic("CAST0005", f"ranges are unknown: {problem}", None, remedy, Severity.WARNING)]
 
 
@@ -255,8 +255,12 @@ def _noise(judge: Judge | None, graph: Graph, findings: list[Diagnostic]) -> Noi
             }
             noise.add(expected, _single(made.run(given)), count)
     except DiagnosticError as error:
-        message = f"the result could not be run here: {error.diagnostics[0].message}"
-        findings.append(Diagnostic("CAST0006", message, None, "its results are not verified", Severity.WARNING))
+        message = f"the result cannot be run on this machine: {error.diagnostics[0].message}"
+        findings.append(
+            Diagnostic(
+                "CAST0006", message, None, "run it on a machine with a suitable runtime to verify it", Severity.WARNING
+            )
+        )
         return None
     return noise
 
@@ -273,18 +277,20 @@ def _single(outputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refuse_type(graph: Graph, to: str) -> None:
     if to not in _DTYPES:
-        message = f"there is no cast to {to!r}"
+        message = f"unsupported target type {to!r}"
         raise DiagnosticError(Diagnostic("CAST0001", message, None, f"types: {', '.join(_DTYPES)}"))
     dtypes = {_dtype(value) for inner in walk(graph) for value in inner.values()}
     wanted = NARROW if to == "float32" else {DType.FLOAT32}
     if not dtypes & wanted:
         names = " or ".join(sorted(map(str, wanted)))
-        raise DiagnosticError(Diagnostic("CAST0001", f"the model has nothing in {names} to cast to {to}", None, None))
+        raise DiagnosticError(
+            Diagnostic("CAST0001", f"the model has no values of type {names} to cast to {to}", None, None)
+        )
 
 
 def _similar_names(pattern: str, names: Collection[str]) -> str:
     found = find_similar(pattern, names)
-    return f"did you mean {' or '.join(map(repr, found))}?" if found else "see graphport inspect"
+    return f"did you mean {' or '.join(map(repr, found))}?" if found else "list the names with graphport inspect"
 
 
 def _refuse_names(graph: Graph, keep: Sequence[str] | Collection[str]) -> None:
@@ -295,9 +301,7 @@ def _refuse_names(graph: Graph, keep: Sequence[str] | Collection[str]) -> None:
     if missing:
         raise DiagnosticError(
             *(
-                Diagnostic(
-                    "CAST0007", f"no node, and no operator, is called {pattern!r}", None, _similar_names(pattern, names)
-                )
+                Diagnostic("CAST0007", f"no node or operator matches {pattern!r}", None, _similar_names(pattern, names))
                 for pattern in missing
             )
         )

@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 class Reason(Enum):
     """Why a node remains in single precision."""
 
-    ASKED = "it was asked to stay so"
+    ASKED = "the settings keep it"
     INDEX = "it computes shapes, axes or indices"
-    TYPE = "the operator takes no halves there"
-    BODY = "it has bodies, or one of them reads its result"
-    OVERFLOW = "its numbers grow too large for halves"
-    SUM = "what it adds up could grow too large for halves"
-    SMALL = "its numbers are so small that halves lose them"
-    CONSTANT = "halves lose a constant of it"
-    GUARD = "a number that halves lose keeps what it reads from 0"
-    ANGLE = "an angle of positions needs more digits than halves have"
-    SQUARES = "a sum of many squares is larger than halves hold"
-    GOAL = "the goal asks for it"
-    BETWEEN = "it stands between nodes that stay so"
-    RUNTIME = "ONNX Runtime ends while it fuses halves that are turned so with the product behind them"
+    TYPE = "the operator does not support 16-bit floats there"
+    BODY = "it has subgraphs, or a subgraph reads its result"
+    OVERFLOW = "its values exceed the 16-bit range"
+    SUM = "its sums may exceed the 16-bit range"
+    SMALL = "its values underflow in 16 bits"
+    CONSTANT = "a constant of the node underflows or overflows in 16 bits"
+    GUARD = "a small constant, which underflows in 16 bits, keeps its input from 0"
+    ANGLE = "position angles need more precision than 16-bit floats have"
+    SQUARES = "a sum of squares exceeds the 16-bit range"
+    GOAL = "the SNR goal requires it"
+    BETWEEN = "its neighbours keep float32"
+    RUNTIME = "ONNX Runtime crashes when it fuses this float16 Transpose with the following MatMul"
 
 
 @dataclass(frozen=True, slots=True)

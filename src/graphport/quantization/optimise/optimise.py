@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from graphport.quantization.session import QuantizationSession
     from graphport.quantization.settings import Settings
 
-_REASON = "it is faster so, or its noise is not worth its time"
+_REASON = "float is faster here, or its accuracy is worth the time"
 _BATCH = 16
 _PRODUCTS = 1 << 31
 """Maximum number of products of a timed run, if one sample allows several: longer runs only take longer."""
@@ -80,7 +80,7 @@ def refuse_goals(goals: Goals, settings: Settings) -> None:
     if goals.latency is not None and preparer(target) is None:
         message = f"a latency on {target} cannot be measured here"
         remedy = f"install its runtime: {install(target)}" if target in ("onnxruntime", "openvino") else None
-        raise DiagnosticError(Diagnostic("QUANT0024", message, None, remedy or "leave --max-latency out"))
+        raise DiagnosticError(Diagnostic("QUANT0024", message, None, remedy or "remove --max-latency"))
 
 
 def optimised(
@@ -462,7 +462,7 @@ def _missed(goals: Goals, best: FrontPoint, metric: Any) -> Diagnostic:
     time = "" if best.latency is None else f", {best.latency:.3f} of the time ({best.latency_ms:.3f} ms)"
     own = "" if best.metric is None else f", {worded(best.metric)}"
     message = (
-        f"the goal of {' and '.join(targets)} is not reached: the nearest plan has {best.snr_db:.2f} dB{others}{time}, "
+        f"the goal of {' and '.join(targets)} is not met: the nearest plan has {best.snr_db:.2f} dB{others}{time}, "
         f"{best.bytes} bytes{own}"
     )
-    return Diagnostic("QUANT0022", message, None, "ask for less, or take another point (--point)", Severity.WARNING)
+    return Diagnostic("QUANT0022", message, None, "lower the goal, or choose another point (--point)", Severity.WARNING)

@@ -147,7 +147,7 @@ def unknown_to(table: LatencyTable, missing: Sequence[str], target: str) -> list
     """
     if table.target != target:
         message = f"the latency table is for {table.target}, the model for {target}"
-        raise DiagnosticError(Diagnostic("QUANT0028", message, None, "run graphport latency --target"))
+        raise DiagnosticError(Diagnostic("QUANT0028", message, None, "measure a table with graphport latency --target"))
     if not missing:
         return []
     names = ", ".join(missing[:3])

@@ -51,6 +51,6 @@ def target(name: str) -> Target:
     """
     found = TARGETS.get(name)
     if found is None:
-        message = f"there is no target {name!r}"
+        message = f"unknown target {name!r}"
         raise DiagnosticError(Diagnostic("QUANT0005", message, None, f"targets: {', '.join(TARGETS)}"))
     return found

@@ -1,4 +1,4 @@
-"""Files that are no TorchScript get a message that names them; `make_kinds.py` made those of PyTorch."""
+"""Files that are not TorchScript get a message that names them; `make_kinds.py` made those of PyTorch."""
 
 import io
 import zipfile
@@ -14,10 +14,10 @@ KINDS = Path(__file__).parent / "kinds"
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("state_dict.pt", "state dict: weights alone, no network: 2 tensors, such as weight float32 3x2"),
-        ("state_dict_old.pt", "state dict: weights alone, no network: 2 tensors, such as weight float32 3x2"),
-        ("module.pt", "whole module .* of class torch.nn.modules.linear.Linear"),
-        ("module_old.pt", "whole module .* of class torch.nn.modules.linear.Linear"),
+        ("state_dict.pt", "state dict of 2 weights without a network, for example weight float32 3x2"),
+        ("state_dict_old.pt", "state dict of 2 weights without a network, for example weight float32 3x2"),
+        ("module.pt", "a module written by torch.save, .* of class torch.nn.modules.linear.Linear"),
+        ("module_old.pt", "a module written by torch.save, .* of class torch.nn.modules.linear.Linear"),
         ("checkpoint.pt", "checkpoint of training with the keys epoch, state_dict, optimizer"),
         ("tensor.pt", "a tensor, float32 2x3"),
         ("list.pt", "a list of 1 items"),
@@ -47,9 +47,9 @@ def archive(*names):
         pytest.param(b"\0\0\0\0ET12" + b"0" * 40, "ExecuTorch", id="ExecuTorch"),
         pytest.param(archive("MAR-INF/MANIFEST.json", "model.pt"), "TorchServe.*unzip FILE model.pt", id="TorchServe"),
         pytest.param(archive("m/model.json", "m/tensors/0"), "1.0 to 1.2", id="torch 1.0"),
-        pytest.param(archive("m/bytecode.pkl", "m/data.pkl"), "bytecode alone", id="bytecode"),
+        pytest.param(archive("m/bytecode.pkl", "m/data.pkl"), "with bytecode but without code", id="bytecode"),
         pytest.param(archive("weights.npy"), "NumPy arrays", id="npz"),
-        pytest.param(archive("a/other.txt"), "no TorchScript", id="other zip"),
+        pytest.param(archive("a/other.txt"), "not TorchScript", id="other zip"),
         pytest.param(b"", "empty", id="empty"),
     ],
 )

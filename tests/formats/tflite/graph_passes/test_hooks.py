@@ -91,7 +91,7 @@ class Program:
         return {place for kind, place, _ in self.story if kind == "assign"}
 
     def is_kept(self, place: int) -> bool:
-        """Whether a variable may be another one in the next run: what is written back as it was read is not."""
+        """Whether a variable may be another one in the next run: the update back as it was read is not."""
         held = {each: f"start {each}" for each in self.begins}
         pool = ["x"]
         for kind, each, one in self.story:

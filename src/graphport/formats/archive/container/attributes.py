@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Node, Value
 
 _BITS = 64
-_FOREIGN = "the archive was not written by graphport"
+_FOREIGN = "write the archive with graphport"
 
 
 def faults(graph: Graph) -> list[Diagnostic]:
@@ -33,7 +33,7 @@ def _extents(value: Value) -> list[Diagnostic]:
     shape = value.shape
     wrong = [extent for extent in shape or () if isinstance(extent, int) and not 0 <= extent < 1 << (_BITS - 1)]
     return [
-        Diagnostic("IO0216", f"the input {value.name} has an extent of {extent}", value.origin, _FOREIGN)
+        Diagnostic("IO0216", f"the input {value.name} has an invalid dim {extent}", value.origin, _FOREIGN)
         for extent in wrong
     ]
 
@@ -45,7 +45,7 @@ def _faults(node: Node) -> list[Diagnostic]:
         keyword = page.signature.keywords.get(name) if page is not None else None
         if keyword is not None and not has_signature_type(keyword.annotation, attribute):
             expected = _annotation_text(keyword.annotation)
-            message = f"{node.op}: the attribute {name} is {_attribute_type(attribute)}, {expected} is needed"
+            message = f"{node.op}: the attribute {name} is {_attribute_type(attribute)}, expected {expected}"
             findings.append(Diagnostic("IO0216", message, node.origin, _FOREIGN))
     return findings
 
@@ -83,8 +83,8 @@ def inferred(graph: Graph) -> list[Diagnostic]:
             # Rules of dialect operators rely on checks of the format's reader, which has not run here.
             if not _is_foreign(node):
                 raise
-            message = f"{node.op} has attributes or operands that it cannot have: {error}"
-            finding = Diagnostic("IO0216", message, node.origin, "the archive was not written by graphport")
+            message = f"{node.op} has invalid attributes or operands: {error}"
+            finding = Diagnostic("IO0216", message, node.origin, "write the archive with graphport")
             raise DiagnosticError(finding) from error
     return list(dict.fromkeys(inference.findings))
 

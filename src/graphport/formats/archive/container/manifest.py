@@ -73,11 +73,11 @@ def parsed(data: bytes, name: str, source: Source) -> dict[str, Any]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise _corrupt_error(f"{name} is no JSON: {error}", name, source) from error
+        raise _corrupt_error(f"{name} is not valid JSON: {error}", name, source) from error
     if not isinstance(document, dict):
-        raise _corrupt_error(f"{name} is no object", name, source)
+        raise _corrupt_error(f"{name} is not a JSON object", name, source)
     if _is_deep(cast("dict[str, Any]", document)):
-        raise _corrupt_error(f"{name} has more than {MOST_NESTED} objects and lists within each other", name, source)
+        raise _corrupt_error(f"{name} is nested more than {MOST_NESTED} levels deep", name, source)
     return cast("dict[str, Any]", document)
 
 
@@ -106,14 +106,14 @@ def understood(document: dict[str, Any], source: Source) -> tuple[Manifest, list
         if name in _KNOWN:
             sections[name] = member
         elif entry.get("required") is not False:
-            message = f"the section {name!r} is required and not known here"
-            raise DiagnosticError(Diagnostic("IO0206", message, _span(source), "a newer graphport may know it"))
+            message = f"unsupported required section {name!r}"
+            raise DiagnosticError(Diagnostic("IO0206", message, _span(source), "update graphport"))
         else:
-            message = f"the section {name!r} is not known here, and left out"
-            warning = Diagnostic("IO0205", message, _span(source), "a newer graphport may know it", Severity.WARNING)
+            message = f"the reader ignores the unknown section {name!r}"
+            warning = Diagnostic("IO0205", message, _span(source), "update graphport", Severity.WARNING)
             findings.append(warning)
     if "graph" not in sections:
-        raise _corrupt_error("there is no section 'graph'", MANIFEST, source)
+        raise _corrupt_error("missing section 'graph'", MANIFEST, source)
     return Manifest(version, sections, _weights(document.get("weights", {}), source)), findings
 
 
@@ -121,7 +121,7 @@ def _about_version(version: tuple[int, int], source: Source) -> list[Diagnostic]
     stated, ours = (".".join(map(str, each)) for each in (version, VERSION))
     if version[0] > VERSION[0]:
         message = f"the archive has version {stated}, the newest supported version is {ours}"
-        raise DiagnosticError(Diagnostic("IO0204", message, _span(source), "a newer graphport reads it"))
+        raise DiagnosticError(Diagnostic("IO0204", message, _span(source), "update graphport"))
     if version <= VERSION:
         return []
     message = f"the archive has version {stated}, this reader supports {ours}; newer content is skipped"
@@ -133,18 +133,18 @@ def _version(found: object, source: Source) -> tuple[int, int]:
         case [int(major), int(minor)] if major > 0 and minor >= 0:
             return major, minor
         case _:
-            raise _corrupt_error(f"the version is {found!r:.40}", MANIFEST, source)
+            raise _corrupt_error(f"invalid version {found!r:.40}", MANIFEST, source)
 
 
 def _weights(found: object, source: Source) -> dict[str, Weight]:
     if not isinstance(found, dict):
-        raise _corrupt_error("'weights' is no object", MANIFEST, source)
+        raise _corrupt_error("'weights' is not a JSON object", MANIFEST, source)
     weights: dict[str, Weight] = {}
     for name, entry in cast("dict[str, Any]", found).items():
         stated = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         member, dtype, shape = stated.get("member"), stated.get("dtype"), stated.get("shape")
         if not isinstance(member, str) or not isinstance(dtype, str) or not isinstance(shape, list):
-            raise _corrupt_error(f"the weight {name!r} has no member, dtype and shape", MANIFEST, source)
+            raise _corrupt_error(f"the weight {name!r} has no member, dtype or shape", MANIFEST, source)
         weights[name] = _weight(name, member, dtype, cast("list[Any]", shape), source)
     return weights
 
@@ -152,22 +152,24 @@ def _weights(found: object, source: Source) -> dict[str, Weight]:
 def _weight(name: str, member: str, dtype: str, shape: list[Any], source: Source) -> Weight:
     known = {str(each): each for each in DType}
     if dtype not in known:
-        raise _corrupt_error(f"the weight {name!r} is {dtype!r:.40}", MANIFEST, source)
+        raise _corrupt_error(f"unknown element type {dtype!r:.40} of the weight {name!r}", MANIFEST, source)
     extents = [extent for extent in shape if isinstance(extent, int) and not isinstance(extent, bool) and extent >= 0]
     if len(extents) != len(shape) or prod(extents) >= 1 << 62:
-        raise _corrupt_error(f"the weight {name!r} has the shape {shape!r:.60}", MANIFEST, source)
+        raise _corrupt_error(f"invalid shape {shape!r:.60} of the weight {name!r}", MANIFEST, source)
     return Weight(member, known[dtype], tuple(extents))
 
 
 def _objects(found: object, what: str, source: Source) -> list[dict[str, Any]]:
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in cast("list[object]", found)):
-        raise _corrupt_error(f"{what!r} is no list of objects", MANIFEST, source)
+        raise _corrupt_error(f"{what!r} is not a list of objects", MANIFEST, source)
     return cast("list[dict[str, Any]]", found)
 
 
 def _corrupt_error(message: str, member: str, source: Source) -> DiagnosticError:
     span = Span(source, place=f"member {member!r}")
-    return DiagnosticError(Diagnostic("IO0210", message, span, "the archive is not ours, or damaged"))
+    return DiagnosticError(
+        Diagnostic("IO0210", message, span, "write the archive again: it is corrupt or was not written by graphport")
+    )
 
 
 def _span(source: Source) -> Span:

@@ -26,7 +26,7 @@ _WIDE_FROM = 0x7FFFFFFF / 1.05
 """Bytes from which on a member's header has room for 64 bits."""
 _WIDE_EXTRA = 20
 
-_CORRUPT = "the file is damaged or was cut short; fetch or write it again"
+_CORRUPT = "fetch or write the file again: it is corrupt or truncated"
 
 
 class Member(NamedTuple):
@@ -50,13 +50,17 @@ def members(file: MappedFile, source: Source) -> dict[str, Member]:
         span = Span(source, place=f"member {info.filename!r}")
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             message = f"the member {info.filename!r} is compressed or encrypted"
-            raise DiagnosticError(Diagnostic("IO0208", message, span, "members must be uncompressed"))
+            raise DiagnosticError(
+                Diagnostic("IO0208", message, span, "write the archive without compression or encryption")
+            )
         if info.filename in found:
-            message = f"two members are called {info.filename!r}"
+            message = f"duplicate member {info.filename!r}"
             raise DiagnosticError(Diagnostic("IO0209", message, span, _CORRUPT))
         start = member_start(file, info.header_offset)
         if start is None or start + info.file_size > file.size:
-            message = f"the member {info.filename!r} of {info.file_size} bytes reaches beyond the end of the file"
+            message = (
+                f"truncated file: the member {info.filename!r} of {info.file_size} bytes exceeds the end of the file"
+            )
             raise DiagnosticError(Diagnostic("IO0202", message, span, _CORRUPT))
         found[info.filename] = Member(info.filename, start, info.file_size, info.CRC)
     return found
@@ -69,10 +73,12 @@ def _directory(path: Path, source: Source) -> list[zipfile.ZipInfo]:
         with open_regular(path) as file:
             is_zip = file.read(4) == LOCAL_MARK
         if is_zip:
-            message = "the directory at the end of the archive is not there, or is damaged"
+            message = "truncated or corrupt file: no zip directory at the end"
             raise DiagnosticError(Diagnostic("IO0202", message, Span(source), _CORRUPT)) from error
-        message = "this is no graphport archive"
-        raise DiagnosticError(Diagnostic("IO0201", message, Span(source, place="byte 0"), "check the file")) from error
+        message = "not a graphport archive"
+        raise DiagnosticError(
+            Diagnostic("IO0201", message, Span(source, place="byte 0"), "pass a file that graphport wrote")
+        ) from error
 
 
 def verify(file: MappedFile, found: Iterable[Member], source: Source) -> list[Diagnostic]:
@@ -83,7 +89,7 @@ def verify(file: MappedFile, found: Iterable[Member], source: Source) -> list[Di
         for chunk in file.chunks(member.start, member.length):
             checksum = zlib.crc32(chunk, checksum)
         if checksum != member.checksum:
-            message = f"the checksum of {member.name!r} is {checksum:08x}, it was {member.checksum:08x}"
+            message = f"checksum mismatch of {member.name!r}: {member.checksum:08x} expected, {checksum:08x} found"
             span = Span(source, place=f"member {member.name!r}")
             findings.append(Diagnostic("IO0203", message, span, _CORRUPT))
     return findings
@@ -97,8 +103,8 @@ def content(file: MappedFile, member: Member, source: Source) -> bytes:
     """
     most = budget.limit("archive.text", MOST_TEXT)
     if member.length > most:
-        message = f"the member {member.name!r} has {member.length} bytes, at most {most} are read"
-        remedy = "the archive is not ours; GRAPHPORT_LIMITS=archive.text=N allows N"
+        message = f"the member {member.name!r} has {member.length} bytes, the limit is {most}"
+        remedy = "check the archive, or set GRAPHPORT_LIMITS=archive.text=N to allow N bytes"
         raise DiagnosticError(Diagnostic("IO0211", message, Span(source), remedy))
     return bytes(file.view(member.start, member.length))
 

@@ -61,12 +61,14 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, list[Diagnostic]]:
 
 def _check_signature(head: bytes, source: Source) -> None:
     if is_foreign(head):
-        message = "this is a pickled graph of PPQ, and opening it would execute its code"
-        remedy = "let PPQ export the graph as ONNX; what it is made of, 'pickle', can hold any program"
+        message = "not supported: a PPQ graph in a pickle, which can execute code when it is loaded"
+        remedy = "export the graph from PPQ as ONNX"
         raise DiagnosticError(Diagnostic("IO0213", message, Span(source), remedy))
     if not is_signed(head):
-        message = "this is no graphport archive: its signature is another one"
-        raise DiagnosticError(Diagnostic("IO0201", message, Span(source, place="byte 0"), "check the file"))
+        message = "not a graphport archive: unknown signature"
+        raise DiagnosticError(
+            Diagnostic("IO0201", message, Span(source, place="byte 0"), "pass a file that graphport wrote")
+        )
 
 
 def _read(file: MappedFile, source: Source) -> tuple[Graph, list[Diagnostic]]:
@@ -93,8 +95,8 @@ def _read(file: MappedFile, source: Source) -> tuple[Graph, list[Diagnostic]]:
 
 def _content(file: MappedFile, found: dict[str, Member], name: str, source: Source) -> bytes:
     if name not in found:
-        message = f"the archive has no member {name!r}, which it refers to"
-        raise DiagnosticError(Diagnostic("IO0207", message, Span(source), "the archive is not whole"))
+        message = f"incomplete archive: missing member {name!r}"
+        raise DiagnosticError(Diagnostic("IO0207", message, Span(source), "write the archive again"))
     return content(file, found[name], source)
 
 
@@ -107,8 +109,10 @@ def _text(data: bytes, name: str, source: Source) -> Source:
     try:
         return Source(place, data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        message = f"byte {error.start} of {name} is not UTF-8"
-        raise DiagnosticError(Diagnostic("IO0210", message, Span(source), "the archive is damaged")) from error
+        message = f"byte {error.start} of {name} is not valid UTF-8"
+        raise DiagnosticError(
+            Diagnostic("IO0210", message, Span(source), "write the archive again: it is corrupt")
+        ) from error
 
 
 def _table(file: MappedFile, found: dict[str, Member], stated: Manifest, source: Source) -> dict[str, Storage]:
@@ -123,15 +127,15 @@ def _table(file: MappedFile, found: dict[str, Member], stated: Manifest, source:
         member = found.get(weight.member)
         span = Span(source, place=f"weight {name!r}")
         if member is None:
-            message = f"the weights of {name!r} are in {weight.member!r}, which is missing"
-            findings.append(Diagnostic("IO0207", message, span, "the archive is not whole"))
+            message = f"incomplete archive: missing member {weight.member!r} with the weights of {name!r}"
+            findings.append(Diagnostic("IO0207", message, span, "write the archive again"))
             continue
         storage = _storage(file, member, weight)
         if storage is None:
             message = (
-                f"{member.name!r} has {member.length} bytes, which {weight.dtype}{list(weight.shape)} does not take"
+                f"{member.name!r} has {member.length} bytes, which does not match {weight.dtype}{list(weight.shape)}"
             )
-            findings.append(Diagnostic("IO0212", message, span, "the archive is damaged"))
+            findings.append(Diagnostic("IO0212", message, span, "write the archive again: it is corrupt"))
             continue
         table[name] = storage
     raise_errors(findings)
@@ -154,7 +158,7 @@ def _take_opset(graph: Graph, source: Source) -> None:
     version = graph.opsets.get("", OPSET)
     if version > OPSET:
         message = f"the graph has operators of opset {version}, the newest supported opset is {OPSET}"
-        raise DiagnosticError(Diagnostic("IO0214", message, Span(source), "a newer graphport reads it"))
+        raise DiagnosticError(Diagnostic("IO0214", message, Span(source), "update graphport"))
     if version == OPSET:
         return
     del graph.opsets[""]

@@ -28,9 +28,9 @@ def dangling(graph: Graph, documents: Documents, source: Source) -> list[Diagnos
         missing = [name for name in stated if name not in names]
         if missing:
             message = f"the section {section!r} refers to {missing[0]!r}, which does not exist in the graph"
-            more = f", and of {len(missing) - 1} others" if len(missing) > 1 else ""
+            more = f", and {len(missing) - 1} others" if len(missing) > 1 else ""
             span = Span(source, place=f"member '{section}.json'")
-            remedy = "the graph is not the one that it was written for; write the archive again"
+            remedy = "write the archive again: the section belongs to another graph"
             found.append(Diagnostic("IO0217", message + more, span, remedy, Severity.WARNING))
     return found
 

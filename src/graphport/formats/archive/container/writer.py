@@ -44,7 +44,7 @@ def write(graph: Graph, path: str | os.PathLike[str], *, documents: Documents | 
             _write(file, graph, text, table, stated)
     except OSError as error:
         message = f"{os.fspath(path)} cannot be written: {error.strerror or error}"
-        remedy = "check the folder and the room on it"
+        remedy = "check the permissions and the free disk space"
         raise DiagnosticError(Diagnostic("IO0215", message, Span(Source(os.fspath(path))), remedy)) from error
 
 

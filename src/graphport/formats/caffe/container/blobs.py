@@ -29,15 +29,17 @@ def storage_of_blob(blob: Message, findings: Findings, what: str) -> Storage | N
     data = _read_elements(blob, findings, what)
     shape = shape_of_blob(blob, data)
     if any(extent < 0 for extent in shape):
-        findings.error("CAFFE0302", f"{what} has the shape {list(shape)}", blob.span, "the file is damaged")
+        findings.error(
+            "CAFFE0302", f"invalid shape {list(shape)} of {what}", blob.span, "fetch the file again: it is corrupt"
+        )
         return None
     if data is None:
         if prod(shape) and len(findings.diagnostics) == before:
-            findings.error("CAFFE0303", f"{what} has the shape {list(shape)} and no elements", blob.span)
+            findings.error("CAFFE0303", f"{what} has shape {list(shape)} but no elements", blob.span)
         return None
     if prod(shape) != data.count:
-        message = f"{what} has {data.count} elements, its shape {list(shape)} requires {budget.shown(prod(shape))}"
-        findings.error("CAFFE0303", message, blob.span, "the file is damaged or cut short")
+        message = f"{what} has {data.count} elements, but its shape {list(shape)} requires {budget.shown(prod(shape))}"
+        findings.error("CAFFE0303", message, blob.span, "fetch the file again: it is corrupt or truncated")
         return None
     # Networks are float32, although the file format has other types.
     single = data if data.dtype is DType.FLOAT32 else storage_of(data.numpy().astype(np.float32))
@@ -71,7 +73,9 @@ def _read_elements(blob: Message, findings: Findings, what: str) -> Storage | No
         if len(found) == 1:
             return found[0]
         if found:
-            findings.error("CAFFE0304", f"{what} has its numbers in {len(found)} pieces", blob.span)
+            findings.error(
+                "CAFFE0304", f"the data of {what} is split into {len(found)} fields, expected one", blob.span
+            )
             return None
     raw = next((entry.content for entry in blob.all("raw_data") if isinstance(entry.content, FileStorage)), None)
     if raw is None:

@@ -56,10 +56,10 @@ class Building:
         for layer in layers:
             self._layer(layer)
         if not layers:
-            remedy = "a network has at least one 'layer { … }'"
+            remedy = "add at least one 'layer { … }'"
             whole = net.span
             start = whole if whole is None or whole.start is None else Span(whole.source, 0, 0)
-            self.findings.error("CAFFE0210", "there are no layers", start, remedy)
+            self.findings.error("CAFFE0210", "the network has no layers", start, remedy)
         outputs = [value for name, value in self.blobs.items() if name not in self.read]
         computed = [value for value in outputs if value.producer is not None]
         self.graph.set_outputs(computed or outputs)
@@ -75,8 +75,8 @@ class Building:
         span = names[0].span if names else net.span
         if shapes and (len(shapes) != len(names) or len(dims) % 4):
             given = f"{len(dims)} input_dim" if dims else f"{len(shapes)} shapes"
-            message = f"the number of inputs is {len(names)}, and there are {given}"
-            self.findings.error("CAFFE0211", message, span, "one input_shape, or four input_dim, for each input")
+            message = f"{len(names)} inputs are declared, but {given}"
+            self.findings.error("CAFFE0211", message, span, "add one input_shape, or four input_dim, per input")
             shapes = []
         for index, entry in enumerate(names):
             fact = fact_of_shape(shapes[index], str(entry.content)) if shapes else None
@@ -84,7 +84,9 @@ class Building:
 
     def _input(self, name: str, fact: TensorFact | None, span: Span | None) -> Value:
         if name in self.blobs:
-            self.findings.error("CAFFE0209", f"the blob {name!r} is written twice", span, "choose another name")
+            self.findings.error(
+                "CAFFE0209", f"duplicate producer of the blob {name!r}", span, "rename one of the blobs"
+            )
             return self.blobs[name]
         value = self.graph.add_input(name, fact or fact_of_shape([], name).with_shape(None), origin=span)
         self.blobs[name] = value
@@ -95,7 +97,7 @@ class Building:
         tops = layer.texts("top")
         if not type:
             message = f"the layer {name!r} has no type"
-            self.findings.error("CAFFE0207", message, layer.span, 'for instance type: "Convolution"')
+            self.findings.error("CAFFE0207", message, layer.span, 'set its type, for example type: "Convolution"')
             return
         if type == PARAMETER:
             self._parameter(layer, name, tops)
@@ -114,7 +116,7 @@ class Building:
         blobs = self._blobs(layer, name)
         if len(tops) != 1 or len(blobs) > 1:
             message = f"the layer {name!r} has {len(tops)} tops and {len(blobs)} blobs"
-            self.findings.error("CAFFE0212", message, layer.span, "one of each")
+            self.findings.error("CAFFE0212", message, layer.span, "use one top and one blob")
             return
         parameters = layer.message("parameter_param")
         shape = None if parameters is None else parameters.message("shape")
@@ -133,8 +135,13 @@ class Building:
             top = str(entry.content)
             is_in_place = layer.texts("bottom")[index : index + 1] == [top]
             if (top in self.blobs and not is_in_place) or top in tops[:index]:
-                message = f"the blob {top!r} is written twice"
-                self.findings.error("CAFFE0209", message, entry.span, "only a layer that reads it may replace it")
+                message = f"duplicate producer of the blob {top!r}"
+                self.findings.error(
+                    "CAFFE0209",
+                    message,
+                    entry.span,
+                    "rename the top; only a layer that also reads the blob may overwrite it",
+                )
                 return None
         if len(known) != len(bottoms):
             # Later layers may read what this one would write: one finding is enough.
@@ -165,8 +172,8 @@ class Building:
         value = self.blobs.get(name)
         if value is None:
             near = get_close_matches(name, self.blobs, n=1)
-            remedy = f"did you mean {near[0]!r}?" if near else "layers stand in the order in which they run"
-            message = f"the layer {layer!r} reads the blob {name!r}, which nothing before it writes"
+            remedy = f"did you mean {near[0]!r}?" if near else "order the layers topologically"
+            message = f"the layer {layer!r} reads the blob {name!r}, which no earlier layer computes"
             self.findings.error("CAFFE0208", message, entry.span, remedy)
             return None
         self.read.add(name)

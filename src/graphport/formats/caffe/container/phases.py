@@ -21,7 +21,7 @@ def included(net: Message, layers: list[Message], findings: Findings) -> list[Me
     level = 0 if state is None else state.integer("level")
     stages: frozenset[str] = frozenset() if state is None else frozenset(state.texts("stage"))
     if state is not None and state.text("phase", _INFERENCE) == _TRAINING:
-        message = "the network is for training; it is read as for inference"
+        message = "the network declares the phase TRAIN; the reader uses the phase TEST"
         findings.warn("CAFFE0205", message, state.span, "phase: TEST")
     return [layer for layer in layers if _is_included(layer, level, stages, findings)]
 
@@ -30,7 +30,7 @@ def _is_included(layer: Message, level: int, stages: frozenset[str], findings: F
     include, exclude = layer.messages("include"), layer.messages("exclude")
     if include and exclude:
         message = f"the layer {layer.text('name')!r} has both include and exclude"
-        findings.error("CAFFE0206", message, exclude[0].span, "say one of them")
+        findings.error("CAFFE0206", message, exclude[0].span, "remove include or exclude")
         return False
     if include:
         return any(_is_met(rule, level, stages) for rule in include)

@@ -64,7 +64,7 @@ def _scalar(content: Content, type: str) -> str:
         case bytes():
             return f'"{"".join(_escaped_byte(byte) for byte in content)}"'
         case _:
-            message = f"{content!r} is no scalar"
+            message = f"{content!r} is not a scalar"
             raise TypeError(message)
 
 

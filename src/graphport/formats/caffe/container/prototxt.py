@@ -103,7 +103,7 @@ class _Parser:
             entered = self.field(message, closing)
             if entered is not None:
                 if len(stack) == MOST_NESTED:
-                    self.stop_with("CAFFE0102", f"more than {MOST_NESTED} messages lie within each other", self.here())
+                    self.stop_with("CAFFE0102", f"messages are nested more than {MOST_NESTED} levels deep", self.here())
                 stack.append(entered)
         return root
 
@@ -119,7 +119,7 @@ class _Parser:
         if self.opens():
             return self.enter(message, name, field, span, comments)
         if not has_colon:
-            self.fail(f"':' or '{{' behind {name}")
+            self.fail(f"':' or '{{' after {name}")
         if self.skip("["):
             self.parse_list(message, name, field)
         else:
@@ -140,16 +140,16 @@ class _Parser:
         suggestion = f"did you mean {near[0]!r}?" if near else None
         if kind == schema.NET and self.opens():
             # Passed over, it might have been a layer.
-            self.findings.error("CAFFE0213", f"a network has no field {name}", span, suggestion)
+            self.findings.error("CAFFE0213", f"unknown field {name} of a network", span, suggestion)
             return
-        remedy = "it is kept; who needs it understood refuses the layer"
-        self.findings.warn("CAFFE0201", f"{kind} has no field {name}", span, suggestion or remedy)
+        remedy = "correct the field name; the reader preserves the field but does not interpret it"
+        self.findings.warn("CAFFE0201", f"unknown field {name} of {kind}", span, suggestion or remedy)
 
     def enter(
         self, message: Message, name: str, field: Field | None, span: Span, comments: tuple[str, ...]
     ) -> tuple[Message, str, int]:
         if field is not None and not schema.is_message(field.type):
-            self.stop_with("CAFFE0104", f"{name} is a message, {_a(field.type)} is needed", self.here())
+            self.stop_with("CAFFE0104", f"{name} is a message, expected {_a(field.type)}", self.here())
         start, closing = span.start or 0, _CLOSING[self.word]
         inner = Message("" if field is None else field.type, span, comments=comments)
         self.add_value(message, name, field, inner, span)
@@ -178,7 +178,7 @@ class _Parser:
 
     def add_value(self, message: Message, name: str, field: Field | None, content: Content, span: Span) -> None:
         if field is not None and not field.is_repeated and message.has(name):
-            self.findings.error("CAFFE0106", f"{name} is said twice", span, "keep one of them")
+            self.findings.error("CAFFE0106", f"duplicate field {name}", span, "remove the duplicate")
         message.add(name, content, span)
 
     def scalar(self) -> _Scalar:
@@ -194,9 +194,9 @@ class _Parser:
                 self.advance()
             return _Scalar(kind, "".join(map(_unescaped, parts)), self.since(start))
         if kind not in ("name", "number"):
-            self.fail("a number, a word or a string")
+            self.fail("a number, an identifier or a string")
         if len(text) > MOST_DIGITS:
-            self.stop_with("CAFFE0102", f"a word of {len(text)} characters", self.here())
+            self.stop_with("CAFFE0102", f"a token has {len(text)} characters, more than the limit", self.here())
         self.advance()
         return _Scalar(kind, sign + text, self.since(start))
 
@@ -206,10 +206,10 @@ class _Parser:
         if found is None:
             if field.type in schema.ENUMS and scalar.kind == "name":
                 remedy = f"known: {', '.join(schema.ENUMS[field.type])}"
-                self.findings.warn("CAFFE0105", f"{name} has no value {scalar.text}", scalar.span, remedy)
+                self.findings.warn("CAFFE0105", f"unknown value {scalar.text} of {name}", scalar.span, remedy)
                 return Identifier(scalar.text)
-            stated = "a text" if scalar.kind == "string" else scalar.text[:40]
-            self.findings.error("CAFFE0104", f"{name} is {stated}, {_a(field.type)} is needed", scalar.span)
+            stated = "a string" if scalar.kind == "string" else scalar.text[:40]
+            self.findings.error("CAFFE0104", f"{name} is {stated}, expected {_a(field.type)}", scalar.span)
         return found
 
     # Words
@@ -252,8 +252,8 @@ class _Parser:
 
     def fail(self, expected: str) -> NoReturn:
         if self.kind == "":
-            remedy = "a text ends on the line on which it begins" if self.word in "'\"" else None
-            self.stop_with("CAFFE0103", f"{self.word!r} begins no word", self.here(), remedy)
+            remedy = "close a string on the line on which it begins" if self.word in "'\"" else None
+            self.stop_with("CAFFE0103", f"unexpected character {self.word!r}", self.here(), remedy)
         found = f"'{self.word[:40]}'" if self.word else "the end of the file"
         self.stop_with("CAFFE0101", f"expected {expected}, found {found}", self.here())
 
@@ -264,7 +264,7 @@ class _Parser:
 def _a(type: str) -> str:
     if type in schema.ENUMS:
         return f"one of {', '.join(schema.ENUMS[type])}"
-    return {"bool": "true or false", "float": "a number", "double": "a number", "string": "a text in quotes"}.get(
+    return {"bool": "true or false", "float": "a number", "double": "a number", "string": "a string in quotes"}.get(
         type, f"a message {type}" if schema.is_message(type) else f"an integer ({type})"
     )
 

@@ -83,7 +83,7 @@ def _pair(given: Path, findings: Findings, name: str) -> tuple[Path | None, Path
     others = sorted(given.parent.glob(f"*{WEIGHTS}"))[:2]
     if len(others) == 1:
         message = f"using the weights in {others[0].name}, the only weight file next to {given.name}"
-        remedy = f"call it {beside.name} if they belong together"
+        remedy = f"rename it to {beside.name} if it belongs to the network"
         findings.warn("CAFFE0305", message, Span(Source(name)), remedy)
         return given, others[0]
     return given, None
@@ -104,8 +104,8 @@ def _source(path: Path, name: str) -> Source:
     try:
         most = budget.limit("caffe.text", MOST_TEXT)
         if path.stat().st_size > most:
-            message = f"{name} has more than {most} bytes"
-            remedy = "a network's text is short; GRAPHPORT_LIMITS=caffe.text=N allows N"
+            message = f"{name} exceeds the limit of {most} bytes"
+            remedy = "check the file, or set GRAPHPORT_LIMITS=caffe.text=N to allow N bytes"
             raise DiagnosticError(Diagnostic("CAFFE0102", message, Span(Source(name)), remedy))
         data = contents(path)
     except OSError as error:
@@ -113,9 +113,9 @@ def _source(path: Path, name: str) -> Source:
     try:
         return Source(name, data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        message = f"byte {error.start} is not UTF-8"
+        message = f"byte {error.start} is not valid UTF-8"
         span = Span(Source(name), place=f"byte {error.start}")
-        raise DiagnosticError(Diagnostic("CAFFE0103", message, span, "save the text as UTF-8")) from error
+        raise DiagnosticError(Diagnostic("CAFFE0103", message, span, "save the file as UTF-8")) from error
 
 
 def _decoded(path: Path, name: str, findings: Findings) -> Message:
@@ -126,8 +126,8 @@ def _decoded(path: Path, name: str, findings: Findings) -> Message:
     except OSError as error:
         raise _unreadable(path, error) from error
     if unknown:
-        message = f"{unknown} bytes of {path.name} are in fields that are not known here, and left out"
-        findings.warn("CAFFE0306", message, Span(source), "a fork of Caffe may have written it")
+        message = f"the reader ignores {unknown} bytes of unknown fields in {path.name}"
+        findings.warn("CAFFE0306", message, Span(source), "check the result: a fork of Caffe may have written the file")
     for index, layer in enumerate(net.messages("layer") or net.messages("layers")):
         layer.span = Span(source, place=f'layer[{index}] "{_name(layer)}"')
         for blob in layer.messages("blobs"):
@@ -147,8 +147,10 @@ def _compare_names(
         return
     names = {layer.text("name") for layer in layers}
     if not names & weights.keys():
-        message = f"no layer of the network is in {path.name}"
-        findings.warn("CAFFE0307", message, Span(Source(str(path))), "weights are found by the names of layers")
+        message = f"{path.name} has no weights for any layer of the network"
+        findings.warn(
+            "CAFFE0307", message, Span(Source(str(path))), "pass a weight file whose layer names match the network"
+        )
 
 
 def _version(net: Message) -> int:

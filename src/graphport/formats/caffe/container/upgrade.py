@@ -38,8 +38,8 @@ def upgraded(net: Message, findings: Findings) -> list[Message]:
     """The layers of `net`, all of version 2."""
     old, new = net.messages("layers"), net.messages("layer")
     if old and new:
-        message = f"both 'layer' ({len(new)}) and 'layers' ({len(old)}) are used; the older ones are ignored"
-        findings.warn("CAFFE0202", message, old[0].span, "write all of them as 'layer'")
+        message = f"the file has both 'layer' ({len(new)}) and 'layers' ({len(old)}); the reader ignores 'layers'"
+        findings.warn("CAFFE0202", message, old[0].span, "rewrite all layers as 'layer'")
         return new
     if new:
         return new
@@ -95,7 +95,7 @@ def _from_v0(old: Message, inner: Message, layer: Message, findings: Findings) -
         homes = (parameters, transform) if type in SOURCES else (parameters,)
         home = next((home for home in homes if renamed in schema.fields(home.kind)), None)
         if home is None:
-            findings.warn("CAFFE0203", f"{name} means nothing to a layer of the type {type}", entries[0].span)
+            findings.warn("CAFFE0203", f"{name} has no effect on a layer of type {type}", entries[0].span)
             continue
         home.entries[renamed] = list(entries)
     if parameters.entries:
@@ -119,8 +119,8 @@ def _without_paddings(layers: list[Message], findings: Findings) -> list[Message
         found = padded.get(bottoms[0]) if len(bottoms) == 1 else None
         if found is None or inner is None:
             if any(bottom in padded for bottom in bottoms):
-                message = "a padding layer precedes a layer without window"
-                findings.error("CAFFE0204", message, layer.span, "only convolutions and pooling can be padded")
+                message = "a padding layer before a layer that does not support padding"
+                findings.error("CAFFE0204", message, layer.span, "place a convolution or pooling layer after it")
             continue
         bottom, padding = found
         span = _span(layer, "bottom")

@@ -77,8 +77,8 @@ class _Decoder:
             self._read(root)
         except _Corruption as corruption:
             span = Span(self.source, place=f"byte {corruption.offset}")
-            remedy = "the file is damaged, cut short, or no network of Caffe; fetch it again"
-            message = f"the field at byte {corruption.offset} cannot be read"
+            remedy = "fetch the file again: it is corrupt, truncated or not a Caffe network"
+            message = f"malformed field at byte {corruption.offset}"
             raise DiagnosticError(Diagnostic("CAFFE0301", message, span, remedy)) from corruption
         return root, self.unknown
 
@@ -267,7 +267,7 @@ def _scalar(field: Field, content: Content) -> bytes:
         case bool() | int():
             return varint(int(content) & _MASK)
         case _:
-            message = f"{content!r} is no {field.type}"
+            message = f"{content!r} is not of type {field.type}"
             raise TypeError(message)
 
 

@@ -53,7 +53,7 @@ def write(graph: Graph, path: str | os.PathLike[str]) -> None:
     pieces = encode(net)
     total = size(pieces)
     if total > MOST_BYTES:
-        message = f"the weights take {total} bytes, Caffe reads at most {MOST_BYTES}"
+        message = f"the weights have {total} bytes, the limit of Caffe is {MOST_BYTES}"
         raise DiagnosticError(Diagnostic("CAFFE0405", message, graph.origin, "choose another format"))
     has_weights = any(isinstance(piece, Storage) for piece in pieces)
     try:
@@ -67,7 +67,7 @@ def write(graph: Graph, path: str | os.PathLike[str]) -> None:
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}"
         raise DiagnosticError(
-            Diagnostic("CAFFE0406", message, Span(Source(str(path))), "check folder and room")
+            Diagnostic("CAFFE0406", message, Span(Source(str(path))), "check the permissions and the free disk space")
         ) from error
 
 
@@ -102,7 +102,12 @@ class _Writing:
             net.add("layer", layer)
         for node in self.graph:
             if node.dialect != DIALECT:
-                self._find("CAFFE0401", f"Caffe has no word for {node.op}", node.origin, "lift the graph first")
+                self._find(
+                    "CAFFE0401",
+                    f"{node.op} is not a Caffe layer",
+                    node.origin,
+                    "export the graph to the dialect caffe first",
+                )
                 continue
             net.add("layer", self._layer(node))
         self._check_outputs()
@@ -146,14 +151,17 @@ class _Writing:
         fact = value.fact if isinstance(value.fact, TensorFact) else TensorFact(None, None)
         if fact.dtype not in (DType.FLOAT32, None):
             self._find(
-                "CAFFE0403", f"blobs hold float32, {value.name} is {fact}", value.origin, "choose another format"
+                "CAFFE0403",
+                f"Caffe supports only float32 blobs, but {value.name} is {fact}",
+                value.origin,
+                "choose another format",
             )
         parameters = Message("InputParameter")
         if fact.shape is not None:
             if any(isinstance(dim, Symbolic) for dim in fact.shape):
-                message = f"the input {value.name} has the shape {fact}, but Caffe requires static shapes"
+                message = f"the input {value.name} is {fact}, but Caffe requires static shapes"
                 self._find(
-                    "CAFFE0402", message, value.origin, f"say the extents: --input {value.name}={example(fact.shape)}"
+                    "CAFFE0402", message, value.origin, f"set the shape: --input {value.name}={example(fact.shape)}"
                 )
             parameters.add("shape", _shape([dim for dim in fact.shape if isinstance(dim, int)]))
         layer.add("input_param", parameters)
@@ -179,11 +187,14 @@ class _Writing:
     def _blob(self, value: Value) -> Message | None:
         if value.storage is None:
             self._find(
-                "CAFFE0404", f"the numbers of {value.name} are not at hand", value.origin, "read it with weights"
+                "CAFFE0404",
+                f"the elements of {value.name} are missing",
+                value.origin,
+                "load the model with its weights",
             )
             return None
         if value.storage.dtype is not DType.FLOAT32:
-            message = f"blobs hold float32, {value.name} is {value.storage.dtype}"
+            message = f"Caffe supports only float32 blobs, but {value.name} is {value.storage.dtype}"
             self._find("CAFFE0403", message, value.origin, "choose another format")
             return None
         return blob_of_storage(value.storage)
@@ -208,8 +219,8 @@ class _Writing:
         """Check outputs: Caffe returns the unused blobs."""
         for value in self.graph.outputs:
             if value.is_input or value.is_constant:
-                message = f"the output {value.name} is not computed"
-                self._find("CAFFE0401", message, value.origin, "take it out of the outputs")
+                message = f"the output {value.name} is not computed by a layer"
+                self._find("CAFFE0401", message, value.origin, "remove it from the outputs")
 
 
 def _bottoms(node: Node) -> int:
@@ -292,7 +303,7 @@ def _content(item: Attribute, field: Field | None) -> Content:
         return Identifier(item)
     if isinstance(item, bool | int | float | str | bytes):
         return item
-    message = f"{item!r} is nothing that a message of Caffe holds"
+    message = f"{item!r} cannot be stored in a Caffe message"
     raise TypeError(message)
 
 

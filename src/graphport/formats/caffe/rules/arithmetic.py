@@ -43,7 +43,7 @@ def eltwise(at: Layer, *, operation: str = "SUM", coeff: tuple[float, ...] = ())
         raise UnsupportedError(message)
     if not at.bottoms or (coeff and (len(coeff) != len(at.bottoms) or operation != "SUM")):
         message = f"{len(coeff)} coefficients for a {operation} of {len(at.bottoms)} bottoms"
-        raise ShapeError(message, "one each for a sum, or none")
+        raise ShapeError(message, "use one coefficient per bottom of a SUM, or none")
     _check_shapes(at)
     total = at.x if not coeff or coeff[0] == 1 else _times(at, at.x, coeff[0])
     for index, bottom in enumerate(at.bottoms[1:], 1):
@@ -61,7 +61,7 @@ def _check_shapes(at: Layer) -> None:
         dims = at.dims(index)
         if len(dims) != len(first) or any(decide_equal(m, n) is False for m, n in zip(first, dims, strict=True)):
             message = f"blobs of the shapes {list(first)} and {list(dims)}"
-            raise ShapeError(message, "all must have one shape; Scale and Bias spread a blob")
+            raise ShapeError(message, "use equal shapes; only Scale and Bias broadcast")
 
 
 def _times(at: Layer, value: Value, factor: float) -> Value:
@@ -90,7 +90,7 @@ def exponential(at: Layer, *, base: float = -1.0, scale: float = 1.0, shift: flo
     """`base ** (shift + scale * x)`; e where the base is -1."""
     if base != -1 and base <= 0:
         message = f"base is {base}"
-        raise ShapeError(message, "a positive number, or -1 for e")
+        raise ShapeError(message, "use a positive base, or -1 for e")
     factor = 1.0 if base == -1 else natural_logarithm(base)
     return at.b(Exp, _linear(at, scale * factor, shift * factor))
 
@@ -100,7 +100,7 @@ def logarithm(at: Layer, *, base: float = -1.0, scale: float = 1.0, shift: float
     """The logarithm of `shift + scale * x`; natural where the base is -1."""
     if base != -1 and (base <= 0 or base == 1):
         message = f"base is {base}"
-        raise ShapeError(message, "a positive number other than 1, or -1 for e")
+        raise ShapeError(message, "use a positive base other than 1, or -1 for e")
     y = at.b(Log, _linear(at, scale, shift))
     return y if base == -1 else at.b(Mul, y, at.float_scalar(1 / natural_logarithm(base)))
 
@@ -132,10 +132,10 @@ def _second(at: Layer, axis: int, num_axes: int, what: str) -> tuple[int, tuple[
         return place, shape, at.bottoms[1]
     if len(at.bottoms) != 1:
         message = f"{len(at.bottoms)} bottoms"
-        raise ShapeError(message, "1 or 2 are needed")
+        raise ShapeError(message, "use 1 or 2 bottoms")
     place = checked_axis(axis, len(dims))
     if num_axes < -1 or (num_axes >= 0 and place + num_axes > len(dims)):
-        message = f"{num_axes} axes from axis {place} on, the blob has {len(dims)}"
+        message = f"{num_axes} axes from axis {place} exceed the rank {len(dims)}"
         raise ShapeError(message)
     shape = dims[place:] if num_axes == -1 else dims[place : place + num_axes]
     return place, shape, at.blob(0, shape, what)

@@ -68,7 +68,7 @@ class Layer:
             ShapeError: there are not as many.
         """
         if index >= len(self.bottoms):
-            message = f"{len(self.bottoms)} bottoms, at least {index + 1} are needed"
+            message = f"{len(self.bottoms)} bottoms, expected at least {index + 1}"
             raise ShapeError(message)
         return self.bottoms[index]
 
@@ -98,8 +98,8 @@ class Layer:
         if not self.blobs:
             return self._absent(shape, what)
         if index >= len(self.blobs):
-            message = f"{len(self.blobs)} blobs, the {what} would be number {index + 1}"
-            raise ShapeError(message, "the weights are of another network")
+            message = f"{len(self.blobs)} weight blobs, but the {what} is blob {index + 1}"
+            raise ShapeError(message, "pass the weights of this network")
         value = self.blobs[index]
         dims = self.b.dims(value)
         if len(dims) == len(shape) and all(decide_equal(a, n) is not False for a, n in zip(dims, shape, strict=True)):
@@ -109,10 +109,8 @@ class Layer:
         if len(wanted) == len(shape) and prod(wanted) == prod(counted) and len(counted) == len(dims):
             reshaped = self.b.reshaped(value, wanted)
             return self._absent(shape, what) if reshaped is None else reshaped
-        message = f"the {what} have the shape {list(dims)}, {list(shape)} are needed"
-        raise ShapeError(
-            message, "the weights are of another network, or the parameters are not those it was trained with"
-        )
+        message = f"the {what} have shape {list(dims)}, expected {list(shape)}"
+        raise ShapeError(message, "pass the weights of this network, or correct the layer parameters")
 
     def _absent(self, shape: Sequence[Dim], what: str) -> Value:
         fact = TensorFact(DType.FLOAT32, tuple(shape))
@@ -180,30 +178,30 @@ def layer(
             count = attributes.pop(BOTTOMS, len(operands))
             unknown = [name for name in attributes if name not in known]
             if unknown:
-                message = f"{type}: {', '.join(unknown)} is not known here"
+                message = f"{type}: unsupported parameter {', '.join(unknown)}"
                 raise UnsupportedError(message)
             if len(operands) < len(given):
-                message = "a bottom or blob is missing"
+                message = "missing bottom or weight blob"
                 raise ShapeError(message)
             lists = [name for name in single if is_sequence(attributes.get(name))]
             if lists:
                 message = f"{lists[0]} is a list"
-                raise ShapeError(message, "it has one value")
+                raise ShapeError(message, "write a single value")
             nested = [name for name in flat if any(map(is_sequence, attributes.get(name, ())))]
             if nested:
                 message = f"{nested[0]} is a list of lists"
                 raise ShapeError(message)
             missing = [name for name in required if name not in attributes]
             if missing:
-                message = f"there is no {' and no '.join(missing)}"
+                message = f"missing {' and '.join(missing)}"
                 raise ShapeError(message)
             if bottoms is not None and count != bottoms:
-                message = f"{count} bottoms, {bottoms} are needed"
+                message = f"{count} bottoms, expected {bottoms}"
                 raise ShapeError(message)
             answer = function(Layer(b, operands[:count], operands[count:]), **attributes)
             results = len(answer) if is_sequence(answer) else 1
             if results < b.count:
-                message = f"{b.count} tops, {results} are made"
+                message = f"{b.count} tops, but the layer computes {results}"
                 raise ShapeError(message)
             return answer
 
@@ -220,8 +218,8 @@ def checked_axis(axis: int, rank: int) -> int:
         ShapeError: the axis is out of range.
     """
     if not -rank <= axis < rank:
-        message = f"axis {axis} of a blob with {rank} axes"
-        raise ShapeError(message, f"from {-rank} to {rank - 1}")
+        message = f"axis {axis} is out of range for a blob of rank {rank}"
+        raise ShapeError(message, f"use an axis from {-rank} to {rank - 1}")
     return axis % rank
 
 
@@ -234,7 +232,7 @@ def aligned(b: Builder, value: Value, axis: int, rank: int) -> Value:
     dims = b.dims(value)
     behind = rank - axis - len(dims)
     if behind < 0:
-        message = f"{len(dims)} axes from axis {axis} on, the blob has {rank}"
+        message = f"{len(dims)} axes from axis {axis} exceed the rank {rank}"
         raise ShapeError(message)
     if not behind or not dims:
         return value
@@ -261,10 +259,10 @@ def in_caffe(
     for value in (*bottoms, *blobs):
         dtype = value.dtype
         if dtype is not DType.FLOAT32:
-            message = f"blobs hold float32, {value.name} is {value.fact}"
+            message = f"Caffe supports only float32 blobs, but {value.name} is {value.fact}"
             raise UnsupportedError(message)
     if any(not blob.is_constant for blob in blobs):
-        message = "weights of a layer are constants"
+        message = "weights that are not constant"
         raise UnsupportedError(message)
     given = {name: attribute for name, attribute in attributes.items() if attribute is not None}
     if blobs:
@@ -289,7 +287,7 @@ def reshaped_in_caffe(b: Builder, x: Value, fact: Fact | None = None) -> tuple[V
         else:
             shape.append(0 if index < len(own) and decide_equal(own[index], dim) is True else -1)
     if shape.count(-1) > 1 or 0 in [dim for dim in wanted if isinstance(dim, int)]:
-        message = f"the shape {list(wanted)} depends on extents that are not known"
+        message = f"the shape {list(wanted)} depends on unknown dims"
         raise UnsupportedError(message)
     return in_caffe(b, "Reshape", x, facts=[fact], shape=tuple(shape))
 

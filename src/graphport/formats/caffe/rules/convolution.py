@@ -65,7 +65,7 @@ def convolution_depthwise(at: Layer, *, group: int = 1, **attributes: Any) -> Va
     del group
     channels = at.dims()[1]
     if not isinstance(channels, int):
-        message = "each channel by itself, and their number is not known"
+        message = "a depth-wise convolution with an unknown number of channels"
         raise UnsupportedError(message)
     return _convolved(at, 0, channels, **attributes)
 
@@ -87,7 +87,7 @@ def im2col(at: Layer, **attributes: Any) -> Value:
     window = stated.frame(len(dims))
     count = prod(window.kernel)
     if not isinstance(channels, int) or stated.axis != 1:
-        message = "the number of channels is not known"
+        message = "the number of channels is unknown"
         raise UnsupportedError(message)
     at.bounded(channels * count**2)
     # Each channel's window by one that is 1 at a single place.
@@ -125,11 +125,11 @@ def _window(at: Layer, index: int, group: int, stated: ConvolutionAttributes) ->
         raise UnsupportedError(message)
     if group < 1 or stated.num_output < 1:
         message = f"num_output is {stated.num_output}, group is {group}"
-        raise ShapeError(message, "both are positive")
+        raise ShapeError(message, "use positive values")
     channels, maps = dims[1], stated.num_output
     if maps % group or (isinstance(channels, int) and channels % group):
-        message = f"{channels} channels and {maps} outputs are not {group} equal groups"
-        raise ShapeError(message, "group divides both")
+        message = f"{channels} channels and {maps} outputs cannot be split into {group} equal groups"
+        raise ShapeError(message, "use a group that divides both")
     return channels, stated.frame(len(dims) - 2)
 
 
@@ -145,7 +145,7 @@ def export_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...
     slid = transposed_window_of(op)
     axes = zip(b.dims(op.x)[2:], slid.kernel, slid.strides, slid.dilations, slid.pads, slid.lengths, strict=True)
     if any(decide_equal((n - 1) * s + (k - 1) * d + 1 - p - q, out) is not True for n, k, s, d, (p, q), out in axes):
-        message = "the result has entries that no window paints"
+        message = "output elements outside of every window"
         raise UnsupportedError(message)
     return _emit_convolution(b, "Deconvolution", op, b.dims(op.w, at_least=2)[1] * op.group, slid)
 
@@ -155,7 +155,7 @@ def _emit_convolution(
 ) -> tuple[Value, ...]:
     stated = emitted_window(slid)
     if not isinstance(maps, int) or not slid.kernel:
-        message = "the number of feature maps is not known"
+        message = "the number of feature maps is unknown"
         raise UnsupportedError(message)
     stated |= {"num_output": maps, "group": op.group if op.group != 1 else None, "bias_term": None if op.b else False}
     return in_caffe(b, type, op.x, blobs=[op.w] if op.b is None else [op.w, op.b], **stated)

@@ -57,7 +57,7 @@ class Priors:
         """Width and height of the boxes at one place, in order."""
         if not self.min_size or min(self.min_size) <= 0 or len(self.max_size) not in (0, len(self.min_size)):
             message = f"min_size {list(self.min_size)} and max_size {list(self.max_size)}"
-            raise ShapeError(message, "at least one min_size, and as many max_size or none")
+            raise ShapeError(message, "use at least one min_size, and equally many max_size or none")
         found: list[tuple[float, float]] = []
         for index, size in enumerate(self.min_size):
             found.append((size, size))
@@ -73,7 +73,7 @@ class Priors:
         for ratio in self.aspect_ratio:
             if not 1e-6 < ratio < 1e6:
                 message = f"aspect_ratio is {ratio}"
-                raise ShapeError(message, "a positive number, not too far from 1")
+                raise ShapeError(message, "use a positive value close to 1")
             if any(abs(ratio - each) < 1e-6 for each in found):
                 continue
             found += [ratio, 1 / ratio] if self.flip else [ratio]
@@ -110,7 +110,7 @@ def prior_box(at: Layer, **attributes: Any) -> Value:
 def _static_size(dims: tuple[Dim, ...]) -> tuple[int, int]:
     found = [dim for dim in dims if isinstance(dim, int)]
     if len(found) != 2 or len(dims) != 2 or min(found) < 1:
-        message = f"the extents {list(dims)} of a map"
+        message = f"the dims {list(dims)} of a feature map"
         raise UnsupportedError(message)
     return found[0], found[1]
 
@@ -137,20 +137,20 @@ def detection_output(
     """Detections per class: (image, class, score, corners), [1, 1, n, 7]; a row of -1 if there are none."""
     suppression = {"nms_threshold": 0.3, "top_k": -1, "eta": 1.0} | dict(nms_param)
     if suppression["eta"] != 1 or not normalized_bbox:
-        message = "a threshold that adapts itself, or boxes in pixels"
+        message = "an adaptive threshold (eta below 1), or boxes in pixels"
         raise UnsupportedError(message)
     batch, count = at.dims(1)[0], at.dims(2)[-1]
     if not isinstance(batch, int) or not isinstance(count, int) or batch > MOST_PICTURES:
-        message = "the size of the batch or the number of boxes is not known, or too large"
+        message = "an unknown or too large batch size or number of boxes"
         raise UnsupportedError(message)
     if num_classes < 1 or product(at.dims(1)[1:]) != num_classes * (count // 4):
-        message = f"{list(at.dims(1))} is not {num_classes} scores for each of {count // 4} boxes"
+        message = f"shape {list(at.dims(1))} does not match {num_classes} scores for each of {count // 4} boxes"
         raise ShapeError(message)
     at.bounded(num_classes)
     count //= 4
     locations = 1 if share_location else num_classes
     if product(at.dims(0)[1:]) != locations * count * 4:
-        message = f"{list(at.dims(0))} is not {locations} times {count} boxes of four coordinates"
+        message = f"shape {list(at.dims(0))} does not match {locations} times {count} boxes of four coordinates"
         raise ShapeError(message)
     boxes = _decoded(at, (batch, count, locations), code_type, is_encoded=variance_encoded_in_target)
     scores = at.b(Reshape, at.bottoms[1], at.integers(batch, count, num_classes))
@@ -294,7 +294,7 @@ class Anchors:
         stated = np.array([self.feat_stride, self.base_size, *self.ratio, *self.scale])
         if not self.ratio or not self.scale or not ((stated > 0) & (stated < LARGEST_BOX)).all():
             message = f"feat_stride {self.feat_stride}, base_size {self.base_size}, ratio {list(self.ratio)}"
-            remedy = f"positive numbers below {LARGEST_BOX}, one of each at least"
+            remedy = f"use at least one value of each, all positive and below {LARGEST_BOX}"
             raise ShapeError(f"{message}, scale {list(self.scale)}", remedy)
         return len(self.ratio) * len(self.scale)
 
@@ -330,8 +330,11 @@ def proposal(
     kinds = stated.kinds()
     count = at.bounded(4 * kinds * rows * columns) // 4
     if at.dims(0)[:2] != (1, 2 * kinds) or at.dims(1) != (1, 4 * kinds, rows, columns):
-        message = f"{list(at.dims(0))} and {list(at.dims(1))} are not scores and offsets of {kinds} boxes a place"
-        raise ShapeError(message, "one picture; two scores and four offsets for each ratio and scale")
+        message = (
+            f"shapes {list(at.dims(0))} and {list(at.dims(1))} do not "
+            f"match scores and offsets of {kinds} boxes per position"
+        )
+        raise ShapeError(message, "use a batch of 1, with two scores and four offsets for each ratio and scale")
     if min(pre_nms_topn, post_nms_topn) < 1:
         message = f"pre_nms_topn is {pre_nms_topn}, post_nms_topn {post_nms_topn}"
         raise ShapeError(message, "expected positive values")

@@ -32,7 +32,7 @@ def crop(at: Layer, *, axis: int = 2, offset: tuple[int, ...] = ()) -> Value:
     start = at.axis(axis)
     axes = range(start, len(dims))
     if len(wanted) != len(dims):
-        message = f"a blob of {len(dims)} axes and one of {len(wanted)}"
+        message = f"blobs of rank {len(dims)} and {len(wanted)}"
         raise ShapeError(message)
     if len(offset) not in (0, 1, len(axes)):
         message = f"{len(offset)} offsets for {len(axes)} axes"
@@ -40,7 +40,7 @@ def crop(at: Layer, *, axis: int = 2, offset: tuple[int, ...] = ()) -> Value:
     begins = offset * len(axes) if len(offset) == 1 else offset or (0,) * len(axes)
     for place, begin in zip(axes, begins, strict=True):
         if decide_less(dims[place], wanted[place] + begin) is True:
-            message = f"axis {place} has {dims[place]} entries, expected at least {wanted[place]} from {begin}"
+            message = f"axis {place} has size {dims[place]}, too small for a crop of {wanted[place]} at offset {begin}"
             raise ShapeError(message)
     whole = [n for n in wanted[start:] if isinstance(n, int)]
     if len(whole) == len(axes):

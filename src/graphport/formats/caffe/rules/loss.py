@@ -81,7 +81,7 @@ def _labels(at: Layer, place: int, ignore_label: int | None) -> tuple[Value, Val
     others: list[Dim] = [1 if index == place else dim for index, dim in enumerate(at.dims())]
     shape = [dim for dim in others if isinstance(dim, int)]
     if len(shape) != len(others):
-        message = "labels of extents that are not known"
+        message = "labels of unknown shape"
         raise UnsupportedError(message)
     labels = at.b(Reshape, at.b(Cast, at.bottoms[1], to=DType.INT64), at.integers(*shape))
     ignored = None if ignore_label is None else at.b(Equal, labels, at.b.constant(np.int64(ignore_label)))
@@ -101,7 +101,7 @@ def sigmoid_cross_entropy_loss(
     mode = normalization or ("VALID" if normalize else "BATCH_SIZE")
     loss = _normalized(at, at.b(ReduceSum, losses, keepdims=0), target, ignored, mode)
     if at.tops > 1:
-        message = "the probabilities as second top"
+        message = "probabilities as a second top"
         raise UnsupportedError(message)
     return (loss,)
 

@@ -30,7 +30,7 @@ def _multiplied(at: Layer, index: int, num_output: int, axis: int, bias_term: bo
     place = at.axis(axis, index)
     depth = product(dims[place:])
     if place == 0:
-        message = "the batch is multiplied, too"
+        message = "axis 0: the batch is multiplied"
         raise UnsupportedError(message)
     weights = at.blob(0, (depth, num_output) if transpose else (num_output, depth))
     bias = at.blob(1, (num_output,), "bias") if bias_term else None

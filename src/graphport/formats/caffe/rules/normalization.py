@@ -54,7 +54,7 @@ def batch_norm(
     else:
         count = at.b.dims(mean, at_least=1)[0]
         if not isinstance(count, int):
-            message = "the number of channels is not known"
+            message = "the number of channels is unknown"
             raise UnsupportedError(message)
         scale, bias = (at.b.constant(np.full(at.bounded(count), entry, np.float32)) for entry in (1, 0))
     return at.b(BatchNormalization, at.x, scale, bias, mean, variance, epsilon=eps)
@@ -66,8 +66,8 @@ def _statistics(at: Layer, index: int, channels: Dim, *, is_divided: bool) -> Va
         return value
     stored = at.blob_elements(2)
     if stored is None or stored.size != 1:
-        message = f"{len(at.blobs)} blobs, the third is the factor of the statistics"
-        raise ShapeError(message, "mean, variance and one number")
+        message = f"{len(at.blobs)} weight blobs, expected the third to be the scale factor of mean and variance"
+        raise ShapeError(message, "pass mean, variance and a scale factor of one element")
     factor = np.float32(0 if stored[0] == 0 else 1 / stored[0])
     if factor == 1:
         return value
@@ -103,10 +103,13 @@ def segnet_bn(
     """SegNet's form for inference: scale and shift alone, the statistics in them."""
     del frozen, momentum, eps
     if len(at.blobs) == 4:
-        message = "forks disagree whether its fourth blob is a variance or the inverse of a deviation"
+        message = (
+            "the meaning of its fourth blob is ambiguous: variance or "
+            "inverse standard deviation, depending on the Caffe fork"
+        )
         raise UnsupportedError(message)
     if bn_mode != "INFERENCE" or len(at.blobs) > 2:
-        message = "statistics of a fork that keeps them in its own way"
+        message = "statistics in the layout of a Caffe fork"
         raise UnsupportedError(message)
     dims = at.dims()
     scale, shift = at.blob(0, (dims[1],), "scale"), at.blob(1, (dims[1],), "shift")
@@ -126,7 +129,7 @@ def lrn(
     """Local response normalization across channels, or within a channel by the mean square in a window."""
     if local_size % 2 == 0:
         message = f"local_size is {local_size}"
-        raise ShapeError(message, "an odd number, so that there is a middle")
+        raise ShapeError(message, "use an odd local_size")
     if norm_region == "ACROSS_CHANNELS":
         return at.b(LRN, at.x, alpha=alpha, beta=beta, bias=k, size=local_size)
     if norm_region != "WITHIN_CHANNEL":
@@ -148,7 +151,7 @@ def mvn(at: Layer, *, normalize_variance: bool = True, across_channels: bool = F
     rank = len(at.dims())
     over = at.integers(*range(1 if across_channels else 2, rank))
     if rank < 3 and not across_channels:
-        message = f"a blob of {rank} axes has no feature maps"
+        message = f"a blob of rank {rank} has no feature maps"
         raise ShapeError(message, "across_channels: true")
     centred = at.b(Sub, at.x, at.b(ReduceMean, at.x, over))
     if not normalize_variance:

@@ -54,21 +54,21 @@ def pooling(
     """Pool; the last window may be partial unless rounding is down; a second top has the indices of maxima."""
     dims = at.dims()
     if pool not in ("MAX", "AVE"):
-        message = f"pooling of the kind {pool}"
+        message = f"pooling method {pool}"
         raise UnsupportedError(message)
     if len(dims) != 4:
-        message = f"pooling of {len(dims)} axes"
+        message = f"pooling over {len(dims)} axes"
         raise ShapeError(message, "4: batch, channels, height, width")
     if global_pooling:
         if kernel_size or kernel_h or kernel_w:
-            message = "global_pooling and a kernel"
-            raise ShapeError(message, "the kernel is all of the picture")
+            message = "global_pooling with kernel_size"
+            raise ShapeError(message, "remove kernel_size: the window covers the whole image")
         if any((pad, pad_h, pad_w)) or any(step not in (None, 1) for step in (stride, stride_h, stride_w)):
             message = "global_pooling with padding or a stride"
             raise ShapeError(message, "pad: 0 and stride: 1")
         if at.tops == 1:
             return (at.b(GlobalMaxPool if pool == "MAX" else GlobalAveragePool, at.x),)
-        height, width = sizes(dims[2:], "a picture")
+        height, width = sizes(dims[2:], "an image")
         kernel_size, kernel_h, kernel_w = None, height, width
     window = frame(
         2,
@@ -96,7 +96,7 @@ def _pooled(at: Layer, pool: str, window: Frame, *, is_ceil: bool) -> tuple[Valu
     if at.tops == 1:
         return (at.b(MaxPool, at.x, **stated),)
     y, indices = at.b.results(MaxPool, 2, at.x, **stated)
-    height, width = sizes(at.dims()[2:], "a picture")
+    height, width = sizes(at.dims()[2:], "an image")
     # ONNX counts through the whole tensor, Caffe through one feature map.
     within = at.b(Mod, indices, at.b.constant(np.int64(height * width)))
     return y, at.b(Cast, within, to=DType.FLOAT32)
@@ -108,7 +108,7 @@ def _check_overhang(dims: tuple[Dim, ...], window: Frame) -> None:
         if stride <= kernel:
             continue
         if not isinstance(n, int) or -(-(n - kernel) // stride) * stride >= n:
-            message = f"a window of {kernel} with a stride of {stride} that may cover nothing of {n} entries"
+            message = f"a window of {kernel} with stride {stride} that may be outside of the {n} elements"
             raise UnsupportedError(message)
 
 
@@ -116,9 +116,9 @@ def _check_overhang(dims: tuple[Dim, ...], window: Frame) -> None:
 def spatial_pyramid_pooling(at: Layer, *, pyramid_height: int, pool: str = "MAX") -> Value:
     """Spatial pyramid pooling to 1, 4, 16, … cells, concatenated."""
     if pool not in ("MAX", "AVE"):
-        message = f"pooling of the kind {pool}"
+        message = f"pooling method {pool}"
         raise UnsupportedError(message)
-    dims = sizes(at.dims()[2:], "a picture")
+    dims = sizes(at.dims()[2:], "an image")
     parts: list[Value] = []
     for level in range(pyramid_height):
         count = 1 << level
@@ -144,7 +144,7 @@ def psroi_pooling(at: Layer, *, spatial_scale: float, output_dim: int, group_siz
     """Position-sensitive ROI pooling: the mean of each cell, from the cell's own map."""
     channels = at.dims()[1] if len(at.dims()) == 4 else None
     if output_dim < 1 or group_size < 1 or channels != output_dim * group_size**2:
-        message = f"{channels} maps are not {output_dim} times {group_size} by {group_size} cells"
+        message = f"{channels} feature maps, expected {output_dim} times {group_size} by {group_size}"
         raise ShapeError(message, "output_dim * group_size * group_size maps")
     return position_sensitive_mean(
         at.b, at.x, at.bottoms[1], output_dim=output_dim, group_size=group_size, spatial_scale=spatial_scale
@@ -153,7 +153,7 @@ def psroi_pooling(at: Layer, *, spatial_scale: float, output_dim: int, group_siz
 
 def unpooled(at: Layer, height: int, width: int) -> Value:
     """Scatter the first bottom into zeros by the indices in the second bottom."""
-    batch, channels, *small = sizes(at.dims(), "a picture")
+    batch, channels, *small = sizes(at.dims(), "an image")
     maps = np.arange(at.bounded(batch * channels), dtype=np.int64).reshape(batch, channels, 1, 1) * (height * width)
     indices = at.b(Add, at.b(Cast, at.bottoms[1], to=DType.INT64), at.b.constant(maps))
     scale = tuple(max(1, big // n) for big, n in zip((height, width), small, strict=True))
@@ -173,7 +173,7 @@ def export_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
 def export_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...]:
     """Padding counts."""
     if not op.count_include_pad and (any(op.pads or ()) or op.auto_pad in ("SAME_UPPER", "SAME_LOWER")):
-        message = "padding that does not count"
+        message = "average pooling that excludes the padding"
         raise UnsupportedError(message)
     return _emitted_pooling(b, op, "AVE")
 
@@ -186,7 +186,7 @@ def _emitted_pooling(b: Builder, op: AveragePoolView | MaxPoolView, pool: str) -
     slid = window_of(op)
     stated = emitted_window(slid)
     if any(p >= k for p, k in zip(integer_dims([begin for begin, _ in slid.pads]), kernel, strict=True)):
-        message = "padding as wide as the kernel"
+        message = "padding of at least the kernel size"
         raise UnsupportedError(message)
     ceiled = window_of(replace(op, ceil_mode=1))
     same = all(decide_equal(a, c) is True for a, c in zip(slid.lengths, ceiled.lengths, strict=True))
@@ -195,7 +195,7 @@ def _emitted_pooling(b: Builder, op: AveragePoolView | MaxPoolView, pool: str) -
         same = False
     rounded = None if same else "FLOOR"
     if rounded and op.ceil_mode:
-        message = "a last window that hangs over, with a stride longer than the kernel"
+        message = "a partial last window with a stride larger than the kernel"
         raise UnsupportedError(message)
     named = {name: stated[f"{name}_size" if name == "kernel" else name] for name in ("kernel", "pad", "stride")}
     parameters: dict[str, Any] = {}

@@ -52,13 +52,13 @@ def reshape(at: Layer, *, shape: Shaped = (), axis: int = 0, num_axes: int = -1)
     start = axis if axis >= 0 else rank + axis + 1
     stop = rank if num_axes == -1 else start + num_axes
     if not 0 <= start <= stop <= rank:
-        message = f"axes {start} to {stop} of a blob with {rank}"
+        message = f"axes {start} to {stop} of a blob of rank {rank}"
         raise ShapeError(message)
     if shape.count(-1) > 1 or any(extent < -1 for extent in shape):
-        message = f"the shape {list(shape)}"
-        raise ShapeError(message, "extents, 0 to keep one, and at most one -1")
+        message = f"invalid shape {list(shape)}"
+        raise ShapeError(message, "use positive dims, 0 to copy a dim, and at most one -1")
     if any(extent == 0 and start + index >= rank for index, extent in enumerate(shape)):
-        message = f"the shape {list(shape)} keeps an extent that the blob does not have"
+        message = f"the shape {list(shape)} copies a dim that the blob does not have"
         raise ShapeError(message)
     # A copied dim and all before it keep their index, so 0 also copies in ONNX.
     wanted: list[Dim] = [*[0] * start, *shape, *dims[stop:]]
@@ -94,8 +94,8 @@ def permute(at: Layer, *, order: Shaped = ()) -> Value:
     """Permute axes; unnamed ones follow in order."""
     rank = len(at.dims())
     if len(set(order)) < len(order) or any(axis >= rank for axis in order):
-        message = f"the order {list(order)} of {rank} axes"
-        raise ShapeError(message, "each axis once")
+        message = f"order {list(order)} is not a permutation of {rank} axes"
+        raise ShapeError(message, "write each axis once")
     return at.b(Transpose, at.x, perm=(*order, *(axis for axis in range(rank) if axis not in order)))
 
 
@@ -103,7 +103,7 @@ def permute(at: Layer, *, order: Shaped = ()) -> Value:
 def concat(at: Layer, *, axis: int | None = None, concat_dim: int | None = None) -> Value:
     """Concatenate, by default channels; `concat_dim` is the older name of `axis`."""
     if not at.bottoms:
-        message = "there are no bottoms"
+        message = "the layer has no bottoms"
         raise ShapeError(message)
     return at.b(Concat, *at.bottoms, axis=at.axis(_axis(axis, concat_dim)))
 
@@ -124,17 +124,17 @@ def slices(
     extent, count = at.dims()[place], at.tops
     if not slice_point:
         if isinstance(extent, int) and extent % count:
-            message = f"{extent} entries are not {count} equal pieces"
+            message = f"{extent} elements cannot be split into {count} equal parts"
             raise ShapeError(message, "use slice_point")
         return _slice_parts(at, place, [extent // count] * count)
     if len(slice_point) != count - 1:
-        message = f"{len(slice_point)} points for {count} tops"
-        raise ShapeError(message, "one less")
+        message = f"{len(slice_point)} slice_point values for {count} tops"
+        raise ShapeError(message, "use one value less than tops")
     points: list[Dim] = [0, *slice_point, extent]
     lengths = [b - a for a, b in pairwise(points)]
     if any(isinstance(n, int) and n <= 0 for n in lengths):
         message = f"slice_point is {list(slice_point)}, the axis has size {extent}"
-        raise ShapeError(message, "expected increasing points")
+        raise ShapeError(message, "use increasing values")
     return _slice_parts(at, place, lengths)
 
 
@@ -146,7 +146,7 @@ def _slice_parts(at: Layer, axis: int, lengths: list[Dim]) -> tuple[Value, ...]:
         return at.b.results(Split, len(lengths), at.x, at.integers(*whole), axis=axis)
     if not whole:
         return at.b.results(Split, len(lengths), at.x, axis=axis, num_outputs=len(lengths))
-    message = "points on an axis whose extent is not known"
+    message = "slice_point on an axis of unknown size"
     raise UnsupportedError(message)
 
 
@@ -156,7 +156,7 @@ def tile(at: Layer, *, tiles: int, axis: int = 1) -> Value:
     place = at.axis(axis)
     if tiles < 1:
         message = f"tiles is {tiles}"
-        raise ShapeError(message, "a positive number")
+        raise ShapeError(message, "use a positive value")
     return at.b(Tile, at.x, at.integers(*(tiles if i == place else 1 for i in range(len(at.dims())))))
 
 
@@ -165,12 +165,12 @@ def reorg(at: Layer, *, stride: int = 2, reverse: bool = False) -> Value:
     """Darknet's rearrangement: the maps are read as a space that blocks are gathered from; in reverse, as blocks."""
     dims = [dim for dim in at.dims() if isinstance(dim, int)]
     if len(dims) != 4 or len(at.dims()) != 4:
-        message = f"the extents {list(at.dims())} of maps"
+        message = f"the dims {list(at.dims())} of feature maps"
         raise UnsupportedError(message)
     n, c, h, w = dims
     if stride < 1 or c % stride**2 or (not reverse and (h % stride or w % stride)):
-        message = f"{c} maps of {h} by {w} and blocks of {stride} by {stride}"
-        raise ShapeError(message, "divisible by the block size")
+        message = f"{c} feature maps of {h} by {w} with blocks of {stride} by {stride}"
+        raise ShapeError(message, "use dims that are divisible by the block size")
     if reverse:
         return at.b(DepthToSpace, at.x, blocksize=stride, mode="DCR")
     split = at.b(Reshape, at.x, at.integers(n, c // stride**2, h, stride, w, stride))
@@ -184,10 +184,10 @@ def shuffle_channel(at: Layer, *, group: int = 1) -> Value:
     dims = at.dims()
     channels = dims[1]
     if not isinstance(channels, int):
-        message = "the number of channels is not known"
+        message = "the number of channels is unknown"
         raise UnsupportedError(message)
     if group < 1 or channels % group:
-        message = f"{channels} channels are not {group} equal groups"
+        message = f"{channels} channels cannot be split into {group} equal groups"
         raise ShapeError(message)
     grouped = at.b(Reshape, at.x, at.integers(0, group, channels // group, -1))
     dealt = at.b(Transpose, grouped, perm=(0, 2, 1, 3))

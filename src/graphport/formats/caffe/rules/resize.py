@@ -34,10 +34,10 @@ def interp(
     """Bilinear interpolation with aligned corners to a size given directly, by factors, or by the second bottom."""
     if pad_beg > 0 or pad_end > 0:
         message = f"pad_beg {pad_beg} and pad_end {pad_end}"
-        raise ShapeError(message, "expected 0, or negative values, which crop")
+        raise ShapeError(message, "use 0, or negative values to crop")
     if len(at.bottoms) not in (1, 2) or len(at.dims()) != 4:
-        message = f"{len(at.bottoms)} bottoms, the first of {len(at.dims())} axes"
-        raise ShapeError(message, "1 or 2 bottoms of 4 axes")
+        message = f"{len(at.bottoms)} bottoms, the first of rank {len(at.dims())}"
+        raise ShapeError(message, "use 1 or 2 bottoms of rank 4")
     x = at.x
     if pad_beg or pad_end:
         x = at.b(Pad, x, at.integers(0, 0, pad_beg, pad_beg, 0, 0, pad_end, pad_end))
@@ -47,12 +47,12 @@ def interp(
     elif not (height and width):
         if zoom_factor < 1 or shrink_factor < 1:
             message = f"zoom_factor {zoom_factor} and shrink_factor {shrink_factor}"
-            raise ShapeError(message, "at least 1")
+            raise ShapeError(message, "use 1 or more")
         shrunk = [(n - 1) // shrink_factor + 1 for n in at.b.dims(x)[2:]]
         sizes = [n + (n - 1) * (zoom_factor - 1) for n in shrunk]
     whole = [n for n in sizes if isinstance(n, int)]
     if len(whole) != 2:
-        message = "the extents depend on some that are not known"
+        message = "the output dims depend on unknown dims"
         raise UnsupportedError(message)
     stated = {"mode": "linear", "coordinate_transformation_mode": "align_corners", "axes": (2, 3)}
     return at.b(Resize, x, None, None, at.integers(*whole), **stated)
@@ -73,8 +73,8 @@ def upsample(
     """Repeat each entry; with a second bottom, scatter entries to the indices of pooling."""
     factors = (scale_h or scale, scale_w or scale)
     if len(at.dims()) != 4 or len(at.bottoms) not in (1, 2):
-        message = f"{len(at.bottoms)} bottoms, the first of {len(at.dims())} axes"
-        raise ShapeError(message, "1 or 2 bottoms of 4 axes")
+        message = f"{len(at.bottoms)} bottoms, the first of rank {len(at.dims())}"
+        raise ShapeError(message, "use 1 or 2 bottoms of rank 4")
     if len(at.bottoms) == 1:
         if upsample_h or upsample_w or pad_out_h or pad_out_w:
             message = "output size without indices"

@@ -56,16 +56,16 @@ def _expand_entries(what: str, stated: Stated, rank: int, default: int | None) -
     if height is not None or width is not None:
         if listed or rank != 2:
             message = f"{what} by height and width" + (" and as a list" if listed else f" for {rank} axes")
-            raise ShapeError(message, "give it once")
+            raise ShapeError(message, "set it in one way")
         default_entry = default or 0
         return (default_entry if height is None else height, default_entry if width is None else width)
     if not listed:
         if default is None:
-            message = f"there is no {what}"
-            raise ShapeError(message, "one number for all axes, or one for each")
+            message = f"missing {what}"
+            raise ShapeError(message, "set one value for all axes, or one per axis")
         return (default,) * rank
     if len(listed) not in (1, rank):
-        message = f"{what} has {len(listed)} entries for {rank} axes"
+        message = f"{what} has {len(listed)} values for {rank} axes"
         raise ShapeError(message, f"1 or {rank}")
     return listed * rank if len(listed) == 1 else listed
 

@@ -220,7 +220,7 @@ def resolve(family: Family, config: Config) -> Decoder:
         message = f"{decoder.heads} heads cannot be split into {decoder.kv_heads} groups"
         raise config.fault("num_key_value_heads", message)
     if decoder.experts and not 1 <= decoder.experts_per_token <= decoder.experts:
-        message = f"{decoder.experts_per_token} experts a token cannot be chosen of {decoder.experts}"
+        message = f"{decoder.experts_per_token} experts per token exceed the {decoder.experts} experts"
         raise config.fault("num_experts_per_tok", message)
     return decoder
 

@@ -115,7 +115,7 @@ def rotary_width(section: Config, decoder: Decoder) -> int:
             factor = section.finite_float("partial_rotary_factor", default=factor)
         width = int(decoder.head_size * factor)
     if not 1 <= width <= decoder.head_size or (width % 2 and width + 1 > decoder.head_size):
-        message = f"the rotated part has {width} channels, a head has {decoder.head_size}"
+        message = f"the rotary dimension is {width}, but the head size is {decoder.head_size}"
         raise section.fault("partial_rotary_factor", message)
     return width
 

@@ -66,11 +66,11 @@ class Weights:
         storage = self.tensors.get(name)
         if storage is None:
             message = f"the tensor {name} is missing"
-            raise fault("CKPT0007", message, self.source, name, "the configuration is of another model")
+            raise fault("CKPT0007", message, self.source, name, "use the configuration of this model")
         if shapes and storage.shape not in {tuple(shape) for shape in shapes}:
             expected = " or ".join(str(list(shape)) for shape in shapes)
-            message = f"{name} has the shape {list(storage.shape)}, expected {expected}"
-            raise fault("CKPT0007", message, self.source, name, "the configuration is of another model")
+            message = f"{name} has shape {list(storage.shape)}, expected {expected}"
+            raise fault("CKPT0007", message, self.source, name, "use the configuration of this model")
         self.used.add(name)
         return storage
 
@@ -85,14 +85,14 @@ class Weights:
         ignored = [name for name in unused if any(pattern.search(name) for pattern in patterns)]
         unknown = sorted(set(unused) - set(ignored))
         if unknown:
-            message = f"the configuration describes no use of {len(unknown)} tensors: {_listed(unknown)}"
-            help_ = "the result would differ from the trained model; correct the configuration"
+            message = f"{len(unknown)} tensors are not used by the configuration: {_listed(unknown)}"
+            help_ = "correct the configuration: without these tensors the result would differ from the trained model"
             raise DiagnosticError(
                 Diagnostic("CKPT0008", message, Span(self.source, place=unknown[0]), help_, Severity.ERROR)
             )
         if not ignored:
             return []
-        message = f"{len(ignored)} tensors without meaning for inference are ignored: {_listed(ignored)}"
+        message = f"the reader ignores {len(ignored)} tensors without effect on inference: {_listed(ignored)}"
         return [note("CKPT0009", message, self.source)]
 
 

@@ -34,7 +34,9 @@ def read_list(path: Path) -> list[Any]:
     source = Source(str(path))
     found = _parsed(_contents(path), source, "CKPT0002", path.name)
     if not isinstance(found, list):
-        raise fault("CKPT0002", f"{path.name} contains no JSON list", source, remedy="the file is damaged")
+        raise fault(
+            "CKPT0002", f"{path.name} is not a JSON list", source, remedy="download the file again: it is corrupt"
+        )
     return cast("list[Any]", found)
 
 
@@ -43,8 +45,10 @@ def _contents(path: Path) -> bytes:
     try:
         size = regular_status(path).st_size
         if size > (limit := budget.limit("checkpoint.json", MAX_JSON_BYTES)):
-            message = f"{path.name} has {size} bytes, at most {limit} are read"
-            raise fault("CKPT0002", message, source, remedy="GRAPHPORT_LIMITS=checkpoint.json=N raises the limit")
+            message = f"{path.name} has {size} bytes, the limit is {limit}"
+            raise fault(
+                "CKPT0002", message, source, remedy="set GRAPHPORT_LIMITS=checkpoint.json=N to raise the limit to N"
+            )
         return path.read_bytes()
     except OSError as error:
         message = f"{path.name} cannot be read: {error.strerror or error}"
@@ -59,7 +63,7 @@ def parse_object(data: bytes, source: Source, code: str, name: str) -> dict[str,
     """
     found = _parsed(data, source, code, name)
     if not isinstance(found, dict):
-        raise fault(code, f"{name} contains no JSON object", source, remedy="the file is damaged")
+        raise fault(code, f"{name} is not a JSON object", source, remedy="download the file again: it is corrupt")
     return cast("dict[str, Any]", found)
 
 
@@ -67,9 +71,13 @@ def _parsed(data: bytes, source: Source, code: str, name: str) -> object:
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
     except RecursionError as error:
-        raise fault(code, f"{name} is nested too deeply", source, remedy="the file is damaged") from error
+        raise fault(
+            code, f"{name} is nested too deeply", source, remedy="download the file again: it is corrupt"
+        ) from error
     except ValueError as error:
-        raise fault(code, f"{name} is not valid JSON: {error}"[:300], source, remedy="the file is damaged") from error
+        raise fault(
+            code, f"{name} is not valid JSON: {error}"[:300], source, remedy="download the file again: it is corrupt"
+        ) from error
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -172,7 +180,9 @@ class Config:
         """Return the error about a value."""
         return fault("CKPT0006", message, self.source, self.prefix + name, remedy)
 
-    def unsupported(self, name: str, message: str, remedy: str = "docs/checkpoint.md lists what is read") -> Exception:
+    def unsupported(
+        self, name: str, message: str, remedy: str = "see docs/checkpoint.md for supported models"
+    ) -> Exception:
         """Return the error about a value that is valid and not read."""
         return fault("CKPT0005", f"unsupported: {message}", self.source, self.prefix + name, remedy)
 
@@ -183,5 +193,5 @@ class Config:
 
 
 def _shown(value: object) -> str:
-    text = repr(value) if not isinstance(value, int) or abs(value) < 1 << 64 else "a larger number than 2^64"
+    text = repr(value) if not isinstance(value, int) or abs(value) < 1 << 64 else "an integer above 2^64"
     return text if len(text) <= 60 else f"{text[:60]}…"

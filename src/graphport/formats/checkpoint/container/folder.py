@@ -30,7 +30,7 @@ def read_config(folder: Path) -> Config:
         raise fault("CKPT0005", message, Source(str(folder)), remedy="merge the adapter into its base model")
     if not path.exists():
         message = f"the folder has no {recognition.CONFIG}"
-        raise fault("CKPT0001", message, Source(str(folder)), remedy="copy it from where the weights are from")
+        raise fault("CKPT0001", message, Source(str(folder)), remedy="copy it from the source of the weights")
     return Config(read_json(path), Source(str(path)))
 
 
@@ -72,7 +72,7 @@ def _resolve_shard(folder: Path, file: str) -> Path:
             "CKPT0001", f"{file} is a link to itself", Source(str(folder)), remedy="check the folder"
         ) from error
     if not any(real.is_relative_to(root) for root in roots):
-        message = f"{file} is a link to {real}, outside of the folder of the model"
+        message = f"{file} is a link to {real}, outside of the model's folder"
         raise fault("CKPT0001", message, Source(str(folder)), remedy="copy the file into the folder")
     return path
 
@@ -98,10 +98,10 @@ def _weight_map(index: Path) -> dict[str, str]:
         is_plain = isinstance(file, str) and not set(file) & set("/\\:\0") and file not in {"", ".", ".."}
         if not is_plain or not file.endswith(".safetensors"):
             message = f"{name[:200]!r} is mapped to {str(file)[:200]!r}, expected a safetensors file of the folder"
-            raise section.fault(name[:200], message, "file names of an index are plain names in its folder")
+            raise section.fault(name[:200], message, "use file names without folders in the index")
     files = set(section.values.values())
     if len(files) > MAX_SHARDS:
-        raise section.fault("weight_map", f"the index names {len(files)} files, at most {MAX_SHARDS} are read")
+        raise section.fault("weight_map", f"the index lists {len(files)} files, the limit is {MAX_SHARDS}")
     return dict(section.values)
 
 
@@ -112,7 +112,9 @@ def _without_weights(folder: Path) -> Exception:
         message = "unsupported: the folder contains an adapter (LoRA) without its base model"
         return fault("CKPT0005", message, source, remedy="merge the adapter into its base model")
     if any((folder / name).exists() for name in pickles):
-        message = f"unsupported: the weights are a pickle ({recognition.PICKLE}), which can run any program"
+        message = (
+            f"unsupported: the weights are a pickle ({recognition.PICKLE}), which can execute code when it is loaded"
+        )
         return fault("CKPT0005", message, source, remedy="convert the weights to safetensors")
     message = f"the folder has neither {recognition.WEIGHTS} nor {recognition.INDEX}"
     return fault("CKPT0001", message, source, remedy="copy the weights into the folder")
@@ -141,11 +143,13 @@ def read_pooling(folder: Path) -> Pooling | None:
     unknown = sorted(set(names) - {"Transformer", "Pooling", "Normalize"})
     if unknown or "Pooling" not in names:
         message = f"unsupported: the modules {', '.join(unknown or names)[:200]} of sentence-transformers"
-        raise fault("CKPT0005", message, Source(str(path)), remedy="Transformer, Pooling and Normalize are read")
+        raise fault(
+            "CKPT0005", message, Source(str(path)), remedy="use a model with only Transformer, Pooling and Normalize"
+        )
     config_path = folder / "1_Pooling" / recognition.CONFIG
     config = Config(read_json(config_path), Source(str(config_path)))
     modes = [name for name in config.values if name.startswith("pooling_mode_") and config.flag(name, default=False)]
     if modes not in (["pooling_mode_mean_tokens"], ["pooling_mode_cls_token"]):
         message = f"unsupported: {' and '.join(modes) or 'no pooling mode'}"
-        raise fault("CKPT0005", message, Source(str(config_path)), remedy="the mean and the first token are read")
+        raise fault("CKPT0005", message, Source(str(config_path)), remedy="use mean pooling or the first token")
     return Pooling(modes == ["pooling_mode_cls_token"], "Normalize" in names)

@@ -59,7 +59,7 @@ class _Cursor:
 
     def read_bytes(self, count: int) -> memoryview:
         if count > self.file.size - self.position:
-            message = f"the file ends at byte {self.file.size}, within the header"
+            message = f"truncated file: it ends at byte {self.file.size}, within the header"
             raise gguf_fault(message, self.source, f"byte {self.position}")
         found = self.file.view(self.position, count)
         self.position += count
@@ -71,7 +71,7 @@ class _Cursor:
     def string(self, limit: int = _MAX_NAME) -> str:
         length = self.scalar("Q")
         if length > limit:
-            message = f"a string has {length} bytes, at most {limit} are read"
+            message = f"a string has {length} bytes, the limit is {limit}"
             raise gguf_fault(message, self.source, f"byte {self.position}")
         return bytes(self.read_bytes(length)).decode("utf-8", "replace")
 
@@ -89,7 +89,7 @@ class _Cursor:
             self.position = position
             return
         raise gguf_fault(
-            f"the file ends at byte {size}, within a list of strings", self.source, f"byte {self.position}"
+            f"truncated file: it ends at byte {size}, within a list of strings", self.source, f"byte {self.position}"
         )
 
 
@@ -118,17 +118,17 @@ def _read(cursor: _Cursor) -> Gguf:
         cursor.order, version = ">", version >> 24
     if version not in _VERSIONS:
         message = f"unsupported: version {version} of GGUF"
-        raise fault("CKPT0005", message, cursor.source, "byte 4", "versions 2 and 3 are read: convert the file again")
+        raise fault("CKPT0005", message, cursor.source, "byte 4", "convert the model again to GGUF version 2 or 3")
     tensor_count, key_count = cursor.scalar("Q"), cursor.scalar("Q")
     for count, limit, name in ((tensor_count, MAX_TENSORS, "tensors"), (key_count, MAX_KEYS, "keys")):
         if count > min(limit, cursor.file.size // 12):
-            message = f"the file declares {count} {name}, at most {min(limit, cursor.file.size // 12)} are possible"
+            message = f"the file declares {count} {name}, the limit is {min(limit, cursor.file.size // 12)}"
             raise gguf_fault(message, cursor.source, "byte 8")
     keys: dict[str, Any] = {}
     for _ in range(key_count):
         name = cursor.string()
         if name in keys:
-            raise gguf_fault(f"the key {name[:80]!r} occurs twice", cursor.source, f"byte {cursor.position}")
+            raise gguf_fault(f"duplicate key {name[:80]!r}", cursor.source, f"byte {cursor.position}")
         keys[name] = _value(cursor, name, cursor.scalar("I"))
     return _with_tensors(cursor, keys, tensor_count)
 
@@ -139,18 +139,18 @@ def _value(cursor: _Cursor, name: str, kind: int) -> Any:
     if kind == _STRING:
         return cursor.string(budget.limit("checkpoint.json", 1 << 26))
     if kind != _ARRAY:
-        message = f"the key {name[:80]!r} has a value of the type {kind}"
+        message = f"the key {name[:80]!r} has the unknown value type {kind}"
         raise gguf_fault(message, cursor.source, f"byte {cursor.position}")
     element, count = cursor.scalar("I"), cursor.scalar("Q")
     if count > MAX_ARRAY:
-        message = f"the key {name[:80]!r} has {count} values, at most {MAX_ARRAY} are read"
+        message = f"the key {name[:80]!r} has {count} values, the limit is {MAX_ARRAY}"
         raise gguf_fault(message, cursor.source, f"byte {cursor.position}")
     if element == _STRING:
         cursor.skip_strings(count)
         return None
     if element not in _SCALARS:
-        message = f"the key {name[:80]!r} is an array of values of the type {element}"
-        raise gguf_fault(message, cursor.source, f"byte {cursor.position}", "arrays of numbers and of strings are read")
+        message = f"the key {name[:80]!r} is an array of the unsupported type {element}"
+        raise gguf_fault(message, cursor.source, f"byte {cursor.position}", "use arrays of numbers or strings")
     data = cursor.read_bytes(count * struct.calcsize(f"={_SCALARS[element]}"))
     if count > _MAX_KEPT:
         return None
@@ -164,13 +164,13 @@ def _with_tensors(cursor: _Cursor, keys: dict[str, Any], count: int) -> Gguf:
         name = cursor.string()
         axes = cursor.scalar("I")
         if axes > _MAX_AXES:
-            raise gguf_fault(f"the tensor {name[:80]!r} has {axes} axes", cursor.source, name[:80])
+            raise gguf_fault(f"the tensor {name[:80]!r} has the unsupported rank {axes}", cursor.source, name[:80])
         shape = tuple(cursor.scalar("Q") for _ in range(axes))[::-1]
         kind, offset = cursor.scalar("I"), cursor.scalar("Q")
         if name in tensors:
-            raise gguf_fault(f"the tensor {name[:80]!r} occurs twice", cursor.source, name[:80])
+            raise gguf_fault(f"duplicate tensor {name[:80]!r}", cursor.source, name[:80])
         if prod(shape) >= 1 << 62 or offset >= 1 << 62:
-            message = f"the tensor {name[:80]!r} has the shape {list(shape)} at offset {offset}"
+            message = f"the tensor {name[:80]!r} has an invalid shape {list(shape)} or offset {offset}"
             raise gguf_fault(message, cursor.source, name[:80])
         tensors[name] = BlockTensor(cursor.file, offset, kind, shape, is_big)
     alignment = keys.get("general.alignment", 32)
@@ -180,7 +180,7 @@ def _with_tensors(cursor: _Cursor, keys: dict[str, Any], count: int) -> Gguf:
     data = -(-cursor.position // alignment) * alignment
     for name, tensor in tensors.items():
         if tensor.start % alignment:
-            message = f"the tensor {name[:80]!r} has the offset {tensor.start}, no multiple of {alignment}"
+            message = f"the tensor {name[:80]!r} has the offset {tensor.start}, expected a multiple of {alignment}"
             raise gguf_fault(message, cursor.source, name[:80])
     placed = {name: tensor._replace(start=data + tensor.start) for name, tensor in tensors.items()}
     return Gguf(keys, placed, data)
@@ -188,4 +188,4 @@ def _with_tensors(cursor: _Cursor, keys: dict[str, Any], count: int) -> Gguf:
 
 def gguf_fault(message: str, source: Source, place: str, remedy: str = "") -> DiagnosticError:
     """Return the error about a malformed file."""
-    return fault("CKPT0004", message, source, place, remedy or "the file is damaged: download it again")
+    return fault("CKPT0004", message, source, place, remedy or "download the file again: it is corrupt")

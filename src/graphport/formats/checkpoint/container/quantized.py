@@ -40,7 +40,7 @@ def read_method(config: Config) -> Config | None:
     method = section.text("quant_method", default="unnamed")
     if method not in METHODS:
         message = f"checkpoints quantized with {method[:60]!r}"
-        help_ = "take the checkpoint in float16 or bfloat16 and quantize it with graphport quantize"
+        help_ = "use the checkpoint in float16 or bfloat16, and quantize it with graphport quantize"
         raise config.unsupported(name, message, help_)
     return section
 
@@ -91,7 +91,7 @@ class _QuantizedTensors:
         if suffix == ".weight":
             names = [name for name in names if self.tensors[name].dtype.bits == 8]
         if not names:
-            message = f"the configuration describes tensors quantized with {method}, and there is none"
+            message = f"the configuration declares quantization by {method}, but no tensor is quantized"
             raise self.fault(f"*{suffix}", message)
         for name in names:
             stem = name.removesuffix(suffix)
@@ -102,7 +102,7 @@ class _QuantizedTensors:
             self.tensors[target] = matrix
 
     def fault(self, name: str, message: str) -> DiagnosticError:
-        return fault("CKPT0007", message, self.section.source, name[:200], "the configuration is of another model")
+        return fault("CKPT0007", message, self.section.source, name[:200], "use the configuration of this model")
 
     def require(self, name: str, *shape: int | None, dtypes: set[DType] | None = None) -> Storage:
         """Return a tensor; `None` permits every size of an axis."""
@@ -119,13 +119,13 @@ class _QuantizedTensors:
 
     def check_bits(self) -> None:
         if self.bits not in {2, 4, 8}:
-            raise self.section.unsupported("bits", f"codes of {self.bits} bits", "2, 4 and 8 bits are read")
+            raise self.section.unsupported("bits", f"{self.bits}-bit quantization", "use 2, 4 or 8 bits")
 
     def check_awq(self) -> None:
         version = self.section.text("version", default="gemm").lower()
         if self.bits != 4 or version != "gemm":
             message = f"AWQ with {self.bits} bits and the layout {version[:40]!r}"
-            raise self.section.unsupported("version", message, "4 bits in the layout gemm are read")
+            raise self.section.unsupported("version", message, "use 4 bits in the layout gemm")
 
     def read_groups(self) -> None:
         """Read the number of bits and the group size of compressed-tensors.
@@ -138,14 +138,14 @@ class _QuantizedTensors:
         weights = [None if scheme is None else scheme.section("weights") for scheme in schemes]
         if len(weights) != 1 or weights[0] is None:
             raise self.section.unsupported(
-                "config_groups", f"{len(weights)} schemes of compressed-tensors", "1 is read"
+                "config_groups", f"{len(weights)} schemes of compressed-tensors", "use one scheme"
             )
         found = weights[0]
         kind, strategy = found.text("type", default="int"), found.text("strategy", default="group")
         if kind != "int" or strategy not in {"group", "channel"} or found.has("actorder"):
             order = found.values.get("actorder")
             message = f"weights of the type {kind[:40]!r}, strategy {strategy[:40]!r}, actorder {str(order)[:40]!r}"
-            raise found.unsupported("strategy", message, "integers by group or channel are read")
+            raise found.unsupported("strategy", message, "use integers quantized per group or per channel")
         self.bits = found.integer("num_bits")
         self.group = found.integer("group_size", default=-1, low=-1) if strategy == "group" else -1
         self.is_symmetric = found.flag("symmetric", default=True)

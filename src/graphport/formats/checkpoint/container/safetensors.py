@@ -64,7 +64,7 @@ def read_safetensors(path: Path) -> dict[str, Storage]:
     for name, entry in header.items():
         dtype, shape, begin, end = _parse_tensor(name, entry, source)
         if begin > end or end > file.size - start:
-            message = f"{name[:200]!r} has the bytes {begin} to {end} of {file.size - start}"
+            message = f"{name[:200]!r} has the bytes {begin} to {end}, but the data has {file.size - start}"
             raise _header_fault(message, source, name)
         if dtype.size(prod(shape)) != end - begin or (dtype.bits < 8 and prod(shape) * dtype.bits % 8):
             message = f"{name[:200]!r} has {end - begin} bytes, {dtype}{list(shape)} takes {dtype.size(prod(shape))}"
@@ -77,10 +77,10 @@ def read_safetensors(path: Path) -> dict[str, Storage]:
 
 def _header(file: MappedFile, source: Source) -> tuple[dict[str, Any], int]:
     if file.size < _LENGTH_BYTES:
-        raise _header_fault(f"the file has {file.size} bytes, at least 8 are needed", source, "byte 0")
+        raise _header_fault(f"truncated file: {file.size} bytes, expected at least 8", source, "byte 0")
     length = struct.unpack("<Q", file.view(0, 8))[0]
     if length > min(MAX_HEADER_BYTES, file.size - 8):
-        message = f"the header has {length} bytes, at most {min(MAX_HEADER_BYTES, file.size - 8)} are possible"
+        message = f"the header has {length} bytes, the limit is {min(MAX_HEADER_BYTES, file.size - 8)}"
         raise _header_fault(message, source, "byte 0")
     data = bytes(file.view(8, length))
     if not data.startswith(b"{"):
@@ -90,7 +90,7 @@ def _header(file: MappedFile, source: Source) -> tuple[dict[str, Any], int]:
 
 def _parse_tensor(name: str, entry: object, source: Source) -> tuple[DType, tuple[int, ...], int, int]:
     if not isinstance(entry, dict):
-        raise _header_fault(f"{name[:200]!r} is described by no object", source, name)
+        raise _header_fault(f"the header entry {name[:200]!r} is not a JSON object", source, name)
     fields = cast("dict[str, Any]", entry)
     dtype = fields.get("dtype")
     shape, offsets = _sizes(fields.get("shape")), _sizes(fields.get("data_offsets"))
@@ -127,4 +127,4 @@ def _check_spans(spans: list[tuple[int, int]], size: int, source: Source) -> Non
 
 
 def _header_fault(message: str, source: Source, place: str, remedy: str = "") -> DiagnosticError:
-    return fault("CKPT0003", message, source, place[:200], remedy or "the file is damaged: download it again")
+    return fault("CKPT0003", message, source, place[:200], remedy or "download the file again: it is corrupt")

@@ -40,7 +40,7 @@ class Archive:
         except BadZipFile as error:
             self._refuse(f"the zip archive cannot be read: {error}")
         if len(entries) > _MAX_MEMBERS:
-            self._refuse(f"the archive has {len(entries)} members, at most {_MAX_MEMBERS} are read")
+            self._refuse(f"the archive has {len(entries)} members, the limit is {_MAX_MEMBERS}")
         self.members: dict[str, ZipInfo] = {entry.filename: entry for entry in entries}
 
     def _refuse(self, message: str, help: str = "copy the file again, or save the model again with Keras") -> Never:
@@ -57,12 +57,14 @@ class Archive:
         """
         entry = self.members.get(name)
         if entry is None:
-            self._refuse(f"the archive has no member {name!r}", "a .keras file has config.json and model.weights.h5")
+            self._refuse(
+                f"the archive has no member {name!r}", "pass a .keras file with config.json and model.weights.h5"
+            )
         if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            self._refuse(f"{name!r} is encrypted, or compressed in an unknown way")
+            self._refuse(f"{name!r} is encrypted or compressed by an unsupported method")
         start = member_start(self.file, entry.header_offset)
         if start is None or start + entry.compress_size > self.file.size:
-            self._refuse(f"{name!r} reaches beyond the end of the file, or has no header")
+            self._refuse(f"truncated file: {name!r} exceeds the end of the file or has no header")
         if entry.compress_type == ZIP_STORED:
             if entry.compress_size != entry.file_size:
                 self._refuse(f"{name!r} has {entry.compress_size} bytes, its directory declares {entry.file_size}")
@@ -78,20 +80,20 @@ class Archive:
         """
         file, start, length = self.locate(name)
         if length > limit:
-            message = f"{name!r} has {length} bytes, at most {limit} are read"
-            help = "GRAPHPORT_LIMITS=keras.config=N allows N"
+            message = f"{name!r} has {length} bytes, the limit is {limit}"
+            help = "set GRAPHPORT_LIMITS=keras.config=N to allow N bytes"
             raise DiagnosticError(Diagnostic("KERAS0103", message, Span(self.source), help))
         data = bytes(file.view(start, length))
         if zlib.crc32(data) != self.members[name].CRC:
-            self._refuse(f"{name!r} is damaged: its checksum differs from the directory's")
+            self._refuse(f"{name!r} is corrupt: its checksum differs from the zip directory")
         return data
 
     def _inflated(self, entry: ZipInfo, start: int) -> bytes:
         self._unpacked += entry.file_size
         limit = budget.limit("keras.unpacked", MAX_UNPACKED)
         if self._unpacked > limit or entry.file_size > 1100 * max(entry.compress_size, 1):
-            message = f"{entry.filename!r} has {entry.file_size} bytes after unpacking, at most {limit} are read"
-            self._refuse(message, "GRAPHPORT_LIMITS=keras.unpacked=N allows N")
+            message = f"{entry.filename!r} unpacks to {entry.file_size} bytes, the limit is {limit}"
+            self._refuse(message, "set GRAPHPORT_LIMITS=keras.unpacked=N to allow N bytes")
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
             data = unpacker.decompress(self.file.view(start, entry.compress_size), entry.file_size + 1)

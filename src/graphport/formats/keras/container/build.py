@@ -135,7 +135,7 @@ class GraphBuilder:
         if shape is None:
             message = f"{model.name!r} does not declare the shape of its input"
             self._findings.refuse(
-                "KERAS0401", message, model.location, "call the model once on data before it is saved"
+                "KERAS0401", message, model.location, "call the model once on data before you save it"
             )
         dtype = options.get("dtype") if isinstance(options.get("dtype"), str) else "float32"
         if first is not None and first.class_name == "Embedding":
@@ -163,7 +163,7 @@ class GraphBuilder:
                 dims.append(dim)
             else:
                 message = f"dim {axis} of the input {layer.name!r} is {str(dim)[:40]}"
-                self._findings.refuse("KERAS0402", message, layer.location, f"dims are integers from 1 to {_MAX_DIM}")
+                self._findings.refuse("KERAS0402", message, layer.location, f"use dims from 1 to {_MAX_DIM}")
         fact = TensorFact(DTYPES[dtype], tuple(dims))
         return Tensor(self.graph.add_input(layer.name, fact, origin=self._findings.span(layer.location)))
 
@@ -212,7 +212,7 @@ class GraphBuilder:
         def resolve(reference: Reference, *, is_port: bool = False) -> Tensor:
             found = results.get(self._key(names, reference, shifts, is_port=is_port), [])
             if not 0 <= reference.index < len(found):
-                message = f"{reference.layer!r} has no result {reference.index} of call {reference.node}"
+                message = f"call {reference.node} of {reference.layer!r} has no output {reference.index}"
                 self._findings.refuse("KERAS0403", message, model.location, _HELP)
             return found[reference.index]
 
@@ -227,7 +227,7 @@ class GraphBuilder:
 
     def _check_name(self, model: LayerConfig, reference: Reference, names: Mapping[str, LayerConfig]) -> None:
         if reference.layer not in names:
-            message = f"{model.name!r} reads the layer {reference.layer!r}, which it does not have"
+            message = f"{model.name!r} uses the undefined layer {reference.layer!r}"
             self._findings.refuse("KERAS0403", message, model.location, _HELP)
 
     def _shifts(self, model: LayerConfig, calls: Mapping[str, list[Call]]) -> dict[str, int]:
@@ -300,7 +300,7 @@ class GraphBuilder:
                     ready.append(reader)
         if len(order) < len(waiting):
             name = next(key for key, needed in waiting.items() if needed)[0]
-            message = f"the call of {name!r} reads its own result, or a result that {model.name!r} does not have"
+            message = f"cyclic or undefined input of the call of {name!r} in {model.name!r}"
             self._findings.refuse("KERAS0403", message, names[name].location, _HELP)
         return order
 
@@ -445,7 +445,7 @@ class GraphBuilder:
         """
         limit = budget.limit("keras.nodes", MAX_NODES)
         if len(self.graph) >= limit or count > limit:
-            help = "GRAPHPORT_LIMITS=keras.nodes=N allows N"
+            help = "set GRAPHPORT_LIMITS=keras.nodes=N to allow N nodes"
             self._findings.refuse("KERAS0405", f"the model has more than {limit} nodes", place, help)
         found = list(operands)
         attributes = {OPERANDS: tuple(role for role, _ in found), **options}

@@ -134,7 +134,7 @@ def parse_json(data: bytes | str, findings: Findings, place: str) -> dict[str, A
             "KERAS0105", f"{place} is not JSON: {str(error)[:200] or 'it is nested too deeply'}", place, help
         )
     if not isinstance(found, dict):
-        findings.refuse("KERAS0105", f"{place} is JSON, but no object", place, help)
+        findings.refuse("KERAS0105", f"{place} is not a JSON object", place, help)
     return cast("dict[str, Any]", found)
 
 
@@ -168,7 +168,9 @@ class ConfigReader:
         """A layer and its nested layers; a layer that cannot be read is recorded."""
         if depth > MAX_NESTING:
             message = f"layers are nested more than {MAX_NESTING} levels deep"
-            self.findings.refuse("KERAS0204", message, "the configuration", "no network of Keras is nested so deeply")
+            self.findings.refuse(
+                "KERAS0204", message, "the configuration", "check the file: Keras models are not nested so deeply"
+            )
         data = _object(data)
         if not isinstance(data.get("class_name"), str):
             self.findings.refuse("KERAS0105", "a layer has no class_name", "the configuration", "save the model again")
@@ -227,7 +229,7 @@ class ConfigReader:
         elif is_custom or not self._is_supported(found):
             kind = "custom class" if is_custom or "." not in found.class_name else "operation"
             shown = registered if ">" in registered else found.class_name
-            message = f"unsupported: the {kind} {shown!r} is not part of Keras, or is not known"
+            message = f"unsupported: unknown {kind} {shown!r}"
         elif found.is_model and not isinstance(found.options.get("layers"), list):
             message = f"unsupported: {found.name!r} is a subclassed model, whose computation is Python code"
         else:
@@ -243,7 +245,7 @@ class ConfigReader:
         found.layers = [self._layer(each, depth + 1) for each in found.options["layers"]]
         names = [each.name for each in found.layers]
         if len(set(names)) != len(names):
-            message = f"two layers of {found.name!r} have one name"
+            message = f"duplicate layer name in {found.name!r}"
             self.findings.error("KERAS0204", message, found.location, "save the model again with Keras")
 
     def _wrapper(self, found: LayerConfig, depth: int) -> None:
@@ -291,10 +293,10 @@ class ConfigReader:
                 is_activation = key in _ACTIVATIONS and not found.class_name.startswith(OPERATION)
                 attributes[key] = self._activation(found, value) if is_activation else freeze(value)
             elif key not in known and value and not _is_ignored(found, key):
-                message = f"unsupported: the option {key!r} of the class {found.class_name!r} is not known"
+                message = f"unsupported: unknown option {key!r} of the class {found.class_name!r}"
                 self.findings.error("KERAS0203", message, found.location, EXPORT)
         if found.options.get("sparse") is True or found.options.get("ragged") is True:
-            message = f"unsupported: {found.name!r} makes sparse or ragged tensors"
+            message = f"unsupported: {found.name!r} computes sparse or ragged tensors"
             self.findings.error("KERAS0203", message, found.location, "set sparse=False and ragged=False")
         return attributes
 

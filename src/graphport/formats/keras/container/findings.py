@@ -8,7 +8,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, So
 
 _MAX_REPORTED = 100
 """Errors of one file that are reported."""
-EXPORT = "model.export('folder') in Keras writes a SavedModel, which contains the computation itself"
+EXPORT = "export a SavedModel with model.export('folder') in Keras: it contains the computation of custom classes"
 
 
 class Findings:

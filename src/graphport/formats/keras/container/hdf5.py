@@ -87,17 +87,20 @@ class Hdf5(Hdf5Bytes):
     def _superblock(self) -> int:
         """The address of the root group's object header."""
         if self.size < 48 or bytes(self.file.view(self.start, 8)) != SIGNATURE:
-            self.refuse("it is no HDF5 file: the signature is missing")
+            self.refuse("not an HDF5 file: the signature is missing")
         cursor = Cursor(self, self.file.view(self.start, min(self.size, 128)), "the superblock")
         cursor.skip(8)
         version = cursor.read_int(1)
         if version > 3:
-            self.refuse(f"superblock version {version} is not read", "KERAS0102")
+            self.refuse(f"unsupported superblock version {version}", "KERAS0102")
         if version < 2:
             cursor.skip(4)
         self.offset_size, self.length_size = cursor.read_int(1), cursor.read_int(1)
         if self.offset_size not in (2, 4, 8) or self.length_size not in (2, 4, 8):
-            self.refuse(f"offsets of {self.offset_size} and lengths of {self.length_size} bytes", "KERAS0102")
+            self.refuse(
+                f"unsupported sizes: offsets of {self.offset_size} bytes, lengths of {self.length_size} bytes",
+                "KERAS0102",
+            )
         cursor.skip(1 if version >= 2 else 9 if version == 0 else 13)
         self.base = cursor.offset()
         if self.base == UNDEFINED:
@@ -105,7 +108,7 @@ class Hdf5(Hdf5Bytes):
         cursor.offset()
         end = cursor.offset()
         if end != UNDEFINED and end > self.size:
-            self.refuse(f"the HDF5 file has {self.size} bytes, its superblock declares {end}")
+            self.refuse(f"truncated HDF5 file: {end} bytes expected, {self.size} found")
         if version < 2:
             cursor.offset()
             cursor.offset()
@@ -135,7 +138,7 @@ class Object:
         file = self.file
         head = file.cursor(self.address, 16, place)
         if head.read_int(1) != 1:
-            file.refuse(f"{place} has no version that is known")
+            file.refuse(f"{place} has an unknown version")
         head.skip(1)
         count = head.read_int(2)
         head.skip(4)
@@ -175,7 +178,7 @@ class Object:
                     inner = Cursor(file, data, place)
                     address, total = inner.offset(), inner.length()
                     if bytes(file.bytes(address, 4, place)) != b"OCHK":
-                        file.refuse(f"{place} continues where no header is")
+                        file.refuse(f"{place} has an invalid continuation block")
                     blocks.append((address + 4, total - 8))
                 else:
                     yield Message(kind, message_flags, data)
@@ -254,7 +257,7 @@ class Object:
         file, place = self.file, f"the group {self.path!r}"
         head = file.cursor(heap, 8 + 2 * file.length_size + file.offset_size, place)
         if bytes(head.read_bytes(4)) != b"HEAP":
-            file.refuse(f"{place} has no heap of names")
+            file.refuse(f"{place} has no name heap")
         head.skip(4)
         size = head.length()
         head.length()
@@ -282,7 +285,7 @@ class Object:
         while pending:
             address = pending.pop()
             if address in seen:
-                file.refuse(f"{place} has a B-tree that leads back to itself")
+                file.refuse(f"{place} has a cyclic B-tree")
             seen.add(address)
             level, count = node_head(file, address, kind, place)
             cursor = file.cursor(address, 8 + 2 * file.offset_size + count * (key + file.offset_size) + key, place)
@@ -314,10 +317,10 @@ class Object:
                 return None
             path = f"{found.path.rstrip('/')}/{part}"
             if link.is_external:
-                self.file.refuse(f"{path!r} is a link to another file, and no other file is opened", "KERAS0102")
+                self.file.refuse(f"{path!r} is a link to another file, which is not supported", "KERAS0102")
             if link.path is not None:
                 if depth >= _MAX_DEPTH:
-                    self.file.refuse(f"the soft link {path!r} leads back to itself")
+                    self.file.refuse(f"cyclic soft link {path!r}")
                 start = self.file.root if link.path.startswith("/") else found
                 rest = [each for each in link.path.split("/") if each and each != "."]
                 return start._find([*rest, *parts[index + 1 :]], depth + 1)
@@ -343,7 +346,7 @@ def node_head(file: Hdf5Bytes, address: int, kind: int, place: str) -> tuple[int
     file.count()
     head = file.cursor(address, 8, place)
     if bytes(head.read_bytes(4)) != b"TREE" or head.read_int(1) != kind:
-        file.refuse(f"{place} has a B-tree node without signature, or of another kind")
+        file.refuse(f"{place} has an invalid B-tree node")
     level, count = head.read_int(1), head.read_int(2)
     if level > _MAX_DEPTH:
         file.refuse(f"{place} has a B-tree of {level} levels")

@@ -32,7 +32,7 @@ class Cursor:
     def read_bytes(self, count: int) -> memoryview:
         """The next `count` bytes."""
         if count < 0 or self.at + count > len(self.data):
-            self.file.refuse(f"{self.place} ends after {len(self.data)} bytes, at least {self.at + count} are needed")
+            self.file.refuse(f"{self.place} is truncated: {self.at + count} bytes expected, {len(self.data)} found")
         start, self.at = self.at, self.at + count
         return self.data[start : self.at]
 
@@ -93,13 +93,13 @@ class Hdf5Bytes:
         self._entries += entries
         limit = budget.limit("keras.hdf5", MAX_ENTRIES)
         if self._entries > limit:
-            help = "GRAPHPORT_LIMITS=keras.hdf5=N allows N"
+            help = "set GRAPHPORT_LIMITS=keras.hdf5=N to allow N entries"
             self.refuse(f"the HDF5 file has more than {limit} entries", "KERAS0103", help)
 
     def position(self, address: int, length: int, place: str) -> int:
         """The position in `file` of `length` bytes at a file address, checked against the end."""
         if address == UNDEFINED or address < 0 or self.base + address + length > self.size:
-            self.refuse(f"{place} reaches beyond the end of the HDF5 file ({self.size} bytes)")
+            self.refuse(f"{place} exceeds the end of the HDF5 file ({self.size} bytes)")
         return self.start + self.base + address
 
     def bytes(self, address: int, length: int, place: str) -> memoryview:

@@ -57,7 +57,7 @@ def storage_of(dataset: Object) -> Storage:
     """
     file, place = dataset.file, f"the dataset {dataset.path!r}"
     if dataset.message(_EXTERNAL) is not None:
-        file.refuse(f"{place} is stored in another file, and no other file is opened", "KERAS0102")
+        file.refuse(f"{place} is stored in another file, which is not supported", "KERAS0102")
     space, kind, layout = (dataset.message(each) for each in (_DATASPACE, _DATATYPE, _LAYOUT))
     if space is None or kind is None or layout is None:
         file.refuse(f"{place} has no shape, element type or layout")
@@ -65,20 +65,20 @@ def storage_of(dataset: Object) -> Storage:
     datatype = _numeric(dataset, read_datatype(Cursor(file, kind, place)))
     dtype = datatype.dtype
     if shape is None or dtype is None:
-        file.refuse(f"{place} has elements of a type that is not read (class {datatype.kind})", "KERAS0102")
+        file.refuse(f"{place} has an unsupported element type (class {datatype.kind})", "KERAS0102")
     cursor = Cursor(file, layout, place)
     version, way = cursor.read_int(1), cursor.read_int(1)
     if version != 3 or way not in (_COMPACT, _CONTIGUOUS, _CHUNKED):
-        file.refuse(f"{place} has a layout of version {version} and class {way}", "KERAS0102")
+        file.refuse(f"{place} has an unsupported layout (version {version}, class {way})", "KERAS0102")
     length = prod(shape) * datatype.size
     if way == _CHUNKED:
         return ArrayStorage(_chunked(dataset, cursor, shape, datatype), dtype)
     if dataset.message(_FILTERS) is not None:
-        file.refuse(f"{place} is filtered, and not chunked")
+        file.refuse(f"{place} has filters but no chunks")
     if way == _COMPACT:
         data = bytes(cursor.read_bytes(cursor.read_int(2)))
         if len(data) < length:
-            file.refuse(f"{place} has {len(data)} bytes, {length} are needed")
+            file.refuse(f"{place} has {len(data)} bytes, expected {length}")
         return ArrayStorage(_native(np.frombuffer(data[:length], _stored(datatype)).reshape(shape), dtype), dtype)
     address, size = cursor.offset(), cursor.length()
     if address == UNDEFINED or size < length:
@@ -86,7 +86,7 @@ def storage_of(dataset: Object) -> Storage:
         message = (
             f"{place} has no elements in the file"
             if address == UNDEFINED
-            else f"{place} has {size} bytes, not {length}"
+            else f"{place} has {size} bytes, expected {length}"
         )
         if length:
             file.refuse(message)
@@ -126,8 +126,8 @@ def _native(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
 def _bounded(file: Hdf5, length: int, place: str) -> int:
     limit = budget.limit("keras.copied", MAX_COPIED)
     if length > limit:
-        help = "GRAPHPORT_LIMITS=keras.copied=N allows N"
-        file.refuse(f"{place} is chunked and has {length} bytes, at most {limit} are copied", "KERAS0103", help)
+        help = "set GRAPHPORT_LIMITS=keras.copied=N to allow N bytes"
+        file.refuse(f"{place} is chunked and has {length} bytes, the limit is {limit}", "KERAS0103", help)
     return length
 
 
@@ -196,7 +196,7 @@ def _filters(dataset: Object) -> list[int]:
         cursor.skip(4 * values + (4 * (values % 2) if version == 1 else 0))
         if kind not in (_DEFLATE, _SHUFFLE, _FLETCHER):
             file.refuse(
-                f"{dataset.path!r} is packed with HDF5 filter {kind}; deflate and shuffle are read", "KERAS0102"
+                f"{dataset.path!r} uses the HDF5 filter {kind}; only deflate and shuffle are supported", "KERAS0102"
             )
         found.append(kind)
     return found
@@ -209,7 +209,7 @@ def _chunks(file: Hdf5, root: int, rank: int, place: str) -> Iterator[_Chunk]:
     while pending:
         address = pending.pop()
         if address in seen:
-            file.refuse(f"{place} has a B-tree that leads back to itself")
+            file.refuse(f"{place} has a cyclic B-tree")
         seen.add(address)
         level, count = node_head(file, address, 1, place)
         cursor = file.cursor(address, 8 + 2 * file.offset_size + count * (key + file.offset_size), place)
@@ -238,7 +238,7 @@ def _unfiltered(file: Hdf5, chunk: _Chunk, filters: list[int], length: int, widt
         elif width > 1:
             data = np.frombuffer(data[: len(data) // width * width], np.uint8).reshape(width, -1).T.tobytes()
     if len(data) != length:
-        file.refuse(f"{place} has a chunk of {len(data)} bytes, {length} are needed")
+        file.refuse(f"{place} has a chunk of {len(data)} bytes, expected {length}")
     return data
 
 
@@ -247,4 +247,4 @@ def _inflated(file: Hdf5, data: bytes, most: int, place: str) -> bytes:
     try:
         return unpacker.decompress(data, most)
     except zlib.error as error:
-        file.refuse(f"{place} has a chunk that cannot be unpacked: {error}")
+        file.refuse(f"{place} has a corrupt chunk: {error}")

@@ -97,7 +97,7 @@ def decode_values(file: Hdf5Bytes, datatype: Datatype, dataspace: Dataspace, dat
     """
     count, size = dataspace.count, datatype.size
     if count * size > len(data):
-        file.refuse(f"{place} has {count} elements of {size} bytes, and only {len(data)} bytes")
+        file.refuse(f"{place} has {count} elements of {size} bytes, but only {len(data)} bytes")
     file.count(count)
     pieces = [data[index * size : (index + 1) * size] for index in range(count)]
     if datatype.is_string and datatype.kind == _STRING:
@@ -111,7 +111,7 @@ def decode_values(file: Hdf5Bytes, datatype: Datatype, dataspace: Dataspace, dat
     if datatype.kind == _FLOAT and size in (2, 4, 8):
         code = ("<", ">")[datatype.is_big_endian] + {2: "e", 4: "f", 8: "d"}[size]
         return [struct.unpack(code, piece)[0] for piece in pieces]
-    return file.refuse(f"{place} has elements of a type that is not read (class {datatype.kind})", "KERAS0102")
+    return file.refuse(f"{place} has an unsupported element type (class {datatype.kind})", "KERAS0102")
 
 
 def _variable_string(file: Hdf5Bytes, piece: memoryview, place: str) -> str:
@@ -124,9 +124,9 @@ def _variable_string(file: Hdf5Bytes, piece: memoryview, place: str) -> str:
         return ""
     limit = budget.limit("keras.attribute", MAX_ATTRIBUTE)
     if length > limit:
-        help = "GRAPHPORT_LIMITS=keras.attribute=N allows N"
-        file.refuse(f"{place} has a string of {length} bytes, at most {limit} are read", "KERAS0103", help)
+        help = "set GRAPHPORT_LIMITS=keras.attribute=N to allow N bytes"
+        file.refuse(f"{place} has a string of {length} bytes, the limit is {limit}", "KERAS0103", help)
     found = file.global_heap(address, index)
     if length > len(found):
-        file.refuse(f"{place} has a string of {length} bytes, the heap has {len(found)}")
+        file.refuse(f"{place} has a string of {length} bytes, but the heap has {len(found)}")
     return bytes(found[:length]).decode("utf-8", "replace")

@@ -83,7 +83,12 @@ def _read_hdf5(file: MappedFile, findings: Findings) -> Graph:
         _refuse_without_config(root.links, findings)
     text = "".join(configs)
     if len(text) > config_limit():
-        findings.refuse("KERAS0103", f"the configuration has {len(text)} bytes", "model_config", "it is no Keras model")
+        findings.refuse(
+            "KERAS0103",
+            f"the configuration has {len(text)} bytes, more than the limit",
+            "model_config",
+            "not a Keras model",
+        )
     stated = root.strings("keras_version")
     group = root.find("model_weights")
     if not stated and group is not None:
@@ -96,16 +101,17 @@ def _read_hdf5(file: MappedFile, findings: Findings) -> Graph:
 
 def _refuse_without_config(links: Collection[str], findings: Findings) -> Never:
     """Refuse an HDF5 file that is no Keras model, and name its content."""
-    help = "save the whole model with model.save('model.keras'), not its weights alone"
+    help = "save the complete model with model.save('model.keras'), not only its weights"
     if "layers" in links or "vars" in links or "_layer_checkpoint_dependencies" in links:
         message = (
-            "the file has the weights of a Keras 3 model (save_weights) and no architecture: there is no model_config"
+            "the file has only the weights of a Keras 3 model "
+            "(save_weights): the architecture (model_config) is missing"
         )
         findings.refuse("KERAS0106", message, "the root group", help)
     if "layer_names" in links or "top_level_model_weights" in links or "model_weights" in links:
-        message = "the file has the weights of a Keras model and no architecture: there is no model_config"
+        message = "the file has only the weights of a Keras model: the architecture (model_config) is missing"
         findings.refuse("KERAS0106", message, "the root group", help)
-    message = "the HDF5 file is no Keras model: it has no architecture (attribute model_config)"
+    message = "not a Keras model: the HDF5 file has no architecture (attribute model_config)"
     findings.refuse("KERAS0106", message, "the root group", help)
 
 

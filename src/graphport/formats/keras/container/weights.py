@@ -99,14 +99,14 @@ class ArchiveWeights:
             found = group.find(f"_{path}") or (group.find("vars") if folder == "cell" else None)
         names = [] if found is None else sorted((each for each in found.links if each.isdecimal()), key=int)
         if found is None or len(names) < len(expected):
-            message = f"the file has {len(names)} weights of {layer.name!r}, {len(expected)} are needed"
+            message = f"the file has {len(names)} weights of {layer.name!r}, expected {len(expected)}"
             wanted = ", ".join(each.role for each in expected)
             self._findings.error("KERAS0301", message, layer.location, f"needed: {wanted}; {_HELP}")
             return
         for weight, name in zip(expected, names, strict=False):
             dataset = found.find(name)
             if dataset is None or not dataset.is_dataset:
-                message = f"the weight {weight.role!r} of {layer.name!r} is no dataset"
+                message = f"the weight {weight.role!r} of {layer.name!r} is not a dataset"
                 self._findings.error("KERAS0301", message, layer.location, _HELP)
                 return
             layer.weights[weight.role] = storage_of(dataset)
@@ -152,13 +152,13 @@ def assign_legacy(model: LayerConfig, root: Object, findings: Findings) -> None:
         found = group.find(layer.name)
         names = None if found is None else found.strings("weight_names")
         if found is None or names is None:
-            message = f"the file has no weights of {layer.name!r}, {len(expected)} are needed"
+            message = f"the file has no weights of {layer.name!r}, expected {len(expected)}"
             findings.error("KERAS0301", message, layer.location, _HELP)
             continue
         if len(names) != len(expected):
             names = [each for each in names if not _variable_name(each).startswith(_STATES)]
         if len(names) != len(expected):
-            message = f"the file has {len(names)} weights of {layer.name!r}, {len(expected)} are needed"
+            message = f"the file has {len(names)} weights of {layer.name!r}, expected {len(expected)}"
             findings.error("KERAS0301", message, layer.location, _HELP)
             continue
         for (owner, weight), name in zip(expected, names, strict=True):
@@ -175,7 +175,7 @@ def _dataset(group: Object, name: str, owner: LayerConfig, weight: Weight, findi
         return None
     dataset = group.find(name)
     if dataset is None or not dataset.is_dataset:
-        findings.error("KERAS0301", f"the file has no dataset {name!r} of {owner.name!r}", owner.location, _HELP)
+        findings.error("KERAS0301", f"missing dataset {name!r} of {owner.name!r}", owner.location, _HELP)
         return None
     return storage_of(dataset)
 

@@ -88,7 +88,7 @@ def additive_attention(
 
 def _query_value_key(at: Layer) -> tuple[Value, Value, Value]:
     if len(at.inputs) not in (2, 3):
-        message = f"{len(at.inputs)} inputs, expected query, value and perhaps key"
+        message = f"{len(at.inputs)} inputs, expected query, value and optionally key"
         raise ShapeError(message)
     return at.inputs[0], at.inputs[1], at.inputs[-1]
 

@@ -126,7 +126,7 @@ class Layer:
         """
         found = self.get(role)
         if found is None:
-            message = f"the operand {role!r} is missing"
+            message = f"missing operand {role!r}"
             raise ShapeError(message, f"operands: {', '.join(self.operands) or 'none'}")
         return found
 
@@ -151,7 +151,7 @@ def checked_axis(axis: int, rank: int) -> int:
         ShapeError: the axis is out of range.
     """
     if not -rank <= axis < rank:
-        message = f"axis {axis} of a tensor of rank {rank}"
+        message = f"axis {axis} is out of range for rank {rank}"
         raise ShapeError(message, f"from {-rank} to {rank - 1}")
     return axis % rank
 
@@ -186,7 +186,7 @@ def layer(
             dtype = DTYPES[attributes.pop(COMPUTE_TYPE, "float32")]
             unknown = [name for name in attributes if name not in options]
             if unknown:
-                message = f"the option {unknown[0]!r} is not known"
+                message = f"unknown option {unknown[0]!r}"
                 raise UnsupportedError(message)
             bound: dict[str, list[Value]] = {}
             for role, value in zip(operands, given, strict=True):

@@ -38,7 +38,7 @@ def pads_of(
     if padding == "causal":
         return {"pads": ((kernel[0] - 1) * dilations[0], 0)}
     if padding != "same":
-        message = f"the padding {padding!r} is none of valid, same, causal"
+        message = f"the padding is {padding!r}, expected valid, same or causal"
         raise ShapeError(message)
     pads = [same_pads(*each, "SAME_UPPER") for each in zip(dims, kernel, strides, dilations, strict=True)]
     flat = [side for each in zip(*pads, strict=True) for side in each]

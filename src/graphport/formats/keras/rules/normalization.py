@@ -45,7 +45,7 @@ def batch_normalization(
         return in_compute_type(at, _normalized(at, x, [at.axis(each) for each in axes], epsilon))
     channel = at.axis(axes[0])
     if not channel:
-        message = "the normalized axis is that of the batch"
+        message = "the normalized axis is the batch axis"
         raise ShapeError(message)
     order = [0, channel, *(each for each in range(1, rank) if each != channel)]
     width = b.dims(mean)

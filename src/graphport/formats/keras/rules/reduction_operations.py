@@ -52,7 +52,7 @@ def _register() -> None:
             b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False, initial: Any = None, page: Any = page
         ) -> Value:
             if initial is not None:
-                message = "a reduction with an initial number"
+                message = "a reduction with an initial value"
                 raise UnsupportedError(message)
             return reduced(b, page, x, axes_of(b, x, axis), keepdims=keepdims)
 
@@ -134,7 +134,7 @@ def count_nonzero(b: Builder, x: Value, *, axis: Any = None) -> Value:
 def _arg(b: Builder, page: Page, x: Value, axis: int | None, *, keepdims: bool) -> Value:
     if axis is None:
         if keepdims:
-            message = "an index among all elements with the axes kept"
+            message = "keepdims with the index over all elements"
             raise UnsupportedError(message)
         x, axis = b(Reshape, x, vector(b, [-1])), 0
     return cast(b, b(page, x, axis=axis, keepdims=int(keepdims)), DType.INT32)

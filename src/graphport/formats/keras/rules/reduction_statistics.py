@@ -154,7 +154,7 @@ def search_sorted(b: Builder, sorted_sequence: Any, values: Value, *, side: str 
 def is_close(b: Builder, x1: Any, x2: Any, *, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Value:
     """Whether |x1 - x2| <= atol + rtol * |x2|, or both are equal."""
     if equal_nan:
-        message = "NaN that equals NaN"
+        message = "equal_nan"
         raise UnsupportedError(message)
     x, y = promoted(b, x1, x2, is_float=True)
     room = b(Add, b.like(x, atol), b(Mul, b.like(x, rtol), b(Abs, y)))

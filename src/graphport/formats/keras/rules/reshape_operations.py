@@ -52,7 +52,7 @@ def get_item(b: Builder, x: Value, *, key: Any = ()) -> Value:
     """Slices, indices, new axes and an ellipsis."""
     keys = list(key) if is_sequence(key) and not _is_slice(key) else [key]
     if "tensor" in [each for each in keys if isinstance(each, str)]:
-        message = "an index that is computed"
+        message = "a computed index"
         raise UnsupportedError(message)
     taken = sum(each is not None and each != "..." for each in keys)
     filler = [("slice", None, None, None)] * (len(b.dims(x)) - taken)
@@ -207,7 +207,7 @@ def split_sizes(b: Builder, x: Value, *, sizes: Any = 1, axis: int = 0) -> Seque
     if -1 in sizes:
         total = b.dims(x)[axis]
         if not isinstance(total, int):
-            message = "a size that is computed"
+            message = "a computed size"
             raise UnsupportedError(message)
         sizes = [total - sum(n for n in sizes if n != -1) if n == -1 else n for n in sizes]
     return b.results(Split, len(sizes), x, vector(b, list(sizes)), axis=axis)
@@ -239,7 +239,7 @@ def tile(b: Builder, x: Value, *, repeats: Any = 1) -> Value:
 def repeat(b: Builder, x: Value, *, repeats: Any = 1, axis: Any = None) -> Value:
     """Each element several times."""
     if not isinstance(repeats, int):
-        message = "elements that are repeated unequally"
+        message = "elements with different repeat counts"
         raise UnsupportedError(message)
     if axis is None:
         x, axis = b(Reshape, x, vector(b, [-1])), 0
@@ -435,7 +435,7 @@ def slice_of(b: Builder, inputs: Value, start_indices: Any, *, shape: Any = ()) 
     """A window of a shape from an index on."""
     starts = list(start_indices) if is_sequence(start_indices) else integers(start_indices)
     if starts is None:
-        message = "a window at an index that is computed"
+        message = "a window at a computed index"
         raise UnsupportedError(message)
     stops = [_LARGEST if n == -1 else start + n for start, n in zip(starts, shape, strict=True)]
     return b(Slice, inputs, vector(b, list(starts)), vector(b, stops))

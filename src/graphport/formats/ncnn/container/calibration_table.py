@@ -60,7 +60,7 @@ def read_table(path: str | Path) -> list[Scales]:
         try:
             scales = tuple(_scale(field) for field in fields[1:])
         except ValueError as error:
-            findings.append(Diagnostic("NCNN0401", f"{fields[0]}: {error}", span, "calibrate the model again"))
+            findings.append(Diagnostic("NCNN0401", f"{fields[0]}: {error}", span, "run the calibration again"))
             continue
         found.append(Scales(fields[0], scales, row.lstrip().startswith("#")))
     if findings:

@@ -156,7 +156,7 @@ def check_count(count: int, layers: int, findings: Findings) -> None:
     """Compare the layer count of the header with the number of layers."""
     if count != layers:
         message = f"the header declares {count} layers, the file has {layers}"
-        findings.error("NCNN0002", message, None, "it may have been cut off")
+        findings.error("NCNN0002", message, None, "fetch the file again if it is truncated")
 
 
 def rows_of(text: str) -> Iterator[Row]:
@@ -195,7 +195,7 @@ def parse_layer(fields: list[str], start: int, known: ParameterCache, findings: 
         message = (
             f"{layer.name} declares {taken} inputs and {given} outputs, the line has {len(fields) - 4} further fields"
         )
-        findings.error("NCNN0003", message, layer, "the line is truncated, or its counts are wrong")
+        findings.error("NCNN0003", message, layer, "complete the line, or correct its counts")
         return None
     layer.inputs = fields[4 : 4 + taken]
     layer.outputs = fields[4 + taken : 4 + taken + given]
@@ -226,7 +226,12 @@ def _parameter(assignment: str, layer: Layer, findings: Findings) -> tuple[str, 
     is_array = number <= _ARRAY
     number = _ARRAY - number if is_array else number
     if not sign or not 0 <= number < MOST_KEYS:
-        findings.error("NCNN0004", f"{layer.name}: {assignment[:40]!r} is no parameter", layer, "0=… to 31=…")
+        findings.error(
+            "NCNN0004",
+            f"{layer.name}: {assignment[:40]!r} is not a parameter",
+            layer,
+            "use parameters from 0=… to 31=…",
+        )
         return None
     try:
         value = _array(text) if is_array else _value(text)
@@ -287,7 +292,7 @@ def parse_binary(data: bytes, findings: Findings) -> list[Layer]:
     for index in range(count):
         number, taken, given = fields.read_integer(), fields.read_integer(), fields.read_integer()
         if not 0 <= number < len(BINARY_TYPES):
-            findings.error("NCNN0005", f"layer {index} has the type {number}, which is none", None)
+            findings.error("NCNN0005", f"unknown type number {number} of layer {index}", None)
             findings.settle()
         inputs, outputs = fields.read_integers(taken), fields.read_integers(given)
         layer = Layer(BINARY_TYPES[number], f"layer_{index}", [str(i) for i in inputs], [str(i) for i in outputs], {})
@@ -322,7 +327,7 @@ class _BinaryScanner:
             is_array = key <= _ARRAY
             number = _ARRAY - key if is_array else key
             if not 0 <= number < MOST_KEYS:
-                self.findings.error("NCNN0004", f"{layer.name}: there is no parameter {key}", layer)
+                self.findings.error("NCNN0004", f"{layer.name}: unknown parameter {key}", layer)
                 self.findings.settle()
             if is_array:
                 layer.parameters[str(number)] = tuple(map(_guessed, self.read_integers(self.read_integer())))

@@ -41,7 +41,7 @@ def parsed(stated: Iterable[str], path: str) -> dict[str, str]:
     found = {name: kind for name, _, kind in (text.rpartition("=") for text in texts)}
     for name, kind in found.items():
         if not name or kind not in _FORBIDDEN:
-            quantized = "for int8 run: graphport quantize --target ncnn --quantize LAYER"
+            quantized = "for int8, run graphport quantize --target ncnn --quantize LAYER"
             remedy = quantized if kind == "int8" else "for example: conv*=f32"
             message = f"{name}={kind}: expected LAYER=TYPE with the type {' or '.join(_FORBIDDEN)}"
             raise DiagnosticError(Diagnostic("NCNN0307", message, Span(Source(path)), remedy))
@@ -76,7 +76,7 @@ def masked(graph: Graph, wanted: Mapping[str, str], path: str) -> tuple[Graph, d
             own = _FORBIDDEN[kind]
             if any(isinstance(value, Storage) and value.dtype is DType.INT8 for value in node.attributes.values()):
                 message = f"{name} has int8 weights and cannot be {kind}"
-                remedy = "quantize --keep LAYER leaves it real"
+                remedy = "keep the layer in float: graphport quantize --keep LAYER"
                 findings.append(Diagnostic("NCNN0308", message, node.origin or Span(Source(path)), remedy))
                 continue
             kinds[name] = kind

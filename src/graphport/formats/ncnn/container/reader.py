@@ -134,7 +134,9 @@ class _GraphReader:
         self.made.set_outputs([value for value in self.known.values() if not value.uses and not value.is_input])
         if self._reader is not None and self._reader.num_unread_bytes and not self.findings.found:
             message = f"{self._reader.num_unread_bytes} bytes at the end of {self.weights.name} belong to no layer"
-            self.findings.warning("NCNN0103", message, None, "layers of unknown types may have weights")
+            self.findings.warning(
+                "NCNN0103", message, None, "check the file: a layer of an unknown type may have weights"
+            )
         return self.made
 
     def _repeat_layer(self, number: int, words: list[str]) -> bool:
@@ -189,12 +191,12 @@ class _GraphReader:
         value = self.known.get(name)
         if value is None:
             message = f"{layer.name} reads the blob {name!r}, which no earlier layer computes"
-            self.findings.error("NCNN0006", message, layer, "layers stand in the order in which they run")
+            self.findings.error("NCNN0006", message, layer, "order the layers topologically")
         return value
 
     def _result(self, index: int, name: str, number: int, layer: Layer) -> Value | None:
         if name in self.known:
-            self.findings.error("NCNN0007", f"the blob {name!r} is given twice", layer)
+            self.findings.error("NCNN0007", f"duplicate blob {name!r}", layer)
             return None
         value = Value(name, self._hint(index, layer), origin=(self.places, number))
         self.known[name] = value
@@ -243,7 +245,7 @@ class _GraphReader:
             try:
                 found[f"@{index}"] = reader.read(weight)
             except (ValueError, OSError) as error:
-                help_ = "layers and weights belong to different models, or the file is cut off"
+                help_ = "pass the .bin of this .param: it is truncated or belongs to another model"
                 self.findings.error("NCNN0102", f"{layer.name}: {error}", layer, help_)
                 self._reader, self._is_missing = None, True
                 break
@@ -255,6 +257,6 @@ class _GraphReader:
                 self._reader = WeightReader(MappedFile(self.weights))
             except OSError as error:
                 message = f"the weights of {self.weights.name} cannot be read: {error.strerror or error}"
-                self.findings.error("NCNN0101", message, layer, "they lie beside the layers under the same name")
+                self.findings.error("NCNN0101", message, layer, "place the .bin next to the .param, with the same stem")
                 self._is_missing = True
         return self._reader

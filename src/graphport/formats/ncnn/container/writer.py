@@ -77,7 +77,7 @@ def write(
     target = Path(path)
     if weights not in (None, "f32", *NARROW):
         message = f"unsupported float type of weights: {weights}; ncnn files store float32, float16 and bfloat16"
-        remedy = "one of f32, f16, bf16; weights of 8 bits are what quantize --target ncnn makes"
+        remedy = "choose f32, f16 or bf16; for int8 weights, run graphport quantize --target ncnn"
         raise DiagnosticError(Diagnostic("NCNN0306", message, Span(Source(str(path))), remedy))
     kinds: dict[str, str] = {}
     if precision:
@@ -125,7 +125,7 @@ class _Writer:
         for value in graph.outputs:
             if value.is_constant:
                 message = f"the output {value.name} is constant; ncnn has no blob for a constant output"
-                remedy = "take it out of the outputs"
+                remedy = "remove it from the outputs"
                 self.findings.append(Diagnostic("NCNN0305", message, value.origin, remedy))
         lines: list[str] = []
         pieces: list[bytes] = []
@@ -183,7 +183,7 @@ class _Writer:
 
     def _node(self, node: Node) -> str:
         if node.dialect != DIALECT:
-            self._error("NCNN0301", f"{node.op} is no layer of ncnn", node)
+            self._error("NCNN0301", f"{node.op} is not an ncnn layer", node)
         layer = node.note(LINE)
         outputs = self._called(node.results)
         words = self._parameters(node, layer if isinstance(layer, Layer) else None)

@@ -176,6 +176,6 @@ LogSoftmax -> Sub(low := Sub(input, ReduceMax(input, [axis])), Log(ReduceSum(Exp
 def export_hardmax(b: Builder, x: Value, *, axis: int = -1) -> Value:
     dims = b.dims(x)
     at = axis_index(axis, len(dims))
-    (n,) = sizes(dims[at : at + 1], "the axis that is searched")
+    (n,) = sizes(dims[at : at + 1], "the searched axis")
     place = b(ArgMax, x, axis=at)
     return b(Cast, b(Equal, place, along(b, np.arange(reserve(n)), at, len(dims), DType.INT64)), to=DType.FLOAT32)

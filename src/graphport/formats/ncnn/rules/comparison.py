@@ -249,7 +249,7 @@ def _selected(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     """Select by sampling one of two pixels: maximum and minimum do not propagate NaN."""
     shape = sizes(b.dims(condition), "the condition")
     for each in (x, y):
-        shape = sizes(broadcast(shape, sizes(b.dims(each), "what is chosen from")))
+        shape = sizes(broadcast(shape, sizes(b.dims(each), "the gathered tensor")))
     columns = [prod(shape), 1]
     pair = [b(Reshape, b(Expand, each, vector(b, shape)), vector(b, [1, 1, *columns])) for each in (x, y)]
     mask = folded(condition)

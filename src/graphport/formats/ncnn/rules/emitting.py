@@ -63,8 +63,8 @@ def _batch_error(b: Builder, x: Value, what: str = "") -> UnsupportedError:
     if not batches or has_unexported_producer(x):
         return UnsupportedError(message, is_secondary=has_unexported_producer(x))
     name, fact = next(iter(batches.items()))
-    more = f", and {len(batches) - 1} inputs more are so" if len(batches) > 1 else ""
-    cause = f"a blob is one item of a batch, and the input {name} is {fact}{more}"
+    more = f", as are {len(batches) - 1} further inputs" if len(batches) > 1 else ""
+    cause = f"an ncnn blob is one sample of a batch, but the input {name} is {fact}{more}"
     return UnsupportedError(message, cause=cause, help="set the batch size to 1: --batch 1")
 
 
@@ -166,7 +166,7 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
     for each in blobs:
         blob_dims(b, each)
     if any(isinstance(n, Symbolic) for value in named.values() for n in (value if is_sequence(value) else (value,))):
-        raise _open_lengths(f"a layer {type_}")
+        raise _open_lengths(f"layer type {type_}")
     if any(isinstance(n, float) and not isfinite(n) for n in named.values()):
         message = f"a parameter of {type_} is infinite or NaN; .param files cannot represent that"
         raise UnsupportedError(message)

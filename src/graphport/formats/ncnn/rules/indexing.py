@@ -186,7 +186,7 @@ def export_slice(b: Builder, op: SliceView) -> Value | None:
 
 
 def _axes(b: Builder, op: SliceView) -> list[int]:
-    axes = range(length(b.dims(op.starts), 0)) if op.axes is None else needed(op.axes, "which axes are cut")
+    axes = range(length(b.dims(op.starts), 0)) if op.axes is None else needed(op.axes, "the sliced axes")
     return [axis % len(b.dims(op.data)) for axis in axes]
 
 
@@ -327,7 +327,7 @@ def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> 
     refuse_constants(data)
     if len(wanted) > 1:
         flat = b(Gather, data, vector(b, found), axis=axis)
-        return b(Reshape, flat, vector(b, sizes([*dims[:place], *wanted, *dims[place + 1 :]], "the lengths")))
+        return b(Reshape, flat, vector(b, sizes([*dims[:place], *wanted, *dims[place + 1 :]], "the sizes")))
     blob_dims(b, data)
     extent = dims[place]
     if not isinstance(extent, int):

@@ -42,7 +42,7 @@ from graphport.ops.pages.reshape import Concat, Reshape, Squeeze, Unsqueeze
 
 def gathered(b: Builder, data: Value, indices: Value, axis: int) -> Value:
     """Gather slices of `data` at computed indices: sample an image of one row."""
-    wanted = sizes(b.dims(indices), "the places")
+    wanted = sizes(b.dims(indices), "the indices")
     _real_table(data)
     float_indices = b(Cast, indices, to=DType.FLOAT32)
     return _sliced(b, data, float_indices, wanted, axis)
@@ -55,7 +55,7 @@ def gather_constant_indices(b: Builder, data: Value, indices: Sequence[int], axi
 
 
 def _sliced(b: Builder, data: Value, indices: Value, wanted: Sequence[int], axis: int) -> Value:
-    dims = sizes(b.dims(data), "what is chosen from")
+    dims = sizes(b.dims(data), "the gathered tensor")
     rest = [n for each, n in enumerate(dims) if each != axis]
     moved = transposed(b, data, [*(each for each in range(len(dims)) if each != axis), axis])
     table = b(Reshape, moved, vector(b, [1, prod(rest), 1, dims[axis]]))
@@ -76,7 +76,7 @@ def _real_table(data: Value) -> None:
 def export_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
     if folded(indices) is not None:
         return _moved(b, GatherElements, data, indices, axis=axis)
-    dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(indices), "the places")
+    dims, wanted = sizes(b.dims(data), "the gathered tensor"), sizes(b.dims(indices), "the indices")
     rank, at = len(dims), axis % len(dims)
     if any(n != m for each, (n, m) in enumerate(zip(dims, wanted, strict=True)) if each != at):
         starts = [0] * rank
@@ -94,7 +94,7 @@ def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int
         message = f"batch_dims requires constant indices; {indices.name} is computed"
         raise UnsupportedError(message)
     _real_table(data)
-    dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(indices), "the places")
+    dims, wanted = sizes(b.dims(data), "the gathered tensor"), sizes(b.dims(indices), "the indices")
     flat_indices = _counted(b, indices, dims)
     rest = dims[wanted[-1] :]
     if not prod(rest):
@@ -107,7 +107,7 @@ def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int
 
 def _counted(b: Builder, indices: Value, dims: Sequence[int]) -> Value:
     """Return flat element numbers [1, count] for index vectors of the first axes, as floats."""
-    *many, depth = sizes(b.dims(indices), "the places")
+    *many, depth = sizes(b.dims(indices), "the indices")
     given = b(Reshape, b(Cast, indices, to=DType.FLOAT32), vector(b, [1, prod(many), depth]))
     lengths = np.array(dims[:depth], np.float32)
     below = b(Cast, b(Greater, b.like(given, 0.0), given), to=DType.FLOAT32)
@@ -121,7 +121,7 @@ def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *
     if folded(indices) is not None or reduction not in ("none", "add"):
         return _emit_scatter(b, ScatterND, data, indices, updates, reduction)
     _real_table(data)
-    dims, wanted = sizes(b.dims(data), "what is written to"), sizes(b.dims(indices), "the places")
+    dims, wanted = sizes(b.dims(data), "the scatter target"), sizes(b.dims(indices), "the indices")
     count, rest = prod(wanted[:-1]), prod(dims[wanted[-1] :])
     n = prod(dims) // rest
     affordable(count * n)
@@ -147,7 +147,7 @@ def export_scatter_elements(
     if folded(indices) is not None or reduction not in ("none", "add"):
         return _emit_scatter(b, ScatterElements, data, indices, updates, reduction, axis=axis)
     # Indices within a row are distinct, as ONNX requires.
-    dims, wanted = sizes(b.dims(data), "what is written to"), sizes(b.dims(indices), "the places")
+    dims, wanted = sizes(b.dims(data), "the scatter target"), sizes(b.dims(indices), "the indices")
     rank, at = len(dims), axis % len(dims)
     if any(n != m for each, (n, m) in enumerate(zip(dims, wanted, strict=True)) if each != at):
         message = (
@@ -171,10 +171,10 @@ def export_scatter_elements(
 
 def _numbered(*values: Value, b: Builder) -> list[np.ndarray[Any, Any]]:
     """Number the elements of values, in their shapes."""
-    shapes = [sizes(b.dims(x), "what is moved") for x in values]
+    shapes = [sizes(b.dims(x), "the rearranged tensor") for x in values]
     starts = np.cumsum([0, *(prod(shape) for shape in shapes)])
     if starts[-1] >= MOST_ENTRIES:
-        message = f"{starts[-1]} elements would be moved one by one"
+        message = f"{starts[-1]} elements would be copied by single slices"
         raise UnsupportedError(message)
     return [np.arange(start, start + prod(shape)).reshape(shape) for start, shape in zip(starts, shapes, strict=False)]
 
@@ -216,8 +216,8 @@ def _emit_scatter(
     known_indices = _array(indices)
     refuse_constants(data, updates)
     if reduction == "add":
-        shape = sizes(b.dims(data), "what is written to")
-        count = prod(sizes(b.dims(updates), "what is written"))
+        shape = sizes(b.dims(data), "the scatter target")
+        count = prod(sizes(b.dims(updates), "the updates"))
         affordable(prod(shape) * count)
         units = np.eye(count, dtype=np.float32).reshape(*sizes(b.dims(updates)), count)
         rows = [
@@ -287,7 +287,7 @@ def _cut(b: Builder, x: Value, bounds: dict[int, tuple[int, int]]) -> Value:
 
 @OneHot.lift("ncnn")
 def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
-    (n,), ends = needed(depth, "how long the axis is"), _array(values)
+    (n,), ends = needed(depth, "the axis size"), _array(values)
     rank = len(b.dims(indices)) + 1
     rows = rows_of(b, indices, n)
     off, on = (np.float32(end) for end in ends)

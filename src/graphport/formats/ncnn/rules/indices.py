@@ -54,10 +54,10 @@ def gathered_columns(b: Builder, table: Value, indices: Value) -> Value:
 
     Indices are integral floats; negative ones count from the end.
     """
-    _, channels, rows, n = sizes(b.dims(table), "what is chosen from")
-    _, _, count = sizes(b.dims(indices), "the places")
+    _, channels, rows, n = sizes(b.dims(table), "the gathered tensor")
+    _, _, count = sizes(b.dims(indices), "the indices")
     if rows * n == 0:
-        message = "a choice among no entries"
+        message = "gather from an empty axis"
         raise UnsupportedError(message)
     if rows * n > MOST_PIXELS:
         message = f"gather among {rows * n} elements: float32 does not represent all indices exactly"
@@ -74,7 +74,7 @@ def gathered_columns(b: Builder, table: Value, indices: Value) -> Value:
 
 def elements_of(b: Builder, data: Value, positions: Value, axis: int) -> Value:
     """Gather from `data` along an axis, at float indices per row."""
-    dims, wanted = sizes(b.dims(data), "what is chosen from"), sizes(b.dims(positions), "the places")
+    dims, wanted = sizes(b.dims(data), "the gathered tensor"), sizes(b.dims(positions), "the indices")
     rank, rows = len(dims), prod((*dims[:axis], *dims[axis + 1 :]))
     order = [*(each for each in range(rank) if each != axis), axis]
     table = b(Reshape, transposed(b, data, order), vector(b, [1, 1, rows, dims[axis]]))

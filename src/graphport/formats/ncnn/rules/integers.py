@@ -154,7 +154,7 @@ def refuse_rounded(b: Builder, x: Value) -> None:
     if span_of(x) is not None or not any(y.is_output and _is_integer(y) for y in results):
         return
     message = f"{x.name} is {x.fact}: its integers may exceed {LIMIT}, and float32 rounds larger integers"
-    raise UnsupportedError(message, help="use a float input, or use the integers in comparisons and casts only")
+    raise UnsupportedError(message, help="use a float input, or use the integers only in comparisons and casts")
 
 
 def _is_integer(x: Value) -> bool:

@@ -37,7 +37,7 @@ def padding(at: Layer) -> Value:
     pairs = [(at.integer(7), at.integer(8)), (at.integer(0), at.integer(1)), (at.integer(2), at.integer(3))]
     used = pairs[-min(at.rank, 3) :]
     if any(pair != (0, 0) for pair in pairs[: 3 - len(used)]):
-        message = "padding of axes that the blob does not have"
+        message = "padding of more axes than the blob has"
         raise UnsupportedError(message)
     return padded(at.b, at.x, used, mode, at.float_value(5))
 
@@ -88,7 +88,7 @@ def _pad_and_crop(b: Builder, op: PadView, axes: list[int]) -> Value:
         raise UnsupportedError(message)
     least = [bounds(dims[axis])[0] or 0 for axis in axes]
     if op.mode == "wrap" or (op.mode == "reflect" and any(n >= m for n, m in zip(most, [*least, *least], strict=True))):
-        message = f"{data.name} is {data.fact}: an axis may be shorter than the elements that are added to it"
+        message = f"{data.name} is {data.fact}: an axis may be shorter than its padding"
         raise UnsupportedError(message)
     wide = b(Pad, data, vector(b, most), op.constant_value, vector(b, axes), mode=op.mode)
     starts = [high - amount for high, amount in zip(most[:count], amounts[:count], strict=True)]
@@ -125,7 +125,7 @@ def _cut(b: Builder, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
     gone = [axis for axis, pair in enumerate(pairs) if min(pair) < 0]
     if not gone:
         return x
-    lengths = sizes([b.dims(x)[axis] for axis in gone], "what is cut")
+    lengths = sizes([b.dims(x)[axis] for axis in gone], "the cropped tensor")
     starts = [max(-pairs[axis][0], 0) for axis in gone]
     stops = [length + min(pairs[axis][1], 0) for axis, length in zip(gone, lengths, strict=True)]
     return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, gone))
@@ -133,8 +133,8 @@ def _cut(b: Builder, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
 
 def _concat_padding(b: Builder, x: Value, axis: int, pair: tuple[int, int], mode: str, filler: float) -> Value:
     """Return the slices before and after the elements."""
-    dims = sizes(b.dims(x), "what is padded")
-    reserve(sum(pair), what="places that are padded")
+    dims = sizes(b.dims(x), "the padded tensor")
+    reserve(sum(pair), what="the padded axis")
     if mode == "constant":
         shapes = [(*dims[:axis], count, *dims[axis + 1 :]) for count in pair]
         slabs = [b.constant(np.full(bounded(shape), filler, np.float32)) if shape[axis] else None for shape in shapes]

@@ -157,9 +157,7 @@ def _ends(b: Builder, x: Value, slid: Window) -> list[int] | None:
     lengths = [n for n in (*dims, *slid.lengths) if isinstance(n, int)]
     if len(lengths) < 2 * len(dims):
         if any(q + stride > k for k, stride, (_, q) in zip(kernel, slid.strides, known_padding(x, slid), strict=True)):
-            message = (
-                f"{x.name} is {x.fact}: with an open size it is unknown whether the last window starts beyond the input"
-            )
+            message = f"{x.name} is {x.fact}: with a dynamic size, the last window may start beyond the input"
             raise UnsupportedError(message, cause="ncnn requires constant sizes")
         return None
     return [
@@ -172,7 +170,7 @@ def _ends(b: Builder, x: Value, slid: Window) -> list[int] | None:
 
 def _padded(b: Builder, x: Value, slid: Window, filler: float) -> Value:
     """Return begin and end padding including the extension for the last window."""
-    dims = sizes(b.dims(x), "a picture")[2:]
+    dims = sizes(b.dims(x), "an image")[2:]
     starts, ends = [p for p, _ in known_padding(x, slid)], _ends(b, x, slid) or []
     y = x
     if any([*starts, *ends]):
@@ -191,7 +189,7 @@ def _counted(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Val
 
 def _count_window_elements(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> np.ndarray[Any, Any]:
     """How many entries of each window count."""
-    dims = sizes(b.dims(x), "a picture")[2:]
+    dims = sizes(b.dims(x), "an image")[2:]
     found: np.ndarray[Any, Any] = np.ones(())
     for n, length_, kernel, stride, gap, (p, q) in zip(
         dims, sizes(slid.lengths), sizes(slid.kernel), slid.strides, slid.dilations, known_padding(x, slid), strict=True

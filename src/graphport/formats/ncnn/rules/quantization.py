@@ -296,7 +296,7 @@ def _saturates_at(node: Node, least: float) -> bool:
     return abs(least + _MOST * float(storage.numpy().reshape(-1)[0])) <= _TOLERANCE * abs(least)
 
 
-_REASON = "only layers with weights compute on integers there, signed ones with a zero point of 0"
+_REASON = "ncnn computes in int8 only layers with weights, with signed integers and a zero point of 0"
 
 
 def _unsupported(b: Builder, *operands: Value | None, **attributes: Any) -> Value:

@@ -109,7 +109,7 @@ def _reduced(
     refuse_constants(data)
     dims, batch = b.dims(data), batch_of(data)
     blob_dims(b, data)
-    numbers = () if axes is None else needed(axes, "the axes that are reduced")
+    numbers = () if axes is None else needed(axes, "the reduced axes")
     if not numbers and noop_with_empty_axes:
         return emitted(b, "Noop", data)
     rank = len(dims)
@@ -165,7 +165,7 @@ def export_log_sum_exp(
     """
     blob_dims(b, data)
     dims, batch = b.dims(data), batch_of(data)
-    numbers = () if axes is None else needed(axes, "the axes that are reduced")
+    numbers = () if axes is None else needed(axes, "the reduced axes")
     if batch is not None and (not numbers or batch in {axis % len(dims) for axis in numbers}):
         return _reduced(b, data, axes, keepdims, noop_with_empty_axes, p0=10)
     given = [data] if axes is None else [data, axes]
@@ -207,7 +207,7 @@ def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
 def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
     """Export CumSum: reverse by flipping before and after; exclusive by shifting one element."""
     blob_dims(b, x)
-    place = needed_integer(axis, "the axis along which is summed up") % len(b.dims(x))
+    place = needed_integer(axis, "the axis of CumSum") % len(b.dims(x))
     if place == batch_of(x) or (exclusive and b.dims(x)[place] == 1):
         return emitted(b, "Clip", x, p0=0.0, p1=0.0) if exclusive else emitted(b, "Noop", to_float_blob(b, x))
     own = blob_axis(place, len(b.dims(x)), batch_of(x))
@@ -259,7 +259,7 @@ def _searched(
     refuse_constants(data)
     dims = b.dims(data)
     at = axis % len(dims)
-    (n,) = sizes(dims[at : at + 1], "the axis that is searched")
+    (n,) = sizes(dims[at : at + 1], "the searched axis")
     best = b(ReduceMax if page is ArgMax else ReduceMin, data, vector(b, [at]))
     others = b(Less, data, best) if page is ArgMax else b(Greater, data, best)
     reserve(n)
@@ -284,8 +284,8 @@ def export_top_k(
     del sorted
     refuse_constants(x)
     dims = b.dims(x)
-    rank, at, (count,) = len(dims), axis % len(dims), needed(k, "how many there are")
-    (n,) = sizes(dims[at : at + 1], "what is sorted")
+    rank, at, (count,) = len(dims), axis % len(dims), needed(k, "the count k")
+    (n,) = sizes(dims[at : at + 1], "the sorted tensor")
     affordable(prod([size for size in dims if isinstance(size, int)]) * n)
     order = [*(each for each in range(rank) if each != at), at]
     moved = transposed(b, x, order)

@@ -119,7 +119,7 @@ _NO_BATCH = 233
 
 @layer("Permute")
 def permute(at: Layer) -> Value:
-    own, order = AXES[at.rank], at.choice(0, _ORDERS[at.rank], "order of axes")
+    own, order = AXES[at.rank], at.choice(0, _ORDERS[at.rank], "the permutation")
     return at.b(Transpose, at.x, perm=(0, *(own.index(name) + 1 for name in reversed(order))))
 
 
@@ -275,14 +275,14 @@ def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
 @Squeeze.lift("ncnn")
 def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | None:
     dims, batch = b.dims(data), batch_of(data)
-    gone = {axis % len(dims) for axis in needed(axes, "which axes go")}
+    gone = {axis % len(dims) for axis in needed(axes, "the squeezed axes")}
     place = None if batch is None or batch in gone else batch - sum(axis < batch for axis in gone)
     return _into(b, data, [dim for axis, dim in enumerate(dims) if axis not in gone], place)
 
 
 @Unsqueeze.lift("ncnn")
 def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
-    known_axes = needed(axes, "where axes come")
+    known_axes = needed(axes, "the inserted axes")
     rank = len(b.dims(data)) + len(known_axes)
     new = {axis % rank for axis in known_axes}
     if len(new) != len(known_axes):
@@ -350,7 +350,7 @@ def export_split(
 @Tile.lift("ncnn")
 def export_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
     blob_dims(b, input)
-    times, batch = needed(repeats, "how often it is repeated"), batch_of(input)
+    times, batch = needed(repeats, "the repeats"), batch_of(input)
     if 0 in times:
         message = f"the result is empty: {input.name} is repeated 0 times"
         raise UnsupportedError(message)
@@ -425,7 +425,7 @@ SpaceToDepth -> Reorg(item(input), p0=blocksize, p1=1)
 @Col2ImView.lift("ncnn")
 def export_col2im(b: Builder, op: Col2ImView) -> Value | None:
     """Of a picture."""
-    picture, kernel = needed(op.image_shape, "the lengths of a picture"), needed(op.block_shape, "those of a piece")
+    picture, kernel = needed(op.image_shape, "the image sizes"), needed(op.block_shape, "the block sizes")
     lengths = lengths_of(b, op.input)
     if len(picture) != 2 or len(lengths) != 2:
         message = "Col2Im over axes other than height and width"

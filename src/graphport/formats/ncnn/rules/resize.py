@@ -107,7 +107,7 @@ def _multiplied(at: Layer, extent: Length, factor: np.float32) -> Length:
     if not isinstance(extent, Value):
         return int(np.float32(extent) * factor)
     if factor != int(factor):
-        message = f"an open size cannot be multiplied by {factor}; expected an integer factor"
+        message = f"a dynamic size cannot be multiplied by {factor}; expected an integer factor"
         raise UnsupportedError(message)
     return at.b(Mul, extent, vector(at.b, [int(factor)]))
 

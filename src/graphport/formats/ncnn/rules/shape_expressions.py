@@ -102,7 +102,7 @@ def lengths_of_text(at: Layer, text: str) -> list[Length]:
     for token in reversed(tokens):
         count = 2 if token in _OF_TWO else 1 if token in _OF_ONE else 0
         if len(stack) < count:
-            message = f"{token!r} lacks operands in the size expression {text!r}"
+            message = f"missing operands of {token!r} in the size expression {text!r}"
             raise UnsupportedError(message)
         operands = [stack.pop() for _ in range(count)]
         stack.append(_computed(at, token, operands) if count else _read(at, token, text))

@@ -61,13 +61,13 @@ def read_archive(file: MappedFile, source: Source) -> Archive:
     while file.view(position, min(4, file.size - position)).tobytes() == _LOCAL:
         name, member, wide = _member(file, position, source)
         if name in members:
-            raise _corrupt_error("PNNX0104", f"two members are called {name!r}", position, source)
+            raise _corrupt_error("PNNX0104", f"duplicate member {name!r}", position, source)
         members[name] = member
         is_wide = is_wide or wide
         position = member.start + member.length
     mark = file.view(position, min(4, file.size - position)).tobytes()
     if mark not in (_CENTRAL, _END, _END64):
-        raise _corrupt_error("PNNX0102", "there is no header of a member and no end of the archive", position, source)
+        raise _corrupt_error("PNNX0102", "missing member header or end of the archive", position, source)
     if not members:
         is_wide = mark == _END64
     return Archive(members, Layout.WIDE if is_wide else Layout.NARROW)

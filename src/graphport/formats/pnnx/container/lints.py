@@ -37,17 +37,17 @@ def doubts_of_expression(
     made = results[0].dtype if len(results) == 1 else None
     if any(dtype.is_floating for dtype in given) and any(_divides(node) for node in nodes):
         message = "floor_divide of floats is ambiguous: pnnx writes it for div(rounding_mode='trunc'), too"
-        help_ = "quotients below 0 are one less if that was meant"
+        help_ = "check the original model: floor_divide rounds negative quotients down, trunc toward 0"
         yield Diagnostic("PNNX0201", message, place(), help_, Severity.WARNING)
     if "div" in names and made is not None and made.is_integer:
         message = f"the result is declared as {made}, but div returns floats: pnnx dropped a rounding_mode"
-        help_ = "write what is meant: floor_divide, or trunc of the quotient"
+        help_ = "write floor_divide, or trunc of the quotient"
         yield Diagnostic("PNNX0201", message, place(), help_, Severity.WARNING)
     if given and made is not None and made.is_floating and not names & {*_CASTS}:
         wide = {dtype for dtype in given if dtype.is_floating}
         if wide and len(wide) == len(set(given)) and made not in wide:
             message = f"the result is {made}, the operands are {_listed(wide)}: pnnx dropped a cast"
-            help_ = "numbers are not rounded where they were"
+            help_ = "check the original model: values are not rounded to the dropped type"
             yield Diagnostic("PNNX0202", message, place(), help_, Severity.WARNING)
     for node in nodes:
         value = node.value if isinstance(node, Literal) else None
@@ -135,7 +135,7 @@ def read_results(
         return None, None
     names = ", ".join(value.name for value in results)
     message = f"unused results of {op_type} are missing in the file: by its shape, {names} is a final state"
-    help_ = "the first state is meant, if it was not the second" if is_either else None
+    help_ = "check the original model: the reader uses the first state" if is_either else None
     return slots, Diagnostic("PNNX0206", message, place(), help_, Severity.WARNING)
 
 

@@ -178,7 +178,7 @@ def parse_head(rows: Iterator[Row], findings: Findings) -> list[Field]:
     magic, line, start = next(rows, nothing)
     if magic != [MAGIC]:
         first = Line(magic, 0, 0, line, start).field(0) if magic else Field("", 0)
-        findings.error("PNNX0001", f"the file begins with {_shown(first)}, not with {MAGIC}", first)
+        findings.error("PNNX0001", f"not a PNNX file: it begins with {_shown(first)}, expected {MAGIC}", first)
         findings.settle()
     fields, line, start = next(rows, nothing)
     counts = [Line(fields, 0, 0, line, start).field(index) for index in range(len(fields))]
@@ -194,10 +194,10 @@ def check_counts(counts: list[Field], lines: int, names: int, findings: Findings
     operators, operands = (int(field.text) for field in counts)
     if operators != lines:
         message = f"the header declares {operators} operators, the file has {lines}"
-        findings.error("PNNX0002", message, counts[0], "the file may be truncated")
+        findings.error("PNNX0002", message, counts[0], "fetch the file again if it is truncated")
     if operands < names:
         message = f"the header declares {operands} operands, the file has {names}"
-        findings.error("PNNX0002", message, counts[1], "it may have been put together by hand")
+        findings.error("PNNX0002", message, counts[1], "correct the count in the header")
 
 
 def rows_of(text: str) -> Iterator[Row]:
@@ -231,13 +231,13 @@ def parse_line(fields: list[str], text: str, start: int, findings: Findings) -> 
             f"{_shown(place)} declares {line.taken} operands and {line.given} results, the line has "
             f"{len(fields) - 4} further fields"
         )
-        findings.error("PNNX0003", message, place, "the line is truncated, or its counts are wrong")
+        findings.error("PNNX0003", message, place, "complete the line, or correct its counts")
         return None
     for index in range(line.first_parameter, len(fields)):
         field = fields[index]
         if "=" not in field or field[0] == "=":
             place = line.field(index)
-            findings.error("PNNX0003", f"{_shown(place)} is no key=value", place, "values have no blanks in them")
+            findings.error("PNNX0003", f"{_shown(place)} is not key=value", place, "remove spaces from values")
     return line
 
 

@@ -294,7 +294,7 @@ class _GraphReader:
         name = line.fields[position]
         if name in self.known:
             message = f"the operand {name!r} is defined twice"
-            self.findings.error("PNNX0005", message, line.field(position), "each operand has exactly one producer")
+            self.findings.error("PNNX0005", message, line.field(position), "rename one of both")
             return None
         shape = entries.shapes.get(name)
         origin = self.places, index * Spans.LONGEST + position
@@ -434,7 +434,7 @@ class _GraphReader:
             if isinstance(node, Reference) and node.index >= count:
                 message = f"operand @{node.index} does not exist; the expression has {count} operands"
                 severity = Severity.WARNING if self.tolerant else Severity.ERROR
-                help_ = "operands are counted from 0"
+                help_ = "use operand indices from 0"
                 self.findings.add(Diagnostic("PNNX0009", message, text.span(node.start, node.end), help_, severity))
         return parsed.tree
 

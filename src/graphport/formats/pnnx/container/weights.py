@@ -46,7 +46,9 @@ class Weights:
             self._is_missing = True
             if field is not None:
                 message = f"the weights of {self._path.name} cannot be read: {error.strerror or error}"
-                self._findings.error("PNNX0101", message, field, "the archive lies beside the text under the same name")
+                self._findings.error(
+                    "PNNX0101", message, field, "place the .bin next to the .param, with the same stem"
+                )
         except DiagnosticError as error:
             self._is_missing = True
             for finding in error.diagnostics:
@@ -63,7 +65,9 @@ class Weights:
             return None
         lengths = [dim for dim in shape if isinstance(dim, int)]
         if dtype is None or len(lengths) < len(shape):
-            self._findings.error("PNNX0106", f"{name} is declared as {field.text}, which no weight can be", field)
+            self._findings.error(
+                "PNNX0106", f"{name} is declared as {field.text}, which is not a valid weight type", field
+            )
             return None
         self._open_archive(field)
         if self._archive is None or self._file is None:
@@ -71,16 +75,20 @@ class Weights:
         member = self._archive.members.get(name)
         if member is None:
             message = f"{self._path.name} has no member {name}"
-            self._findings.error("PNNX0105", message, field, "text and weights belong to different models")
+            self._findings.error(
+                "PNNX0105", message, field, "pass the .bin of this .param: it belongs to another model"
+            )
             return None
         storage = FileStorage(self._file, member.start, dtype, lengths)
         if not budget.fits_in_memory(lengths):
             message = f"{name} is declared as {field.text}, which exceeds the addressable memory"
-            self._findings.error("PNNX0106", message, field, "correct its shape")
+            self._findings.error("PNNX0106", message, field, "correct the shape")
             return None
         if storage.nbytes != member.length:
             size = budget.shown(storage.nbytes)
             message = f"{name} is declared as {field.text} ({size} bytes), but its member has {member.length} bytes"
-            self._findings.error("PNNX0106", message, field, "text and weights belong to different models")
+            self._findings.error(
+                "PNNX0106", message, field, "pass the .bin of this .param: it belongs to another model"
+            )
             return None
         return storage

@@ -179,7 +179,7 @@ class _Writer:
     def _constant(self, value: Value) -> _Row:
         line = notes.line_of(value.note(notes.LINE))
         if value.storage is None:
-            self._error("PNNX0302", f"the numbers of {value.name} are not there", value.origin)
+            self._error("PNNX0302", f"the elements of {value.name} are missing", value.origin)
         (name,) = self._called([value]) if line is None else (line.name,)
         return _Row(
             "pnnx.Attribute", name, (), [value], {"@data": value.storage}, line=line, place=_source_offset(value)
@@ -187,7 +187,9 @@ class _Writer:
 
     def _node(self, node: Node) -> _Row:
         if node.dialect != _DIALECT or len(node.operands) < len(node.inputs):
-            message = f"PNNX has no operator {node.op}" if node.dialect != _DIALECT else f"{node.op} lacks an operand"
+            message = (
+                f"{node.op} is not a PNNX operator" if node.dialect != _DIALECT else f"missing operand of {node.op}"
+            )
             self._error("PNNX0303", message, node.origin)
         line = notes.line_of(node.note(notes.LINE))
         attributes = node.stated
@@ -299,7 +301,7 @@ class _Writer:
         storage = row.attributes[key]
         if not isinstance(storage, Storage):
             if row.type != "pnnx.Attribute":
-                self._error("PNNX0302", f"the numbers of {name}{key} are not there", None)
+                self._error("PNNX0302", f"the elements of {name}{key} are missing", None)
             return []
         member = f"{name}.{key[1:]}"
         if len(member.encode()) > LONGEST_NAME:

@@ -213,7 +213,7 @@ class Functionalizer:
             act(*arguments)
         except RefusedWriteError as refused:
             what = "an output" if node is None else node.op
-            help = "save the program that run_decompositions() returns; it has no in-place operators"
+            help = "save the result of run_decompositions(), which has no in-place operators"
             origin = None if node is None else node.origin
             self.findings.append(Diagnostic("LEG0004", f"{what}: {refused}", origin, help))
 
@@ -292,7 +292,7 @@ class Functionalizer:
         written = node.operand(0)
         word = functional(node.word)
         if registry.lowering(DIALECT, word) is None:
-            reason = f"there is no rule for {word}"
+            reason = f"unsupported in-place operator {word}"
             raise RefusedWriteError(reason)
         view = VIEWS.get(base_of(word))
         node.word = word
@@ -356,16 +356,21 @@ class Functionalizer:
     def _now(self, tensor: _Tensor, place: Node | None) -> Value:
         """Return the value of a tensor before `place`; derive it again if its base was written."""
         if any(source.storage.version != version for source, version in tensor.sources):
-            reason = f"%{tensor.value.name} is a view of a tensor that is written, or a copy: only a run decides"
+            reason = (
+                f"%{tensor.value.name} is either a view of a modified tensor or a copy, depending on run-time values"
+            )
             raise RefusedWriteError(reason)
         if tensor.storage.doubt is not None:
             written, read = tensor.storage.doubt, tensor.value.name
-            reason = f"%{written} is written, and is a view of %{read} or a copy: only a run decides"
+            reason = (
+                f"%{written} is modified in place and is either a view "
+                f"of %{read} or a copy, depending on run-time values"
+            )
             raise RefusedWriteError(reason)
         if tensor.version == tensor.storage.version:
             return tensor.value
         if tensor.parent is None or tensor.node is None:
-            reason = f"what was written into %{tensor.value.name} is not known"
+            reason = f"the value written to %{tensor.value.name} is unknown"
             raise RefusedWriteError(reason)
         parent = self._now(tensor.parent, place)
         node = tensor.node
@@ -413,7 +418,7 @@ class Functionalizer:
             case "cat" | "stack":
                 return self._joined(tensor, new, parent, place)
             case _:
-                reason = f"it writes into %{tensor.value.name}, whose elements lie in one another's place"
+                reason = f"it writes to %{tensor.value.name}, whose elements overlap"
                 raise RefusedWriteError(reason)
 
     def _joined(self, tensor: _Tensor, new: Value, parent: Value, place: Node | None) -> Value:

@@ -47,7 +47,7 @@ def report_narrow_types(graph: Graph) -> list[Diagnostic]:
 
 def _warning(dtype: DType, names: list[str]) -> Diagnostic:
     suffix = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    message = f"torch has no tensors of {dtype}: {HELD_AS[dtype]} holds {', '.join(names[:_MAX_NAMES])}{suffix}"
+    message = f"PyTorch does not support {dtype}: {', '.join(names[:_MAX_NAMES])}{suffix} is stored as {HELD_AS[dtype]}"
     return Diagnostic("PT0106", message, None, "pass and read the elements in the wider type", Severity.WARNING)
 
 

@@ -35,7 +35,7 @@ def settle(graph: Graph) -> list[Diagnostic]:
         message = (
             f"the program writes to {shown}: each run starts with the stored values, and the updates are discarded"
         )
-        help = "--state (states=True) makes them inputs and outputs"
+        help = "use --state (states=True) to make them inputs and outputs"
         return [Diagnostic("LEG0005", message, None, help, Severity.WARNING)]
     for value, last in changed.items():
         _keep(graph, value, last)

@@ -34,7 +34,7 @@ def rebase(graph: Graph) -> list[Diagnostic]:
             continue  # nothing is recorded: the tensor is contiguous
         if whole is None or asked is None or asked[1] is None:
             message = f"{node.op}: the memory layout of %{first.name} is unknown"
-            help = "say the tensor by views: slices, transposes, unfold"
+            help = "replace as_strided by slices, transposes or unfold"
             findings.append(Diagnostic("LEG0004", message, node.origin, help))
             continue
         node.set_input(0, whole)

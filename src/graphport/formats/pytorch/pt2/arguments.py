@@ -77,7 +77,7 @@ class ArgumentReader:
         named = fields(found, "an argument")
         name = text(named.get("name"), "the name of an argument") or str(place)
         if name.startswith("$") or name.endswith(ITEM):
-            fail(f"an argument is called {name!r}")
+            fail(f"unexpected argument name {name!r}")
         kind, value = union(named.get("arg"), f"the argument {name}")
         if kind in _NAMED:
             into.operand(name, self._lookup(name_of(value, name)))
@@ -143,7 +143,7 @@ def _literal(kind: str, value: Any, name: str) -> Any:
         case "as_bool":
             return flag(value, name)
         case _:
-            return fail(f"{name} is {kind}, which is no number")
+            return fail(f"{name} is {kind}, expected a number")
 
 
 def attribute_of(kind: str, value: Any, name: str) -> Attribute:
@@ -178,4 +178,4 @@ def attribute_of(kind: str, value: Any, name: str) -> Attribute:
             return text(fields(value, name).get("type", "cpu"), name)
         case _:
             # The node stays opaque.
-            return f"{kind} that is not read"
+            return f"unsupported {kind}"

@@ -86,7 +86,7 @@ class Builder:
         named = fields(found, "a graph")
         self._depth += 1
         if self._depth > MOST_NESTED:
-            fail(f"graphs are nested more than {MOST_NESTED} deep")
+            fail(f"graphs are nested more than {MOST_NESTED} levels deep")
         reader = GraphReader(self, fields(named.get("graph"), "a graph"), text(named.get("name", ""), "its name"))
         for argument in list_of(reader.document.get("inputs"), "the inputs of a body"):
             reader.adopt(argument)
@@ -102,7 +102,7 @@ def _without_token(node: dict[str, Any]) -> dict[str, Any]:
     given, results = list_of(node.get("inputs"), "its arguments"), list_of(node.get("outputs"), "its results")
     kind, operator = union(fields(given[1], "the operator").get("arg"), "the operator") if len(given) > 1 else ("", "")
     if kind != "as_operator" or not results:
-        fail("it calls no operator")
+        fail("the node does not call an operator")
     rest = [fields(argument, "an argument") for argument in given[2:]]
     named = [argument | {"name": argument.get("name") or f"#{place}"} for place, argument in enumerate(rest)]
     return node | {"target": operator, "inputs": named, "outputs": results[1:]}
@@ -131,7 +131,7 @@ class GraphReader:
             SchemaError: no input and no earlier node defines it.
         """
         value = self._values.get(name)
-        return value if value is not None else fail(f"it reads {name!r}, which nothing before it gives")
+        return value if value is not None else fail(f"undefined value {name!r}")
 
     def value(self, name: str, fact: Fact, own: str | None = None) -> Value:
         """Create the value for `name` of the program; its name in the graph is `own`.
@@ -140,7 +140,7 @@ class GraphReader:
             SchemaError: the name is already defined.
         """
         if name in self._values:
-            fail(f"the value {name!r} is given twice")
+            fail(f"duplicate value {name!r}")
         found = self._values[name] = Value(self._builder.name(own or name), fact)
         if self._takes_strides:
             found.notes[LAYOUT] = self.recorded.is_dense(name), self.recorded.offset(name)
@@ -149,7 +149,7 @@ class GraphReader:
     def adopt(self, argument: Any) -> Value:
         """Add an input of a subgraph."""
         found = self._result(argument)
-        return self.made.adopt_input(found) if found is not None else fail("an input of a body is no value")
+        return self.made.adopt_input(found) if found is not None else fail("an input of a subgraph is not a value")
 
     def output(self, argument: Any) -> Value:
         """Return an output of a subgraph as a value; a static scalar is a constant."""
@@ -166,7 +166,7 @@ class GraphReader:
 
             storage = storage_of(value)
             return self._constant(TensorFact.of(storage), storage)
-        return fail(f"a body returns {kind}, which no graph can")
+        return fail(f"a subgraph returns {kind}, which is not supported")
 
     def _constant(self, fact: TensorFact, storage: Any) -> Value:
         return self.made.adopt_constant(Value(self._builder.name("number"), fact, storage=storage))

@@ -77,7 +77,7 @@ class Container:
         found, start, _ = self.placed(name)
         data = found.view(start, member.length).tobytes()
         if zlib.crc32(data) != member.checksum:
-            raise self.fault("PT0005", f"{name} is damaged: its checksum is not that of the directory")
+            raise self.fault("PT0005", f"{name} is corrupt: its checksum differs from the zip directory")
         return data
 
     def placed(self, name: str) -> tuple[MappedFile | Bytes, int, int]:
@@ -106,7 +106,7 @@ class Container:
     def _member(self, name: str) -> Member:
         member = self.members.get(name)
         if member is None:
-            raise self.fault("PT0004", f"the archive has no member {name!r}")
+            raise self.fault("PT0004", f"missing archive member {name!r}")
         return member
 
     def _data_offset(self, member: Member) -> int:
@@ -117,7 +117,7 @@ class Container:
         """
         start = member_start(self.file, self._offset + member.header) if member.header >= 0 else None
         if start is None or start + member.packed > self._offset + self.size:
-            raise self.fault("PT0005", f"{member.name!r} reaches beyond the end of the file, or has no header")
+            raise self.fault("PT0005", f"truncated file: {member.name!r} exceeds the end of the file or has no header")
         return start
 
     def _inflate(self, member: Member, start: int) -> bytes:
@@ -125,14 +125,14 @@ class Container:
         # Several members may refer to the same compressed bytes.
         most = min(budget.limit("pt2.unpacked", MOST_INFLATED), MOST_RATIO * self.size + 16 * SMALL)
         if self._inflated > most:
-            raise self.fault("PT0003", f"the members are more than {most} bytes when they are unpacked")
+            raise self.fault("PT0003", f"the archive unpacks to more than {most} bytes")
         inflate = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
             data = inflate.decompress(self.file.view(start, member.packed), member.length + 1)
         except zlib.error as error:
-            raise self.fault("PT0005", f"{member.name!r} cannot be unpacked: {error}") from error
+            raise self.fault("PT0005", f"{member.name!r} is corrupt: {error}") from error
         if len(data) != member.length:
-            message = f"{member.name!r} is declared with {member.length} bytes, it decompresses to a different size"
+            message = f"{member.name!r} declares {member.length} bytes, but decompresses to a different size"
             raise self.fault("PT0005", message)
         return data
 
@@ -140,8 +140,8 @@ class Container:
         try:
             entries = read_mapped_directory(self.file, self._offset, self.size)
         except BadZipFile as error:
-            help = "torch.export.save writes zip files; export the module once more"
-            raise self.fault("PT0001", f"it is no zip file: {error}", help) from error
+            help = "export the module again with torch.export.save, which writes zip files"
+            raise self.fault("PT0001", f"not a zip file: {error}", help) from error
         folder = _folder([entry.filename for entry in entries])
         members: dict[str, Member] = {}
         for entry in entries:
@@ -149,7 +149,7 @@ class Container:
             if name.endswith("/") or not name:
                 continue
             if name in members:
-                raise self.fault("PT0002", f"two members are called {name!r}", "no member of a zip file is there twice")
+                raise self.fault("PT0002", f"duplicate archive member {name!r}", "export the module again")
             self._check(entry)
             members[name] = Member(
                 name,
@@ -165,7 +165,7 @@ class Container:
         name, length, packed = entry.filename, entry.file_size, entry.compress_size
         message = None
         if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            message = f"the member {name!r} is encrypted or compressed by a method that torch does not read"
+            message = f"the member {name!r} is encrypted or compressed by an unsupported method"
         elif entry.compress_type == ZIP_STORED and length != packed:
             message = f"the member {name!r} is not compressed, but has two different sizes"
         elif length > SMALL and length > MOST_RATIO * packed:

@@ -23,8 +23,8 @@ def document(container: Container, name: str) -> dict[str, Any]:
     member = container.members.get(name)
     most = budget.limit("pt2.text", MOST_BYTES)
     if member is not None and member.length > most:
-        message = f"{name} has {member.length} bytes, at most {most} are supported"
-        raise container.fault("PT0006", message, "GRAPHPORT_LIMITS=pt2.text=N allows more")
+        message = f"{name} has {member.length} bytes, the limit is {most}"
+        raise container.fault("PT0006", message, "set GRAPHPORT_LIMITS=pt2.text=N to raise the limit to N")
     return parsed(container, name, container.read(name))
 
 
@@ -34,9 +34,9 @@ def parsed(container: Container, name: str, data: bytes) -> dict[str, Any]:
         # Python refuses integers of more than 4,300 digits.
         found = json.loads(data.decode("utf-8"))
     except RecursionError as error:
-        raise container.fault("PT0006", f"{name} is nested deeper than any program is") from error
+        raise container.fault("PT0006", f"{name} is nested too deeply") from error
     except ValueError as error:
-        raise container.fault("PT0006", f"{name} is no JSON: {error}") from error
+        raise container.fault("PT0006", f"{name} is not valid JSON: {error}") from error
     if not isinstance(found, dict):
-        raise container.fault("PT0006", f"{name} is no JSON object")
+        raise container.fault("PT0006", f"{name} is not a JSON object")
     return cast("dict[str, Any]", found)

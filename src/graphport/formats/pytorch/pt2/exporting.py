@@ -54,5 +54,5 @@ def _program(torch: Any, module: Any, args: Any, kwargs: Any, dynamic_shapes: An
     except Exception as error:
         # Torch raises many exception types; its message explains the cause.
         message = f"torch.export fails: {error}"
-        help = "mend the module until torch.export.export takes it; torch.export.draft_export tells all that is amiss"
+        help = "change the module until torch.export.export succeeds; torch.export.draft_export reports all problems"
         raise DiagnosticError(Diagnostic("PT0013", message, None, help)) from error

@@ -104,7 +104,7 @@ class Recorded:
         if kind == "as_int":
             return integer(value, what)
         if kind != "as_expr":
-            return fail(f"{what} is {kind}, which is no size")
+            return fail(f"{what} is {kind}, expected a size")
         written = text(fields(value, what).get("expr_str"), f"the expression of {what}")
         try:
             found = self._extents.parse(written)

@@ -26,7 +26,7 @@ class Saved:
         file, start, length = outer.placed(name)
         self._inner = Container(file, outer.source, start, length, within=name)
         if "byteorder" in self._inner and self._inner.read("byteorder").strip() != b"little":
-            raise self._inner.fault("PT0010", "its numbers lie with the high byte first, which no exporter writes")
+            raise self._inner.fault("PT0010", "unsupported big-endian weights")
         self._tensors = tensors(self._inner.read("data.pkl"))
         self._placed: dict[str, tuple[MappedFile | Bytes, int, int]] = {}
 
@@ -38,9 +38,9 @@ class Saved:
         found: Tensor = self._tensors[name]
         key = found.storage.key
         if not key.isalnum():
-            fail(f"{name!r}: its storage is called {key[:40]!r}")
+            fail(f"{name!r}: invalid storage name {key[:40]!r}")
         if min((found.offset, *found.sizes, *found.strides)) < 0 or len(found.sizes) != len(found.strides):
-            fail(f"{name!r}: it has a size, a stride or an offset below 0")
+            fail(f"{name!r}: negative size, stride or offset")
         if key not in self._placed:
             self._placed[key] = self._inner.placed(f"data/{key}")
         try:
@@ -77,7 +77,7 @@ class _Archives:
             opened = self._open_archive(place)
             if opened is not None and name in opened:
                 return opened.storage(name)
-        return fail(f"the archive has no numbers for {name!r}")
+        return fail(f"missing elements of {name!r} in the archive")
 
     def _open_archive(self, folder: str) -> Saved | None:
         if folder not in self._opened:

@@ -117,7 +117,7 @@ class ProgramWriter:
         full, argument = self._qualified[value], {"name": self._name(value)}
         is_parameter = parameter_kind(value) == PARAMETER
         if value.storage is None:
-            self._error("PT0102", f"the elements of {value.name} are not available", value.origin, None)
+            self._error("PT0102", f"the elements of {value.name} are missing", value.origin, None)
         else:
             self.weights[full] = value.storage, is_parameter
         if is_parameter:
@@ -183,11 +183,13 @@ class ProgramWriter:
         number = None if fact.dtype is None else _NUMBER_OF.get(fact.dtype)
         if fact.shape is None or number is None:
             lacks = "rank" if fact.shape is None else f"element type {fact.dtype}" if fact.dtype else "element type"
-            known = "torch has no tensors of it" if fact.dtype and number is None else "a program states it"
-            remedy = (
-                "cast it in the source model"
+            known = (
+                "PyTorch does not support this type"
                 if fact.dtype and number is None
-                else "state the input shapes with --input"
+                else "an exported program requires it"
+            )
+            remedy = (
+                "cast it in the source model" if fact.dtype and number is None else "set the input shapes with --input"
             )
             self._error("PT0101", f"{value.name}: {lacks}: {known}", value.origin, remedy)
             fact, number = TensorFact(DType.FLOAT32, ()), _NUMBER_OF[DType.FLOAT32]
@@ -208,7 +210,9 @@ class ProgramWriter:
         if node.dialect != DIALECT and self._custom is not None:
             return self._custom_node(node, self._custom, values)
         if node.dialect != DIALECT:
-            self._error("PT0103", f"{node.op} is no operator of torch", node.origin, "convert the model with graphport")
+            self._error(
+                "PT0103", f"{node.op} is not a PyTorch operator", node.origin, "convert the model with graphport"
+            )
             return {}
         for value in node.results:
             self._describe(value, values)
@@ -269,7 +273,7 @@ class ProgramWriter:
         names = {each.name for each in schema.arguments}
         for name in arguments:
             if name not in names:
-                self._error("PT0104", f"{node.word} has no argument {name}", node.origin, None)
+                self._error("PT0104", f"unknown argument {name} of {node.word}", node.origin, None)
         is_complete = True
         for argument in schema.arguments:
             if argument.name not in arguments:
@@ -340,7 +344,7 @@ class ProgramWriter:
             return {"as_floats": [_float(each) for each in items]}
         if all(isinstance(each, int) for each in items):
             return {"as_floats": [float(x) for x in items]} if item == "float" else {"as_ints": items}
-        self._error("PT0104", f"{node.word}: no argument holds {items!r:.60}", node.origin, None)
+        self._error("PT0104", f"{node.word}: {items!r:.60} cannot be stored as an argument", node.origin, None)
         return {"as_none": True}
 
     def _optional(self, value: Value | None) -> dict[str, Any]:
@@ -369,7 +373,7 @@ class ProgramWriter:
             return _literal(value, wanted)
         if isinstance(value, complex):
             return {"as_complex": {"real": _float(value.real), "imag": _float(value.imag)}}
-        self._error("PT0104", f"{node.word}: no argument holds {value!r:.60}", node.origin, None)
+        self._error("PT0104", f"{node.word}: {value!r:.60} cannot be stored as an argument", node.origin, None)
         return {"as_none": True}
 
     def _error(self, code: str, message: str, span: Span | None, help: str | None) -> None:

@@ -49,12 +49,12 @@ def program(container: Container, name: str | None) -> Program:
 
 def _check_archive(container: Container) -> None:
     if "archive_format" in container and container.read("archive_format").strip() != b"pt2":
-        raise container.fault("PT0009", "the archive is of another format than pt2")
+        raise container.fault("PT0009", "the archive format is not pt2")
     if "archive_version" in container and container.read("archive_version").strip() != b"0":
-        raise container.fault("PT0009", "the archive has a version that is not known: 0 is")
+        raise container.fault("PT0009", "unsupported archive version, expected 0")
     order = container.read("byteorder").strip() if "byteorder" in container else b"little"
     if order != b"little":
-        raise container.fault("PT0010", "its numbers lie with the high byte first, which no exporter writes")
+        raise container.fault("PT0010", "unsupported big-endian weights")
 
 
 def _select_program(container: Container, name: str | None) -> str:
@@ -68,22 +68,25 @@ def _select_program(container: Container, name: str | None) -> str:
     if name is None and len(names) == 1:
         return names[0]
     if name is None or name not in names:
-        message = f"the file has {len(names)} programs" if name is None else f"the file has no program {name!r}"
-        raise container.fault("PT0008", message, f"choose one with --program: {', '.join(names)}")
+        message = f"the file has {len(names)} programs" if name is None else f"unknown program {name!r}"
+        raise container.fault("PT0008", message, f"choose a program with --program: {', '.join(names)}")
     return name
 
 
 def _without_program(container: Container) -> tuple[str, str]:
     export = "export the module with torch.export.save"
     if container.below("data/aotinductor/"):
-        return "it is code that AOTInductor compiled, and has no program", export
+        return "the file is compiled by AOTInductor and has no program", export
     if container.below("data/executorch/"):
-        return "it is a program of ExecuTorch", export
+        return "the file is an ExecuTorch program", export
     if "constants.pkl" in container or container.below("code/"):
-        return "it is a TorchScript archive, not an exported program", "export the module, or convert it with pnnx"
+        return (
+            "the file is a TorchScript archive, not an exported program",
+            "export the module, or convert it with pnnx",
+        )
     if "data.pkl" in container:
-        return "it is a pickle of weights (torch.save), and has no program", export
-    return "it has no program", export
+        return "the file is a pickle of weights (torch.save) and has no program", export
+    return "the file has no program", export
 
 
 def _check_schema(container: Container, found: Program) -> None:
@@ -92,14 +95,12 @@ def _check_schema(container: Container, found: Program) -> None:
     major, minor = ends.get("major", version if isinstance(version, int) else None), ends.get("minor", 0)
     if not isinstance(major, int) or not isinstance(minor, int) or not OLDEST <= major <= NEWEST:
         message = f"unsupported schema version {str(major)[:20]}, expected {OLDEST} to {NEWEST}"
-        raise container.fault("PT0009", message, "export it with a PyTorch from 2.3 on")
+        raise container.fault("PT0009", message, "export the module with PyTorch 2.3 or newer")
     found.versions["schema"] = f"{major}.{minor}"
     writer = found.document.get("torch_version")
     if isinstance(writer, str):
         found.versions["torch"] = writer[:64]
     if (major, minor) > (NEWEST, NEWEST_MINOR):
-        message = (
-            f"the schema {major}.{minor} is newer than {NEWEST}.{NEWEST_MINOR}: fields added since then are ignored"
-        )
+        message = f"schema version {major}.{minor} is newer than {NEWEST}.{NEWEST_MINOR}: the reader ignores new fields"
         span = Span(container.source)
-        found.findings.append(Diagnostic("PT0012", message, span, "try a newer release of graphport", Severity.WARNING))
+        found.findings.append(Diagnostic("PT0012", message, span, "update graphport", Severity.WARNING))

@@ -97,14 +97,14 @@ class _ProgramReader:
     def _inputs(self) -> None:
         declared = list_of(self._document.get("inputs"), "the inputs")
         if len(declared) != len(self._specs):
-            fail(f"the graph has {len(declared)} inputs, its signature {len(self._specs)}")
+            fail(f"the graph has {len(declared)} inputs, but its signature has {len(self._specs)}")
         names = {spec.name for spec in self._specs if isinstance(spec, signature.UserInput)}
         for spec, argument in zip(self._specs, declared, strict=True):
             if spec is None:
                 continue
             name = _named(argument)
             if name != spec.name:
-                fail(f"the graph has the input {name!r} where its signature has {spec.name!r}")
+                fail(f"the graph has the input {name!r}, but its signature has {spec.name!r}")
             if isinstance(spec, signature.Weight):
                 self._weight(spec, names)
                 continue
@@ -116,7 +116,7 @@ class _ProgramReader:
         claim = self._reader.recorded.tensor(spec.name)
         fact = TensorFact.of(storage)
         if (fact.dtype, fact.shape) != (claim.dtype, claim.shape):
-            fail(f"the numbers of {spec.full_name!r} are {fact}, the program declares {claim}")
+            fail(f"the data of {spec.full_name!r} is {fact}, but the program declares {claim}")
         own = spec.full_name if spec.full_name not in taken else spec.name
         value = self._reader.value(spec.name, fact, own)
         value.storage = storage
@@ -133,11 +133,11 @@ class _ProgramReader:
         declared = list_of(self._document.get("outputs"), "the outputs")
         stated = list_of(self._signature.get("output_specs"), "output_specs")
         if len(declared) != len(stated):
-            fail(f"the graph has {len(declared)} outputs, its signature {len(stated)}")
+            fail(f"the graph has {len(declared)} outputs, but its signature has {len(stated)}")
         for spec in specs:
             name, other = _output_name(spec.argument), _output_name(declared[spec.output_index])
             if name is not None and name != other:
-                fail(f"the graph returns {other!r} as output {spec.output_index}, its signature has {name!r}")
+                fail(f"the graph returns {other!r} as output {spec.output_index}, but its signature has {name!r}")
 
     def _outputs(self) -> None:
         specs = list(signature.outputs(self._signature))

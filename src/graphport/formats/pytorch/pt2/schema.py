@@ -64,25 +64,25 @@ def fail(message: str) -> Never:
 
 def fields(found: Any, what: str) -> dict[str, Any]:
     """Return `found` as an object."""
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else fail(f"{what} is no object")
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else fail(f"{what} is not a JSON object")
 
 
 def list_of(found: Any, what: str) -> list[Any]:
     """Return `found` as a list; `None` is an empty list."""
     if found is None:
         return []
-    return cast("list[Any]", found) if isinstance(found, list) else fail(f"{what} is no list")
+    return cast("list[Any]", found) if isinstance(found, list) else fail(f"{what} is not a list")
 
 
 def text(found: Any, what: str) -> str:
     """Return `found` as a string."""
-    return found if isinstance(found, str) else fail(f"{what} is no text")
+    return found if isinstance(found, str) else fail(f"{what} is not a string")
 
 
 def integer(found: Any, what: str) -> int:
     """Return `found` as a 64-bit integer."""
     if isinstance(found, bool) or not isinstance(found, int) or not -_FAR <= found < _FAR:
-        fail(f"{what} is no integer of 64 bits")
+        fail(f"{what} is not an int64")
     return found
 
 
@@ -91,11 +91,11 @@ def float_of(found: Any, what: str) -> float:
     if isinstance(found, str) and found in _REALS:
         return _REALS[found]
     if isinstance(found, bool) or not isinstance(found, int | float):
-        fail(f"{what} is no number")
+        fail(f"{what} is not a number")
     try:
         return float(found)
     except OverflowError:
-        fail(f"{what} is no number of 64 bits")
+        fail(f"{what} is not a float64")
 
 
 def flag(found: Any, what: str) -> bool:
@@ -107,7 +107,7 @@ def union(found: Any, what: str) -> tuple[str, Any]:
     """Return the tag and the value of a tagged union."""
     chosen = fields(found, what)
     if len(chosen) != 1:
-        fail(f"{what} is {len(chosen)} kinds of argument at once")
+        fail(f"{what} has {len(chosen)} argument kinds, expected 1")
     return next(iter(chosen.items()))
 
 
@@ -119,4 +119,4 @@ def name_of(found: Any, what: str) -> str:
 def dtype_of(found: Any, what: str) -> DType:
     """Return the element type for a code of the schema."""
     dtype = DTYPES.get(integer(found, what))
-    return dtype if dtype is not None else fail(f"{what} is {found}, which is no element type of a dense tensor")
+    return dtype if dtype is not None else fail(f"{what} is {found}, which is not an element type of a dense tensor")

@@ -71,9 +71,12 @@ def _input(kind: str, spec: dict[str, Any], index: int) -> Weight | UserInput | 
         case "constant_input" | "token":
             return None
         case "custom_obj":
-            return fail(f"{what} is an object of TorchBind ({spec.get('custom_obj_name')}): a pickle, not opened")
+            return fail(
+                f"unsupported: {what} is a TorchBind object "
+                f"({spec.get('custom_obj_name')}), which is stored as a pickle"
+            )
         case _:
-            return fail(f"{what} is {kind}, which no model is given")
+            return fail(f"unsupported: {what} is {kind}")
 
 
 def _parse_user_input(spec: dict[str, Any], what: str) -> UserInput | None:
@@ -104,4 +107,4 @@ def outputs(signature: dict[str, Any]) -> Iterator[Returned]:
         elif kind == "user_output":
             yield Returned(what.get("arg"), None, kind, index)
         elif kind != "token":
-            fail(f"output {index} is {kind}, which is not read")
+            fail(f"unsupported: output {index} is {kind}")

@@ -95,7 +95,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     while at < end:
         match = _TOKEN.match(text, at)
         if match is None or len(found) >= MOST_TOKENS:
-            reason = "is longer than any size is" if match else f"is no size from {text[at : at + 20]!r} on"
+            reason = "exceeds the length limit" if match else f"has an unexpected {text[at : at + 20]!r}"
             raise ExtentError(reason)
         at = match.end()
         found.append((str(match.lastgroup), str(match[str(match.lastgroup)])))
@@ -132,7 +132,7 @@ class _Parser:
 
     def _expect(self, mark: str) -> None:
         if not self._accept(mark):
-            message = f"lacks an expected {mark!r}"
+            message = f"has no expected {mark!r}"
             raise ExtentError(message)
 
     def _binary(self, level: int) -> Any:
@@ -157,7 +157,7 @@ class _Parser:
 
     def _primary(self) -> Any:
         if self._at >= len(self._tokens):
-            message = "ends where an operand is expected"
+            message = "ends before an operand"
             raise ExtentError(message)
         kind, text = self._tokens[self._at]
         self._at += 1
@@ -171,7 +171,7 @@ class _Parser:
             found = self._nested(lambda: self._binary(0))
             self._expect(")")
             return found
-        message = f"has {text!r} where an operand is expected"
+        message = f"has {text!r}, expected an operand"
         raise ExtentError(message)
 
     def _nested(self, read: Callable[[], Any]) -> Any:

@@ -95,12 +95,12 @@ def tensors(data: bytes) -> dict[str, Tensor]:
     try:
         found = Machine(data).run()
     except (struct.error, IndexError, TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
-        fail(f"the pickle of weights is damaged, or no dictionary of tensors: {error}")
+        fail(f"the pickle of weights is corrupt or not a dictionary of tensors: {error}")
     if not isinstance(found, dict):
-        fail("the pickle of weights is no dictionary of tensors")
+        fail("the pickle of weights is not a dictionary of tensors")
     for name, value in cast("dict[Any, Any]", found).items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
-            fail(f"the pickle has {str(name)[:80]!r}, which is no tensor")
+            fail(f"{str(name)[:80]!r} in the pickle is not a tensor")
     return cast("dict[str, Tensor]", found)
 
 
@@ -124,7 +124,7 @@ class Machine:
             SchemaError: the name is not accepted.
         """
         if text not in _NAMES:
-            fail(f"the pickle needs the name {text[:120]!r}, which no tensor has: it may be code")
+            fail(f"the pickle refers to {text[:120]!r}, which is not part of a tensor and may execute code")
         return Name(text)
 
     def storage_type(self, name: str) -> DType | None:
@@ -144,15 +144,15 @@ class Machine:
                 return self._stack.pop()
             step = steps.get(code)
             if step is None:
-                fail(f"the pickle has the operation {code!r}, which no tensor needs")
+                fail(f"unsupported pickle operation {code!r}")
             step(self)
-        return fail("the pickle is longer than any of weights")
+        return fail("the pickle exceeds the size limit")
 
     def read_bytes(self, count: int) -> bytes:
         """Return the next `count` bytes of the pickle."""
         found = self._data[self._at : self._at + count]
         if len(found) < count:
-            fail("the pickle ends too early")
+            fail("truncated pickle")
         self._at += count
         return found
 
@@ -189,7 +189,7 @@ class Machine:
         while self._stack[at] is not _MARK:
             at -= 1
             if at < 0:
-                fail("the pickle has no mark")
+                fail("malformed pickle: missing mark")
         found = self._stack[at + 1 :]
         del self._stack[at:]
         return found
@@ -214,22 +214,22 @@ class Machine:
         """BINPERSID: a storage `("storage", class, key, device, count)`."""
         kind, name, key, _, count = self.pop()
         if kind != "storage" or not isinstance(name, Name) or not isinstance(key, str) or not isinstance(count, int):
-            fail("the pickle names something that is no storage")
+            fail("malformed pickle: expected a storage")
         dtype = DType.UINT8 if name.text == _UNTYPED else self.storage_type(name.text.removeprefix("torch."))
-        self.push(StorageOf(key, dtype, count) if dtype is not None else fail(f"{name.text} is no storage"))
+        self.push(StorageOf(key, dtype, count) if dtype is not None else fail(f"{name.text} is not a storage"))
 
     def called(self) -> None:
         """REDUCE: interpret a call of an accepted name."""
         given = self.pop()
         name = self.pop()
         if not isinstance(name, Name):
-            fail("the pickle calls something that is no name")
+            fail("malformed pickle: call of an object")
         self.push(self.reduce_call(name.text, given))
 
     def reduce_call(self, name: str, given: Any) -> Any:
         """Return the result of REDUCE on `name` and the popped argument value."""
         if not isinstance(given, tuple):
-            fail(f"the pickle calls {name} without a tuple of arguments")
+            fail(f"malformed pickle: call of {name} without a tuple of arguments")
         return self.call(name, cast("tuple[Any, ...]", given))
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
@@ -244,23 +244,23 @@ class Machine:
             case "_rebuild_parameter" if arguments and isinstance(arguments[0], Tensor):
                 return arguments[0]
             case _:
-                return fail(f"the pickle calls {name}, which is no tensor")
+                return fail(f"the pickle calls {name}, which is not allowed: only tensors are loaded")
 
     def set_items(self, pairs: list[Any]) -> None:
         """SETITEM, SETITEMS: add key-value pairs to the dictionary on top of the stack."""
         target = self._stack[-1]
         if not isinstance(target, dict) or len(pairs) % 2:
-            fail("the pickle has items of something that is no dictionary")
+            fail("malformed pickle: items outside of a dictionary")
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
             if not isinstance(key, str | int):
-                fail("the pickle has a key that is no text")
+                fail("malformed pickle: a key is not a string")
             target[key] = value
 
     def built(self) -> None:
         """BUILD: drop the state of an object, for example `_metadata` of a state dict."""
         self.pop()
         if not isinstance(self._stack[-1], dict):
-            fail("the pickle sets the state of something that is no dictionary")
+            fail("malformed pickle: state of an object that is not a dictionary")
 
 
 def rebuilt(storage: Any, offset: Any, sizes: Any, strides: Any) -> Tensor:
@@ -284,7 +284,7 @@ def _typed(tensor: Tensor, name: Any) -> Tensor:
     """Return `tensor` with the element type `name` for its untyped storage."""
     dtype = _ELEMENTS.get(name.text) if isinstance(name, Name) else None
     if dtype is None:
-        fail("the pickle has a tensor whose element type is none")
+        fail("the pickle has a tensor without an element type")
     storage = tensor.storage
     return tensor._replace(storage=storage._replace(dtype=dtype, length=storage.length * 8 // dtype.bits))
 
@@ -294,7 +294,7 @@ def _long(machine: Machine) -> int:
 
 
 _STEPS: dict[bytes, Callable[[Machine], None]] = {
-    b"\x80": lambda m: None if m.unpack("<B") <= 4 else fail("the pickle has a protocol that torch does not write"),
+    b"\x80": lambda m: None if m.unpack("<B") <= 4 else fail("unsupported pickle protocol"),
     b"}": lambda m: m.push({}),
     b"]": lambda m: m.push([]),
     b")": lambda m: m.push(()),

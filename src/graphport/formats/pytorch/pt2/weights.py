@@ -75,10 +75,10 @@ def tensor(placed: tuple[MappedFile | Bytes, int, int], layout: Layout) -> Stora
     width = layout.dtype.bits // 8
     if layout.needs * width > length:
         if length == 0:
-            fail("the file has no numbers for it: it was exported without weights (FakeTensorMode)")
-        fail(f"it takes {budget.shown(layout.needs)} elements of {layout.dtype}, and the payload has {length} bytes")
+            fail("the elements are missing: the program was exported without weights (FakeTensorMode)")
+        fail(f"{budget.shown(layout.needs)} elements of {layout.dtype} exceed the payload of {length} bytes")
     if not budget.fits_in_memory(layout.sizes):
-        fail(f"no memory holds the sizes {list(layout.sizes)}")
+        fail(f"sizes {list(layout.sizes)} exceed the addressable memory")
     if 0 in layout.sizes:
         return ArrayStorage(np.zeros(layout.sizes, layout.dtype.numpy), layout.dtype)
     if layout.is_contiguous:
@@ -123,7 +123,7 @@ class Weights:
     def _read(self, folder: str, name: str) -> Storage:
         config = self._config(folder)
         if name not in config:
-            fail(f"the archive has no numbers for {name!r}")
+            fail(f"missing elements of {name!r} in the archive")
         payload = fields(config[name], f"the payload of {name!r}")
         try:
             return self._payload(folder, payload)
@@ -133,10 +133,10 @@ class Weights:
 
     def _payload(self, folder: str, payload: dict[str, Any]) -> Storage:
         if payload.get("use_pickle"):
-            fail("it is stored as a pickle, which is code that nobody should run")
+            fail("unsupported: it is stored as a pickle, which can execute code when it is loaded")
         path = text(payload.get("path_name"), "its path")
         if "/" in path or path.startswith("."):
-            fail(f"its path {path!r} is no name of a payload")
+            fail(f"its path {path!r} is not a payload name")
         if path not in self._placed:
             self._placed[path] = self._container.placed(folder + path)
         return tensor(self._placed[path], layout_of(payload.get("tensor_meta")))
@@ -157,11 +157,11 @@ def layout_of(meta: Any) -> Layout:
     """
     found = fields(meta, "its description")
     if found.get("layout", STRIDED) != STRIDED:
-        fail("it is sparse, and its payload is not")
+        fail("it is sparse, but its payload is dense")
     sizes = _counts(found.get("sizes"), "size")
     strides = _counts(found.get("strides"), "stride")
     if len(sizes) != len(strides) or len(sizes) > MOST_RANK:
-        fail(f"it has {len(sizes)} sizes and {len(strides)} strides")
+        fail(f"it has {len(sizes)} sizes but {len(strides)} strides")
     offset = _count(found.get("storage_offset", {"as_int": 0}), "offset")
     return Layout(dtype_of(found.get("dtype"), "its element type"), sizes, strides, offset)
 
@@ -173,6 +173,6 @@ def _counts(found: Any, what: str) -> tuple[int, ...]:
 def _count(found: Any, what: str) -> int:
     kind, value = union(found, f"a {what}")
     if kind != "as_int":
-        fail(f"a {what} of its numbers is an expression")
+        fail(f"a {what} is an expression, expected an integer")
     count = integer(value, f"a {what}")
     return count if count >= 0 else fail(f"a {what} is {count}")

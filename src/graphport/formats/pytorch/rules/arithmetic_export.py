@@ -130,7 +130,7 @@ def export_div(b: Builder, x: Value, y: Value) -> Value:
     if wide is None:
         return aten(b, "div.Tensor_mode", x, y, rounding_mode="trunc")
     if own is DType.UINT64:
-        message = "torch has no division of uint64"
+        message = "PyTorch has no division of uint64"
         raise UnsupportedError(message)
     operands = (aten(b, "to.dtype", each, wide) for each in (x, y))
     return aten(b, "to.dtype", aten(b, "div.Tensor_mode", *operands, rounding_mode="trunc"), own)
@@ -155,7 +155,7 @@ def export_pow(b: Builder, x: Value, y: Value) -> Value:
 def export_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Value:
     """Export Mod: the result has the sign of the dividend with `fmod`, else of the divisor."""
     if dtype_of(x) is DType.UINT64:
-        message = "torch has no remainder of uint64"
+        message = "PyTorch has no remainder of uint64"
         raise UnsupportedError(message)
     return _widened(b, "fmod.Tensor" if fmod else "remainder.Tensor", x, y)
 
@@ -225,7 +225,7 @@ def export_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: i
         return _cast_to_float4(b, input) if to.is_floating else _wrapped(b, input, to)
     for dtype in (own, to):
         if dtype not in _TORCH:
-            message = f"torch has no tensors of {dtype}"
+            message = f"PyTorch does not support tensors of {dtype}"
             raise UnsupportedError(message)
     if to is DType.FLOAT8E8M0:
         return _cast_to_exponent(b, input, round_mode, saturates=bool(saturate))
@@ -298,6 +298,6 @@ def export_cast_like(
 def export_bit_cast(b: Builder, input: Value, *, to: DType) -> Value:
     for dtype in (dtype_of(input), to):
         if dtype not in _TORCH or input.note(NARROW) is not None:
-            message = f"torch has no tensors of {input.note(NARROW) or dtype}"
+            message = f"PyTorch does not support tensors of {input.note(NARROW) or dtype}"
             raise UnsupportedError(message)
     return aten(b, "view.dtype", input, to)

@@ -168,7 +168,7 @@ class _Bound:
         """Return the results if their count covers the node's results."""
         found = registry.results(answer)
         if any(b.wants(place) for place in range(len(found), b.count)):
-            message = f"{self.op_type} has {len(found)} results, {b.count} are used"
+            message = f"{self.op_type} has {len(found)} results, but {b.count} are used"
             raise ShapeError(message)
         return answer
 
@@ -218,7 +218,7 @@ class _Bound:
             raise UnsupportedError(message)
         missing = [name for name in self.parameters.names if name not in given and name not in self.parameters.defaults]
         if missing:
-            message = f"{self.op_type}: the argument {', '.join(missing)} is missing"
+            message = f"{self.op_type}: missing argument {', '.join(missing)}"
             raise ShapeError(message)
         try:
             return self._complete(b, self._called(b, rest, given))

@@ -92,7 +92,7 @@ def _bound(
     op_type = f"aten.{name}.{overload or 'default'}"
     schema = schema_of(op_type)
     if schema is None or len(arguments) > len(schema.arguments):
-        message = f"{op_type} is no PyTorch operator with {len(arguments)} arguments"
+        message = f"{op_type} is not a PyTorch operator with {len(arguments)} arguments"
         raise ValueError(message)
     given = dict(zip((each.name for each in schema.arguments), arguments, strict=False)) | named
     operands: list[Value | None] = []
@@ -106,7 +106,7 @@ def _bound(
             continue
         _bind(b, argument, value, operands, keys, attributes)
     if given:
-        message = f"{op_type} has no argument {next(iter(given))}"
+        message = f"unknown argument {next(iter(given))} of {op_type}"
         raise ValueError(message)
     if operands:
         attributes[KEYS] = tuple(keys)

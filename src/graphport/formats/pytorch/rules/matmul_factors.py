@@ -224,7 +224,7 @@ def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some:
 
 def iterated(what: str) -> Refusal:
     """Return the refusal of an iterative algorithm."""
-    return Refusal(f"{what} require an iterative algorithm, for which no format has an operator")
+    return Refusal(f"{what} require an iterative algorithm, which is not available as an operator")
 
 
 _SINGULAR = ("linalg_svd", "_linalg_svd", "linalg_svdvals", "svd", "linalg_pinv", "pinverse", "linalg_lstsq")

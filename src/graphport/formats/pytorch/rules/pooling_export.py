@@ -170,7 +170,7 @@ def _mean_by_convolution(b: Builder, op: AveragePoolView, slid: Any, pairs: list
         "kernel_shape": op.kernel_shape,
     }
     total = b(Conv, op.x, kernel, group=channels, **options)
-    spatial = sizes(dims[2:], "the lengths of the axes of an average")
+    spatial = sizes(dims[2:], "the sizes of the averaged axes")
     counted = np.ones((1, 1, *spatial))
     if op.count_include_pad:
         given = [(p, q) for p, q in pairs]

@@ -110,6 +110,6 @@ def kernel(b: Builder, name: str, *operands: Value) -> Value:
     rule = registry.lowering("expression", name)
     result = None if rule is None else registry.results(rule(b, *operands))[0]
     if result is None:
-        message = f"no canonical operator computes {name}"
+        message = f"no canonical operator for {name}"
         raise UnsupportedError(message)
     return result

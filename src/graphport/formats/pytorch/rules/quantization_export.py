@@ -36,7 +36,7 @@ _WIDEST_EXACT = 24
 
 def _check(dtype: DType) -> None:
     if dtype not in _HELD and dtype not in HELD_AS:
-        message = f"torch has no tensors of {dtype}"
+        message = f"PyTorch does not support tensors of {dtype}"
         raise UnsupportedError(message)
 
 

@@ -72,7 +72,7 @@ def _lifted(
     b: Builder, op: Recurrent, name: str, order: tuple[int, ...], states: list[Value | None], reason: str
 ) -> tuple[Value, ...]:
     if not reason and dtype_of(op.x) not in (DType.FLOAT32, DType.FLOAT64):
-        reason = f"torch has no layer of {dtype_of(op.x)}"
+        reason = f"PyTorch has no recurrent layer of {dtype_of(op.x)}"
     if reason:
         return in_steps(b, op, reason)
     return _layer(b, name, order, op, states)[: b.count]

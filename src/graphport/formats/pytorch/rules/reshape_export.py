@@ -156,7 +156,7 @@ def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value:
         return aten(b, "squeeze.dims", data, elements_of(b, axes))
     dims = b.dims(data)
     if any(isinstance(dim, Symbolic) for dim in dims):
-        message = "without axes, the rank of the result depends on open dims"
+        message = "without axes, the rank of the result depends on dynamic dims"
         raise UnsupportedError(message)
     return aten(b, "squeeze.dims", data, tuple(axis for axis, dim in enumerate(dims) if dim == 1))
 

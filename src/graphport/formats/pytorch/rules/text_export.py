@@ -28,7 +28,7 @@ def export_tfidf_vectorizer(b: Builder, op: TfIdfVectorizerView) -> Value:
         UnsupportedError: the tokens are strings, or the length of a row is not constant.
     """
     if op.pool_int64s is None:
-        message = "torch has no tensors of string"
+        message = "PyTorch does not support string tensors"
         raise UnsupportedError(message)
     is_vector = len(b.dims(op.x)) == 1
     x = cast(b, aten(b, "unsqueeze", op.x, 0) if is_vector else op.x, DType.INT64)

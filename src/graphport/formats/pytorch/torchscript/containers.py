@@ -30,7 +30,7 @@ def static_items(value: List) -> list[Any]:
         RefusedError: TS0009 the length depends on run-time values.
     """
     if value.stacked is not None:
-        refuse("TS0009", "the length of a list is only known when the model runs, and its items are used one by one")
+        refuse("TS0009", "single items of a list whose length depends on run-time values")
     return value.items
 
 
@@ -46,7 +46,7 @@ def unpacked(evaluator: Context, value: Any, count: int) -> Sequence[Any]:
         case Tensor():
             return evaluator.operators.torch("unbind", [value], {}).items
         case _:
-            refuse("TS0011", f"{type_name(value)} is assigned to {count} variables")
+            refuse("TS0011", f"{type_name(value)} cannot be unpacked to {count} variables")
     return None
 
 
@@ -54,9 +54,9 @@ def _index(evaluator: Context, key: Any, length: int) -> int:
     if isinstance(key, RuntimeScalar | Tensor):
         key = evaluator.operators.to_scalar(key, "int")
     if isinstance(key, RuntimeScalar):
-        refuse("TS0009", "an item of a list is chosen by a number that is only known when the model runs")
+        refuse("TS0009", "a list index that depends on run-time values")
     if not isinstance(key, int) or not -length <= key < length:
-        refuse("TS0011", f"index {key} is outside of a list of {length} items")
+        refuse("TS0011", f"index {key} is out of range for a list of {length} items")
     return key
 
 
@@ -74,7 +74,7 @@ def get_item(evaluator: Context, owner: Any, key: Any) -> Any:
             return items[_index(evaluator, key, len(items))]
         case Dict():
             if key not in owner.items:
-                refuse("TS0011", f"a dictionary has no key {key!r}")
+                refuse("TS0011", f"missing dictionary key {key!r}")
             return owner.items[key]
         case str():
             return owner[_index(evaluator, key, len(owner))]
@@ -83,7 +83,7 @@ def get_item(evaluator: Context, owner: Any, key: Any) -> Any:
         case Object() if "__getitem__" in owner.type.methods:
             return evaluator.call_method(owner, "__getitem__", [key], {})
         case _:
-            refuse("TS0011", f"{type_name(owner)} has no items")
+            refuse("TS0011", f"{type_name(owner)} does not support indexing")
     return None
 
 
@@ -95,12 +95,12 @@ def set_item(evaluator: Context, owner: Any, key: Any, value: Any) -> None:
         known[_index(evaluator, key, len(known))] = value
     elif isinstance(owner, Dict):
         if isinstance(key, RuntimeScalar | Tensor):
-            refuse("TS0009", "the key of a dictionary is only known when the model runs")
+            refuse("TS0009", "a dictionary key that depends on run-time values")
         evaluator.mutations.touch(owner)
         owner.items[key] = value
         check_length(list(owner.items))
     else:
-        refuse("TS0011", f"{type_name(owner)} has no items to set")
+        refuse("TS0011", f"{type_name(owner)} does not support item assignment")
 
 
 def delete(evaluator: Context, owner: Any, key: Any) -> None:
@@ -151,7 +151,7 @@ def _pop(evaluator: Context, owner: Any, *arguments: Any) -> Any:
     evaluator.mutations.touch(owner)
     if isinstance(owner, Dict):
         if given[0] not in owner.items and len(given) < 2:
-            refuse("TS0011", f"a dictionary has no key {given[0]!r}")
+            refuse("TS0011", f"missing dictionary key {given[0]!r}")
         return owner.items.pop(*given)
     items = static_items(owner)
     return items.pop(_index(evaluator, given[0] if given else -1, len(items)))
@@ -172,7 +172,7 @@ def _find_index(owner: List, value: Any) -> int:
     for index, each in enumerate(static_items(owner)):
         same = equal(each, value)
         if same is None:
-            refuse("TS0009", "a list is searched for a value that is only known when the model runs")
+            refuse("TS0009", "a list search for a value that depends on run-time values")
         if same:
             return index
     refuse("TS0011", f"a list does not have the item {value!r}")
@@ -206,13 +206,13 @@ def _sort_list(evaluator: Context, owner: List, *given: Any) -> None:
 
 def _sorted(items: Sequence[Any], *, reverse: bool = False) -> list[Any]:
     if not all(isinstance(x, int | float | str) for x in items):
-        refuse("TS0009", "a list is sorted by values that are only known when the model runs")
+        refuse("TS0009", "sorting of a list by run-time values")
     return sorted(items, reverse=reverse)
 
 
 def _slice(evaluator: Context, owner: Any, start: Any = None, stop: Any = None, step: Any = 1) -> Any:
     if any(isinstance(x, RuntimeScalar) for x in (start, stop, step)):
-        refuse("TS0009", "a list is sliced by a number that is only known when the model runs")
+        refuse("TS0009", "a list slice with bounds that depend on run-time values")
     if isinstance(owner, str):
         return owner[start:stop:step]
     if isinstance(owner, tuple):

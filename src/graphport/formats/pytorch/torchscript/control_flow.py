@@ -79,9 +79,9 @@ def run_for(evaluator: Context, statement: ast.For, variables: dict[str, Any]) -
         case ast.Call(func=ast.Name(id="range"), args=[bound]):
             count = evaluator.operators.to_scalar(evaluator.expression(bound, variables), "int")
         case _:
-            refuse("TS0004", "a for statement that is not over range(n)")
+            refuse("TS0004", "unsupported for statement: expected range(n)")
     if not isinstance(statement.target, ast.Name):
-        refuse("TS0004", "a for statement that has no single variable")
+        refuse("TS0004", "unsupported for statement: expected a single variable")
     index = statement.target.id
     if isinstance(count, RuntimeScalar) or count > MAX_TURNS:
         _Loop(evaluator, statement.body, variables, count=count, index=index).run()
@@ -106,7 +106,7 @@ def run_while(evaluator: Context, statement: ast.While, variables: dict[str, Any
         returned = evaluator.block(statement.body, variables)
         if returned is not None:
             return returned
-    return refuse("TS0008", f"a while loop runs more than {MAX_TURNS} times without reading a tensor")
+    return refuse("TS0008", f"a while loop exceeds {MAX_TURNS} iterations without reading a tensor")
 
 
 # ── structures of values ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -189,7 +189,7 @@ def _branch(evaluator: Context, statements: Sequence[ast.stmt], variables: dict[
     try:
         with emitter.inside(found.graph):
             if evaluator.block(statements, found.variables) is not None:
-                refuse("TS0009", "a branch that depends on values returns from the function")
+                refuse("TS0009", "a return statement in a branch that depends on run-time values")
             found.written = emitter.writes.written_since(saved, found.graph)
             found.changes = evaluator.mutations.end()
             changed = [x for name, x in found.variables.items() if x is not variables.get(name)]
@@ -257,7 +257,7 @@ class _Joining:
             case (tuple(), tuple()):
                 first, second = cast("tuple[Any, ...]", a), cast("tuple[Any, ...]", b)
                 if len(first) != len(second):
-                    refuse("TS0009", "a tuple has as many items as only a run knows")
+                    refuse("TS0009", "a tuple whose length depends on run-time values")
                 return tuple([self.joined(x, y) for x, y in zip(first, second, strict=True)])
             case (NamedTuple(), NamedTuple()):
                 return NamedTuple(a.fields, tuple([self.joined(x, y) for x, y in zip(a.items, b.items, strict=True)]))
@@ -266,7 +266,7 @@ class _Joining:
             case _ if type(a) is type(b) and isinstance(a, str) and a == b:
                 return a
             case _:
-                reason = f"a variable is {type_name(a)} or {type_name(b)}, depending on values that only a run knows"
+                reason = f"a variable is {type_name(a)} or {type_name(b)}, depending on run-time values"
                 refuse("TS0009", reason)
         return None
 
@@ -297,7 +297,7 @@ class _Joining:
         """Create zeros with the dtype of a value and its static dims; open dims have size 0."""
         fact = value.fact
         if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
-            refuse("TS0009", f"the type of %{value.name}, which one of two branches computes, is not known")
+            refuse("TS0009", f"unknown type of %{value.name}, which one branch computes")
         size = tuple([x if isinstance(x, int) else 0 for x in fact.shape])
         return self.emitter.node("aten.zeros.default", [], {"size": size, "dtype": f"torch.{fact.dtype.text}"})[0]
 
@@ -306,7 +306,7 @@ class _Joining:
             return a
         kinds = type_name(a), type_name(b)
         if kinds[0] != kinds[1]:
-            refuse("TS0009", f"a number is {kinds[0]} or {kinds[1]}, depending on values that only a run knows")
+            refuse("TS0009", f"a number is {kinds[0]} or {kinds[1]}, depending on run-time values")
         values = [self.emitter.operand(x) for x in (a, b)]
         return RuntimeScalar(self.result(*values), cast("Any", kinds[0]))
 
@@ -325,7 +325,7 @@ class _Joining:
 
     def _fact(self, a: Any, b: Any, name: str) -> TensorFact:
         if a.dtype is not b.dtype:
-            refuse("TS0009", f"a tensor is {a.dtype} or {b.dtype}, depending on values that only a run knows")
+            refuse("TS0009", f"a tensor is {a.dtype} or {b.dtype}, depending on run-time values")
         if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
             return TensorFact(a.dtype, None)
         return TensorFact(a.dtype, joined_dims(self.emitter.root, a.shape, b.shape, name))
@@ -455,7 +455,7 @@ class _Loop:
                 self._emit(trial)
                 return
             discard(trial.graph)
-        refuse("TS0009", "a loop of unknown length changes the kinds or shapes of its variables each time")
+        refuse("TS0009", "a loop of unknown length changes the types or shapes of its variables in each iteration")
 
     def _open_tensors(self, key: Key, value: Any) -> None:
         for path, leaf in _leaves(value):
@@ -475,7 +475,7 @@ class _Loop:
             with emitter.inside(trial.graph):
                 self._begin(trial)
                 if self.evaluator.block(self.statements, trial.variables) is not None:
-                    refuse("TS0009", "a loop of unknown length returns from the function")
+                    refuse("TS0009", "a return statement in a loop of unknown length")
                 self._finish(trial, saved)
         finally:
             if not trial.is_ended:
@@ -607,19 +607,19 @@ class _Loop:
 
     def _check_kind(self, a: Any, b: Any) -> None:
         if type_name(a) != type_name(b) or type_name(a) not in _DTYPES:
-            refuse("TS0009", f"a variable of a loop of unknown length is {type_name(a)} first and {type_name(b)} later")
+            refuse("TS0009", f"a variable in a loop of unknown length changes from {type_name(a)} to {type_name(b)}")
 
     def _joined(self, place: tuple[Key, Path], fact: Any) -> bool:
         known = self.open[place]
         if known.dtype is not fact.dtype:
-            refuse("TS0009", f"a tensor of a loop of unknown length is {known.dtype} first and {fact.dtype} later")
+            refuse("TS0009", f"a tensor in a loop of unknown length changes from {known.dtype} to {fact.dtype}")
         if known.shape is None or fact.shape is None:
             self.open[place] = TensorFact(known.dtype, None)
             return known.shape is not None
         if len(known.shape) != len(fact.shape):
             refuse(
                 "TS0009",
-                f"a tensor of a loop of unknown length has rank {len(known.shape)} first, {len(fact.shape)} later",
+                f"a tensor in a loop of unknown length changes from rank {len(known.shape)} to rank {len(fact.shape)}",
             )
         pairs = list(zip(known.shape, fact.shape, strict=True))
         if all(

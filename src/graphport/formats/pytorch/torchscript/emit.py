@@ -131,7 +131,7 @@ class Emitter:
         """
         found = self.fact(tensor).shape
         if found is None:
-            refuse("TS0009", f"the rank of %{tensor.value.name} is not known when the file is read")
+            refuse("TS0009", f"unknown rank of %{tensor.value.name}")
         return found
 
     def dtype(self, tensor: Tensor | RuntimeScalar) -> DType:
@@ -142,7 +142,7 @@ class Emitter:
         """
         found = self.fact(tensor).dtype
         if found is None:
-            refuse("TS0009", f"the element type of %{tensor.value.name} is not known when the file is read")
+            refuse("TS0009", f"unknown element type of %{tensor.value.name}")
         return found
 
     def as_scalar(self, value: Value, kind: Kind | None = None) -> Any:
@@ -177,8 +177,10 @@ class Emitter:
         """
         self._nodes += 1
         if self._nodes > self._most_nodes:
-            help = "a loop may run too often, or functions call each other; GRAPHPORT_LIMITS=torchscript.nodes=N"
-            refuse("TS0008", f"the code needs more than {self._most_nodes} operators for these inputs", help=help)
+            help = (
+                "check for endless loops or recursion, or set GRAPHPORT_LIMITS=torchscript.nodes=N to allow N operators"
+            )
+            refuse("TS0008", f"the code expands to more than {self._most_nodes} operators for these inputs", help=help)
         stem = op_type.split(".")[1] if "." in op_type else op_type
         results = [Value(self.name(stem)) for _ in range(count)]
         given = [value for _, value, _ in operands]
@@ -217,7 +219,9 @@ class Emitter:
 
     def _check_shared(self, value: Value) -> None:
         if self.writes.root_of(value) in self.shared:
-            refuse("TS0009", f"the code writes into %{value.name}, whose bytes another weight shows, too")
+            refuse(
+                "TS0009", f"an in-place write to the weight %{value.name}, which shares its storage with another weight"
+            )
 
     def _run_write(self, act: Any) -> Any:
         try:
@@ -225,7 +229,7 @@ class Emitter:
         except RefusedWriteError as refused:
             refuse(
                 "TS0009",
-                f"a write in place cannot be followed: {refused}",
+                f"unsupported in-place write: {refused}",
                 help="write the module without in-place operators",
             )
 
@@ -242,9 +246,7 @@ class Emitter:
                 value.fact = UNKNOWN
         if registry.lowering(DIALECT, node.word) is None and not self._is_complex(node):
             name = node.word.removeprefix("aten.").partition(".")[0]
-            refuse(
-                "TS0006", f"there is no rule for the operator aten::{name} ({node.word})", help="see `graphport ops`"
-            )
+            refuse("TS0006", f"unsupported operator aten::{name} ({node.word})", help="see `graphport ops`")
         if self._is_complex(node):
             self._infer_complex(node)
             return
@@ -292,7 +294,7 @@ class Emitter:
         except (UnsupportedError, ShapeError) as error:
             refuse("TS0006", f"{node.op}: {error}")
         except Unknown:
-            refuse("TS0009", f"{node.op}: its operands are not known well enough when the file is read")
+            refuse("TS0009", f"{node.op}: the types or shapes of its operands are unknown")
         finally:
             self.inference.required.clear()
 
@@ -318,7 +320,7 @@ class Emitter:
         try:
             results = registry.lowered(rule, builder, operands, {**node.attributes, COMPLEX: is_complex})
         except (UnsupportedError, ShapeError, Unknown) as error:
-            refuse("TS0006", f"{node.op}: {error or 'its operands are not known'}")
+            refuse("TS0006", f"{node.op}: {error or 'its operands are unknown'}")
         wide = any(v is not None and v.dtype in (DType.FLOAT64, DType.COMPLEX128) for v in node.inputs)
         gives_pairs = base_of(node.word) not in _MAKE_REAL
         for value, result in zip(node.outputs, results, strict=False):

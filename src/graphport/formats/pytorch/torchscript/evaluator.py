@@ -76,7 +76,10 @@ class Evaluator:
             RefusedError: TS0008 the call depth exceeds the limit, TS0011 the arguments do not match the parameters.
         """
         if len(self._calls) >= MAX_CALL_DEPTH:
-            refuse("TS0008", f"calls are nested more than {MAX_CALL_DEPTH} deep: {self._calls[-1]} calls {text.name}")
+            refuse(
+                "TS0008",
+                f"calls are nested more than {MAX_CALL_DEPTH} levels deep: {self._calls[-1]} calls {text.name}",
+            )
         variables = dict(scope) | self._bound(text, given, named)
         before = self.emitter.scope, self._member, self.emitter.origin
         self._member = text.member
@@ -94,13 +97,19 @@ class Evaluator:
     def _bound(self, text: FunctionText, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         names = [parameter.name for parameter in text.parameters]
         if len(given) > len(names) or not set(named) <= set(names[len(given) :]):
-            refuse("TS0011", f"{text.name} does not take {len(given)} arguments and {', '.join(named) or 'no names'}")
+            refuse(
+                "TS0011",
+                (
+                    f"{text.name} does not accept {len(given)} positional "
+                    f"and these keyword arguments: {', '.join(named) or 'none'}"
+                ),
+            )
         bound = dict(zip(names, given, strict=False)) | dict(named)
         for parameter in text.parameters:
             if parameter.name in bound:
                 continue
             if parameter.default is None:
-                refuse("TS0011", f"{text.name}: the argument {parameter.name!r} is missing")
+                refuse("TS0011", f"{text.name}: missing argument {parameter.name!r}")
             bound[parameter.name] = self.expression(parameter.default, {})
         return bound
 
@@ -133,8 +142,8 @@ class Evaluator:
     def _record_location(self, statement: ast.stmt) -> None:
         self._steps += 1
         if self._steps > self._most_steps:
-            help = "a loop may run too often, or functions call each other; GRAPHPORT_LIMITS=torchscript.steps=N"
-            refuse("TS0008", f"the code takes more than {self._most_steps} steps for these inputs", help=help)
+            help = "check for endless loops or recursion, or set GRAPHPORT_LIMITS=torchscript.steps=N to allow N steps"
+            refuse("TS0008", f"the code executes more than {self._most_steps} steps for these inputs", help=help)
         place = f"{self._member}:{statement.lineno}"
         scope = self.emitter.scope
         self.emitter.origin = self.last_origin = Span(self._source, place=place, scope=scope.replace(".", "/") or None)
@@ -206,7 +215,7 @@ class Evaluator:
             case ast.Attribute():
                 owner = self.expression(target.value, variables)
                 if not isinstance(owner, Object):
-                    refuse("TS0005", f"{type_name(owner)} has no attribute {target.attr!r} to set")
+                    refuse("TS0005", f"{type_name(owner)} has no writable attribute {target.attr!r}")
                 self.mutations.touch(owner)
                 self.state.note_write(owner, target.attr, value)
                 owner.attributes[target.attr] = value
@@ -215,7 +224,7 @@ class Evaluator:
                     self, self.expression(target.value, variables), self.expression(target.slice, variables), value
                 )
             case _:
-                refuse("TS0004", f"an assignment to {type(target).__name__}")
+                refuse("TS0004", f"unsupported assignment to {type(target).__name__}")
 
     def _unpack(self, targets: Sequence[ast.expr], value: Any, variables: dict[str, Any]) -> None:
         items = containers.unpacked(self, value, len(targets))
@@ -256,14 +265,14 @@ class Evaluator:
                     else computed(self.emitter, "neg", [value])
                 )
             case _:
-                refuse("TS0004", f"{type(node).__name__} is not part of TorchScript's code")
+                refuse("TS0004", f"unsupported Python syntax {type(node).__name__}")
         return None
 
     def key(self, node: ast.expr | None, variables: Mapping[str, Any]) -> Any:
         """Evaluate a dictionary key, which must be static."""
         value = None if node is None else self.expression(node, variables)
         if not isinstance(value, str | int | float | bool):
-            refuse("TS0009", f"a dictionary has a key that is {type_name(value)}, not a known string or number")
+            refuse("TS0009", f"a dictionary key is {type_name(value)}, expected a constant string or number")
         return value
 
     def _name(self, name: str, variables: Mapping[str, Any]) -> Any:
@@ -275,7 +284,7 @@ class Evaluator:
             return Namespace(name)
         if name in _BUILTINS or name in ("annotate", "unchecked_cast", "uninitialized", "isinstance"):
             return Namespace(f"builtins.{name}")
-        refuse("TS0005", f"the variable {name!r} has no value here")
+        refuse("TS0005", f"undefined variable {name!r}")
         return None
 
     def attribute(self, owner: Any, name: str) -> Any:
@@ -349,7 +358,7 @@ class Evaluator:
         if space == "builtins" and own in _BUILTINS:
             return _BUILTINS[own](self, given)
         if space.startswith(_ROOT):
-            refuse("TS0005", f"the archive has no function or class {name}")
+            refuse("TS0005", f"undefined function or class {name}")
         if space == "ops.prim" and own == "RaiseException":
             message = shown(given[0]) if given else ""
             raise RaisedError(message)
@@ -361,7 +370,7 @@ class Evaluator:
             fields = tuple(text.types)
             items = [*given, *(named[field] for field in fields[len(given) :] if field in named)]
             if len(items) != len(fields):
-                refuse("TS0011", f"{text.name} has {len(fields)} fields, {len(items)} are given")
+                refuse("TS0011", f"{text.name} has {len(fields)} fields, got {len(items)}")
             return NamedTuple(fields, tuple(items))
         made = Object(text, {})
         if "__init__" in text.methods:
@@ -433,7 +442,7 @@ def is_instance(value: Any, type_: ast.expr) -> bool:
 def _string(evaluator: Evaluator, given: Sequence[Any]) -> str:
     del evaluator
     if isinstance(given[0], RuntimeScalar | Tensor):
-        refuse("TS0009", "the code makes a string of a number that is only known when the model runs")
+        refuse("TS0009", "a string conversion of a number that depends on run-time values")
     return shown(given[0])
 
 

@@ -99,8 +99,8 @@ class InputReader:
             listed = ", ".join(f"{p.name}: {p.type}" for p in forward.parameters[1:])
             example = " ".join(f"--input {name}=float32:1x3x224x224" for name in self._missing[:2])
             inputs = f"input{'s' if len(self._missing) > 1 else ''} {', '.join(self._missing)}"
-            message = f"the file has no shapes for the {inputs}; forward takes {listed}"
-            refuse("TS0007", message, help=f"give the element type and shape of each: {example}")
+            message = f"missing shapes for the {inputs} of forward({listed})"
+            refuse("TS0007", message, help=f"set the element type and shape of each: {example}")
 
     def _check_unknown(self, forward: FunctionText) -> None:
         """Check that every input has a dtype and a rank, and that every name of the user is an input."""
@@ -110,7 +110,7 @@ class InputReader:
         self._check(forward)
         unknown = [name for name in self._shapes if name not in self._names() and name not in self.fixed]
         if unknown:
-            refuse("TS0007", f"there is no input {unknown[0]!r}", help=f"inputs: {', '.join(self._names()) or 'none'}")
+            refuse("TS0007", f"unknown input {unknown[0]!r}", help=f"inputs: {', '.join(self._names()) or 'none'}")
 
     # Arguments
 
@@ -163,7 +163,9 @@ class InputReader:
             if parameter is not None and parameter.default is not None:
                 self.taken[name] = self._default(parameter)
                 return self.taken[name]
-            help = f"--input {name}=16000 sets it for good, --input {name}={_SCALARS[type_]}: makes it an input"
+            help = (
+                f"set a constant with --input {name}=16000, or make it an input with --input {name}={_SCALARS[type_]}:"
+            )
             refuse("TS0007", f"the argument {name} is a number ({type_}) without a default", help=help)
         given = self._shapes[name]
         literal = _literal(given[0]) if len(given) == 1 and not _has_type(given) else None
@@ -190,11 +192,11 @@ class InputReader:
         if not names:
             refuse(
                 "TS0007",
-                f"{name} is a list, and its length is not known",
-                help=f"give each item: --input {name}.0=float32:3x4 --input {name}.1=…",
+                f"{name} is a list of unknown length",
+                help=f"set each item: --input {name}.0=float32:3x4 --input {name}.1=…",
             )
         if sorted(names) != sorted(str(i) for i in range(len(names))):
-            refuse("TS0007", f"the items of {name} are {', '.join(names)}, not 0 to {len(names) - 1}")
+            refuse("TS0007", f"the items of {name} are {', '.join(names)}, expected 0 to {len(names) - 1}")
         items = [self._argument(None, inner, f"{name}.{i}", _at(example, i)) for i in range(len(names))]
         return List(items, inner)
 
@@ -209,8 +211,8 @@ class InputReader:
         if not names:
             refuse(
                 "TS0007",
-                f"{name} is a dictionary, and its keys are not known",
-                help=f"give each item: --input {name}.KEY=float32:3x4",
+                f"{name} is a dictionary with unknown keys",
+                help=f"set each item: --input {name}.KEY=float32:3x4",
             )
         key_type, value_type = (*_types(inner), "Tensor")[:2]
         examples = cast("dict[Any, Any]", example) if isinstance(example, dict) else {}
@@ -227,7 +229,7 @@ class InputReader:
             pairs = enumerate(found.types.items())
             items = tuple([self._argument(None, t, f"{name}.{key}", _at(example, i)) for i, (key, t) in pairs])
             return NamedTuple(tuple(found.types), items)
-        refuse("TS0009", f"the argument {name} is {type_}, which is no input of a graph and has no default")
+        refuse("TS0009", f"the argument {name} is {type_}, which cannot be a graph input, and it has no default")
         return None
 
 

@@ -104,7 +104,7 @@ class Operators:
                 TS0011 the arguments do not match the operator.
         """
         if any(x is UNINITIALIZED for x in given):
-            refuse("TS0011", f"{name} reads a variable that has no value")
+            refuse("TS0011", f"{name} reads an undefined variable")
         if space == "ops.prim":
             return self._prim(name, given, named)
         if space in ("ops.quantized", "ops._quantized"):
@@ -113,7 +113,7 @@ class Operators:
             return self._torchvision(name, given, named)
         if space not in ("torch", "ops.aten"):
             full = f"{space.removeprefix('ops.')}::{name}"
-            refuse("TS0006", f"{full} is a custom operator, and the file does not say what it computes")
+            refuse("TS0006", f"unsupported custom operator {full}: the file does not contain its definition")
         return self.torch(name, given, named)
 
     def torch(self, name: str, given: list[Any], named: dict[str, Any]) -> Any:
@@ -165,13 +165,13 @@ class Operators:
     def on_tensors(self, name: str, given: list[Any], named: dict[str, Any]) -> Any:
         """Emit a tensor operator and return its results."""
         if not schemas(name):
-            refuse("TS0006", f"aten::{name} is no operator that is known for {described(name, given, named)}")
+            refuse("TS0006", f"unsupported operator aten::{name} with arguments {described(name, given, named)}")
         upgraded = upgraders.upgraded(self, name, given, named)
         if upgraded is not None:
             name, given, named = upgraded
         found = match(name, given, named)
         if found is None:
-            refuse("TS0011", f"no overload of aten::{name} takes {described(name, given, named)}")
+            refuse("TS0011", f"no overload of aten::{name} accepts {described(name, given, named)}")
         schema, bound = found
         self._check_random(name, bound)
         if name in _TRAINED_IN_PLACE:
@@ -188,8 +188,8 @@ class Operators:
         if name in _RANDOM or (
             name in (*_TRAINED, *_TRAINED_IN_PLACE, "rrelu") and trains and bound.get("p", 0.5) != 0
         ):
-            reason = "the module was saved in training mode; call eval() before saving" if trains else None
-            refuse("TS0009", f"aten::{name} gives random numbers, which no exported model can repeat", help=reason)
+            reason = "call eval() before you save the module: it was saved in training mode" if trains else None
+            refuse("TS0009", f"unsupported: aten::{name} generates random numbers", help=reason)
 
     def _emitted(self, schema: Schema, bound: Mapping[str, Any]) -> Any:
         operands: list[tuple[str, Value | None, bool]] = []
@@ -296,7 +296,7 @@ class Operators:
             return len(schema.returns)
         counted = _COUNTS.get(schema.name)
         if counted is None:
-            refuse("TS0006", f"aten::{schema.name} returns a list, whose length is not known")
+            refuse("TS0006", f"aten::{schema.name} returns a list of unknown length")
         return counted(self, bound)
 
     # Numbers and tensors
@@ -324,7 +324,7 @@ class Operators:
         shape, value = self.emitter.shape(tensor), tensor.value
         if shape:
             if any(isinstance(x, int) and x != 1 for x in shape):
-                refuse("TS0011", f"a tensor of shape {list(shape)} is used as a number")
+                refuse("TS0011", f"a tensor of shape {list(shape)} is used as a number, expected one element")
             value = self.emitter.node("aten.reshape.default", [("self", value, False)], {"shape": ()})[0]
         value = self.emitter.now(value)
         dtype = self.emitter.dtype(tensor)
@@ -361,13 +361,13 @@ class Operators:
         del named
         function = _PRIM.get(name)
         if function is None:
-            refuse("TS0006", f"prim::{name} is not read")
+            refuse("TS0006", f"unsupported operator prim::{name}")
         return function(self, *given)
 
     def _torchvision(self, name: str, given: list[Any], named: dict[str, Any]) -> Any:
         signature = _TORCHVISION.get(name)
         if signature is None:
-            refuse("TS0006", f"there is no rule for the operator torchvision::{name}")
+            refuse("TS0006", f"unsupported operator torchvision::{name}")
         names, count = signature
         bound = dict(zip(names, given, strict=False)) | named
         operands = [(key, x.value, False) for key, x in bound.items() if isinstance(x, Tensor)]
@@ -417,7 +417,7 @@ def _joined(name: str, given: list[Any]) -> Any:
     else:
         count = given[1]
         if not isinstance(count, int):
-            refuse("TS0009", "a list is repeated as often as only a run knows")
+            refuse("TS0009", "a list is repeated by a count that depends on run-time values")
         containers.check_length(range(len(items) * max(count, 0)))
         items *= count
     return tuple(items) if isinstance(given[0], tuple) else List(items, getattr(given[0], "element", ""))
@@ -449,7 +449,7 @@ def _size(ops: Operators, tensor: Any, dim: Any = None) -> Any:
     if dim is None:
         return List([_extent(ops, tensor, axis) for axis in range(len(shape))], "int")
     if not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
-        refuse("TS0011", f"size: dim {dim} is outside of a tensor of rank {len(shape)}")
+        refuse("TS0011", f"size: dim {dim} is out of range for rank {len(shape)}")
     return _extent(ops, tensor, dim % len(shape))
 
 
@@ -478,7 +478,7 @@ def _to(ops: Operators, tensor: Any, *given: Any, **named: Any) -> Any:
         return tensor
     found = match("to", [tensor, *given], named)
     if found is None:
-        refuse("TS0011", f"no overload of aten::to takes {described('to', [tensor, *given], named)}")
+        refuse("TS0011", f"no overload of aten::to accepts {described('to', [tensor, *given], named)}")
     bound = found[1]
     dtype = bound.get("dtype")
     wanted = ops.emitter.dtype(bound["other"]) if "other" in bound else None
@@ -523,7 +523,7 @@ def _nested(data: Any) -> tuple[list[Any], tuple[int, ...]]:
     parts = [_nested(x) for x in items]
     inner = parts[0][1] if parts else ()
     if any(shape != inner for _, shape in parts):
-        refuse("TS0011", "a tensor is made of lists of different lengths")
+        refuse("TS0011", "a tensor is created from lists of different lengths")
     return [x for flat, _ in parts for x in flat], (len(items), *inner)
 
 
@@ -609,7 +609,7 @@ def _not(ops: Operators, value: Any) -> Any:
 def _complex(ops: Operators, *given: Any) -> Any:
     if all(isinstance(x, bool | int | float) for x in given):
         return complex(*given)
-    refuse("TS0009", "a complex number is made of values that are only known when the model runs")
+    refuse("TS0009", "a complex number of run-time values")
     return None
 
 
@@ -624,7 +624,7 @@ def _nonzero_where(ops: Operators, *arguments: Any, **named: Any) -> Any:
 
 def _no_result_type(ops: Operators, *given: Any) -> Any:
     del ops, given
-    refuse("TS0006", "there is no rule for the operator aten::result_type")
+    refuse("TS0006", "unsupported operator aten::result_type")
 
 
 def _split(name: str) -> Callable[..., Any]:
@@ -751,7 +751,7 @@ def _dtype_number(ops: Operators, tensor: Any) -> int:
 
 def _no_list(ops: Operators, *given: Any) -> Any:
     del ops, given
-    refuse("TS0009", "tolist turns a tensor into numbers, which only a run knows")
+    refuse("TS0009", "tolist returns numbers that depend on run-time values")
 
 
 def _numtotensor(ops: Operators, x: Any) -> Any:
@@ -879,10 +879,10 @@ def _along(ops: Operators, bound: Mapping[str, Any], axis: Any = None) -> int:
     tensor = bound["self"]
     shape = ops.emitter.shape(tensor)
     if not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
-        refuse("TS0011", f"dim {dim} is outside of a tensor of rank {len(shape)}")
+        refuse("TS0011", f"dim {dim} is out of range for rank {len(shape)}")
     found = shape[dim]
     if isinstance(found, Symbolic):
-        refuse("TS0009", f"a tensor is split along axis {dim}, whose size is not known: fix it with --input")
+        refuse("TS0009", f"a tensor is split along axis {dim}, whose size is unknown: set it with --input")
     return int(found)
 
 
@@ -892,14 +892,14 @@ def _split_count(ops: Operators, bound: Mapping[str, Any]) -> int:
     if items is not None:
         return len(items)
     if not isinstance(size, int) or size <= 0:
-        refuse("TS0009", "a tensor is split into parts of a size that is not known")
+        refuse("TS0009", "a tensor is split into parts of unknown size")
     return max(-(-_along(ops, bound) // size), 1)
 
 
 def _chunk_count(ops: Operators, bound: Mapping[str, Any]) -> int:
     length, chunks = _along(ops, bound), bound["chunks"]
     if not isinstance(chunks, int) or chunks <= 0:
-        refuse("TS0009", "a tensor is split into a number of parts that is not known")
+        refuse("TS0009", "a tensor is split into an unknown number of parts")
     size = max(-(-length // chunks), 1)
     return max(-(-length // size), 1)
 
@@ -910,7 +910,7 @@ def _tensor_split_count(ops: Operators, bound: Mapping[str, Any]) -> int:
     if items is not None:
         return len(items) + 1
     if not isinstance(given, int):
-        refuse("TS0009", "a tensor is split into a number of parts that is not known")
+        refuse("TS0009", "a tensor is split into an unknown number of parts")
     return given
 
 

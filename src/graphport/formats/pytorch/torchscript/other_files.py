@@ -52,7 +52,7 @@ def _describe_file(head: bytes, file: MappedFile) -> tuple[str, str] | None:
         return "the file is empty", "download or save it again"
     if head[4:8] == _MOBILE:
         return (
-            "it is a mobile TorchScript model in the flatbuffer form of the lite interpreter, without code",
+            "unsupported: a mobile TorchScript model (flatbuffer of the lite interpreter) without code",
             "save it again: torch.jit.save(torch.jit.load(FILE), 'm.pt'), or export the module with torch.export.save",
         )
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
@@ -72,21 +72,28 @@ def refuse_other_archives(container: Container) -> None:
         return
     if "MAR-INF/MANIFEST.json" in members or container.folder == "MAR-INF/":
         inner = [name for name in members if name.endswith((".pt", ".pth", ".ptl"))]
-        kind = f"it is an archive of TorchServe (.mar), whose model is the member {inner[0] if inner else 'model.pt'}"
-        refuse("TS0001", kind, help=f"unpack it: unzip FILE {inner[0] if inner else 'model.pt'}, and give that file")
+        kind = (
+            f"unsupported: a TorchServe archive (.mar), whose model is the member {inner[0] if inner else 'model.pt'}"
+        )
+        refuse(
+            "TS0001",
+            kind,
+            help=f"unpack the archive with unzip FILE {inner[0] if inner else 'model.pt'}, and pass that file",
+        )
     if ".data/extern_modules" in members:
         refuse(
             "TS0001",
-            "it is an archive of torch.package: Python source and pickles, which reading would run",
+            "unsupported: a torch.package archive (Python source and pickles), which executes code when it is loaded",
             help=_EXPORT_MODULE,
         )
     if "bytecode.pkl" in members and not has_code:
         help = (
-            "save it again with code: torch.jit.save(scripted, 'm.pt'), or _save_for_lite_interpreter of today's torch"
+            "save the model with code: torch.jit.save(scripted, "
+            "'m.pt'), or _save_for_lite_interpreter of a current torch"
         )
         refuse(
             "TS0001",
-            "it is a mobile TorchScript model of the lite interpreter that has bytecode alone, without code",
+            "unsupported: a mobile TorchScript model of the lite interpreter with bytecode but without code",
             help=help,
         )
     if "data.pkl" in members:
@@ -94,8 +101,8 @@ def refuse_other_archives(container: Container) -> None:
         refuse("TS0001", kind, help=help)
     names = list(members)
     shown = f"{container.folder}{names[0]}" if names else "nothing"
-    help = "torch.jit.save writes TorchScript, torch.export.save exported programs"
-    refuse("TS0001", f"it is a zip archive without code/ and data.pkl, so no TorchScript: it has {shown}", help=help)
+    help = "write TorchScript with torch.jit.save, or an exported program with torch.export.save"
+    refuse("TS0001", f"not TorchScript: a zip archive without code/ and data.pkl, which contains {shown}", help=help)
 
 
 # ── pickles ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -267,24 +274,27 @@ def _pickle_kind(data: bytes, *, is_legacy: bool) -> tuple[str, str]:
         names = machine.names
         root = machine.run()
     except _FAULTS:
-        shown = f", which names {names[0][:80]}" if names else ""
-        return f"it is a Python pickle{shown}: reading it would run code", _EXPORT_MODULE
+        shown = f" that refers to {names[0][:80]}" if names else ""
+        return f"unsupported: a Python pickle{shown}, which executes code when it is loaded", _EXPORT_MODULE
     return _described(root, names)
 
 
 def _described(root: Any, names: Sequence[str]) -> tuple[str, str]:
     match root:
         case Tensor():
-            return f"it is a tensor, {_shown(root)}, and no network: torch.save of a tensor", _EXPORT
+            return f"not a model: a single tensor, {_shown(root)}, written by torch.save", _EXPORT
         case dict():
             return _dictionary(cast("dict[Any, Any]", root), names)
         case list() | tuple():
             count = len(cast("Sequence[Any]", root))
-            return f"it is a list of {count} items, and no network: torch.save of a list", _EXPORT
+            return f"not a model: a list of {count} items, written by torch.save", _EXPORT
         case _:
             named = root.name if isinstance(root, _Unknown) else names[0] if names else type(root).__name__
-            kind = f"it is a whole module that torch.save wrote: a pickle of Python objects of class {named[:100]}"
-            return f"{kind}; reading it would run code", _EXPORT_MODULE
+            kind = (
+                "unsupported: a module written by torch.save, "
+                f"which is a pickle of Python objects of class {named[:100]}"
+            )
+            return f"{kind}; loading it executes code", _EXPORT_MODULE
 
 
 def _dictionary(root: dict[Any, Any], names: Sequence[str]) -> tuple[str, str]:
@@ -292,21 +302,23 @@ def _dictionary(root: dict[Any, Any], names: Sequence[str]) -> tuple[str, str]:
     keys = [key for key in root if isinstance(key, str)]
     if tensors and len(tensors) * 2 >= len(root):
         name, first = next(iter(tensors.items()))
-        kind = f"it is a state dict: weights alone, no network: {len(tensors)} tensors, such as {name} {_shown(first)}"
+        kind = (
+            f"not a model: a state dict of {len(tensors)} weights without a network, for example {name} {_shown(first)}"
+        )
         return kind, _EXPORT
     if _TRAINING_KEYS & set(keys) or any(key in _CHECKPOINT_KEYS for key in keys):
         held = next((key for key in _CHECKPOINT_KEYS if key in keys), None)
         what = f": {held!r} has {_CHECKPOINT_KEYS[held]}" if held else ""
-        kind = f"it is a checkpoint of training with the keys {', '.join(keys[:8])}{what}, and no network"
+        kind = f"not a model: a training checkpoint with the keys {', '.join(keys[:8])}{what}, without a network"
         is_yolo = any(name.startswith("ultralytics.") for name in names)
         return kind, "yolo export model=FILE format=torchscript, or format=onnx" if is_yolo else _EXPORT
     held_class = next((x.name for x in root.values() if isinstance(x, _Unknown)), None)
     if held_class is not None:
         return (
-            f"it is a pickle of Python objects, of class {held_class[:100]} among them, and no network",
+            f"not a model: a pickle of Python objects, including class {held_class[:100]}, without a network",
             _EXPORT_MODULE,
         )
-    return f"it is a dictionary with the keys {', '.join(keys[:8]) or 'none'}, and no network", _EXPORT
+    return f"not a model: a dictionary with the keys {', '.join(keys[:8]) or 'none'}, without a network", _EXPORT
 
 
 def _shown(tensor: Tensor) -> str:

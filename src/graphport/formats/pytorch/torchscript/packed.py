@@ -41,8 +41,8 @@ def packed(name: str, state: Any) -> Packed:
         return Packed(name, _cell(*items))
     refuse(
         "TS0006",
-        f"objects of the C++ class torch.classes.{name} are not read",
-        help="save the module before it is prepared for a backend",
+        f"unsupported C++ class torch.classes.{name}",
+        help="save the module before you prepare it for a backend",
     )
     return None
 
@@ -51,10 +51,10 @@ def _cell(kind: Any, tensors: Any, numbers: Any, flags: Any, layers: Any) -> dic
     """Return the two linear layers of a recurrent cell, and whether inputs are quantized to 7 bits."""
     del tensors, numbers
     if kind not in ("quantized_dynamic", "quantized_fp16"):
-        refuse("TS0006", f"recurrent weights of the kind {kind} are not read")
+        refuse("TS0006", f"unsupported recurrent weights of the kind {kind}")
     linear = [layer for layer in layers.items if isinstance(layer, Packed)]
     if len(linear) != 2:
-        refuse("TS0003", "a recurrent cell does not have two packed layers")
+        refuse("TS0003", "a recurrent cell requires two packed layers")
     return {"kind": kind, "input": linear[0], "hidden": linear[1], "reduce_range": bool(flags.items and flags.items[0])}
 
 
@@ -79,10 +79,10 @@ def _convolution(evaluator: Context, owner: Packed) -> dict[str, Any]:
         case "3", [*numbers], [_, weight, bias]:
             pass
         case _:
-            refuse("TS0006", f"the packed weights of {owner.name} have version {version} or other parts than are known")
+            refuse("TS0006", f"unsupported packed weights of {owner.name}, version {version}")
     rank = numbers[0] if numbers else 0
     if len(numbers) < 4 * rank + 3:
-        refuse("TS0003", "the arguments of a packed convolution are cut off")
+        refuse("TS0003", "truncated arguments of a packed convolution")
     stride, padding, dilation, output_padding = (tuple(numbers[1 + i * rank : 1 + (i + 1) * rank]) for i in range(4))
     groups, flags = numbers[1 + 4 * rank], numbers[2 + 4 * rank]
     return {
@@ -107,5 +107,5 @@ def packed_method(evaluator: Context, owner: Packed, name: str, given: Sequence[
         case "stride" | "padding" | "dilation" | "groups" | "bias":
             return state[name]
         case _:
-            refuse("TS0006", f"{owner.name} has no method {name!r} that is read")
+            refuse("TS0006", f"unsupported method {name!r} of {owner.name}")
     return None

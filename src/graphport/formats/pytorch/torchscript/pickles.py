@@ -86,7 +86,7 @@ def unpickled(data: bytes) -> Any:
     except SchemaError:
         raise
     except _FAULTS as error:
-        fail(f"the pickle is damaged: {error}")
+        fail(f"corrupt pickle: {error}")
 
 
 class _Machine(Machine):
@@ -118,14 +118,14 @@ class _Machine(Machine):
         if not name.startswith(CLASSES):
             return super().reduce_call(name, given)
         if not isinstance(given, bool | int | float | str):
-            fail(f"the pickle makes a member of {name} from something else than its value")
+            fail(f"malformed pickle: a member of {name} has an invalid value")
         return Member(name, given)
 
     def new_object(self) -> None:
         """NEWOBJ: create an object without a state."""
         arguments, name = self.pop(), self.pop()
         if arguments != () or not isinstance(name, Name) or not name.text.startswith(CLASSES):
-            fail("the pickle makes an object that is of no class of the archive")
+            fail("malformed pickle: an object of an undefined class")
         self.push(Instance(name.text))
 
     def built(self) -> None:
@@ -133,16 +133,16 @@ class _Machine(Machine):
         target = self.top()
         if isinstance(target, Instance):
             if target.has_state:
-                fail("the pickle sets the state of one object twice")
+                fail("malformed pickle: duplicate state of an object")
             target.state, target.has_state = state, True
         elif not isinstance(target, dict):
-            fail("the pickle sets the state of something that is no object")
+            fail("malformed pickle: state without an object")
 
     def extend(self, items: list[Any]) -> None:
         """APPEND, APPENDS: append items to the list on top of the stack."""
         target = self.top()
         if not isinstance(target, list):
-            fail("the pickle appends to something that is no list")
+            fail("malformed pickle: append to a value that is not a list")
         cast("list[Any]", target).extend(items)
 
     def steps(self) -> dict[bytes, Callable[[Any], None]]:

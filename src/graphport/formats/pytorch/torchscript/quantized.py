@@ -27,7 +27,7 @@ _FIXED = {
 def quantized(ops: Calls, x: Tensor, scale: Any, zero_point: Any, dtype: int, axis: int | None = None) -> Quantized:
     """Quantize a tensor."""
     if dtype not in _TYPES:
-        refuse("TS0006", f"there is no rule for tensors quantized to PyTorch's element type {dtype}")
+        refuse("TS0006", f"unsupported tensors of the quantized element type {dtype}")
     name, low, high = _TYPES[dtype]
     attributes: dict[str, Any] = {"quant_min": low, "quant_max": high, "dtype": name}
     operands = [("input", x.value, False)]
@@ -87,7 +87,7 @@ def on_quantized(ops: Calls, name: str, given: list[Any], named: dict[str, Any])
         return special(ops, *given, **named)
     first = next(x for x in _flat([*given, *named.values()]) if isinstance(x, Quantized))
     if first.axis is not None:
-        refuse("TS0006", f"there is no rule for aten::{name} on a tensor quantized per channel")
+        refuse("TS0006", f"unsupported aten::{name} of a per-channel quantized tensor")
     floats = ops.torch(name, [dequantized(ops, x) for x in given], {k: dequantized(ops, x) for k, x in named.items()})
     scale, zero_point = first.scale, first.zero_point
     if name.rstrip("_") in _FIXED:
@@ -231,7 +231,7 @@ def _recurrent(
 ) -> tuple[Any, ...]:
     layers, train, is_bidirectional, batch_first = options
     if train:
-        refuse("TS0009", "a recurrent layer in training mode")
+        refuse("TS0009", "unsupported: a recurrent layer in training mode")
     if batch_first:
         x = ops.torch("transpose", [x, 0, 1], {})
     directions = 2 if is_bidirectional else 1
@@ -256,7 +256,7 @@ def lstm(ops: Calls, x: Any, hx: Any, cells: Any, *given: Any, **named: Any) -> 
     """Evaluate `aten::quantized_lstm`; `given`: has_biases, num_layers, dropout, train, bidirectional, batch_first."""
     del named
     if not isinstance(hx, List):
-        refuse("TS0006", "aten::quantized_lstm of packed sequences is not read")
+        refuse("TS0006", "unsupported aten::quantized_lstm of packed sequences")
     _, layers, _, train, bidirectional, batch_first = given[:6]
     return _recurrent(ops, x, hx.items, cells, (layers, train, bidirectional, batch_first), _lstm_step)
 
@@ -265,7 +265,7 @@ def gru(ops: Calls, x: Any, hx: Any, cells: Any, *given: Any, **named: Any) -> t
     """Evaluate `aten::quantized_gru`."""
     del named
     if not isinstance(cells, List):
-        refuse("TS0006", "aten::quantized_gru of packed sequences is not read")
+        refuse("TS0006", "unsupported aten::quantized_gru of packed sequences")
     _, layers, _, train, bidirectional, batch_first = given[:6]
     return _recurrent(ops, x, [hx], cells, (layers, train, bidirectional, batch_first), _gru_step)
 
@@ -293,9 +293,9 @@ def _embedding_bag(
     include_last_offset: Any = False,
 ) -> Any:
     if pruned or mapping is not None:
-        refuse("TS0006", "there is no rule for embedding tables whose rows are pruned")
+        refuse("TS0006", "unsupported embedding tables with pruned rows")
     if offsets is None:
-        refuse("TS0006", "there is no rule for quantized embedding bags without offsets")
+        refuse("TS0006", "unsupported quantized embedding bag without offsets")
     given = [_rows(ops, weights), indices, offsets, scale_grad, mode, False, per_sample, include_last_offset]
     return ops.torch("embedding_bag", given, {})[0]
 
@@ -363,7 +363,7 @@ def _scalar(name: str, *, relu: bool = False) -> Callable[..., Any]:
     def compute(ops: Calls, x: Quantized, number: Any) -> Any:
         number = ops.to_scalar(number, "float")
         if not isinstance(number, float) or isinstance(x.scale, Tensor):
-            refuse("TS0009", f"quantized::{name}_scalar of a number that only a run knows")
+            refuse("TS0009", f"unsupported quantized::{name}_scalar of a number that depends on run-time values")
         scale, zero = _after_scalar(name, x, number)
         y = ops.torch(name, [dequantized(ops, x), number], {})
         return quantized(ops, _with_relu(ops, y, relu=relu), scale, zero, x.dtype)
@@ -567,5 +567,5 @@ def call(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Any:
     """
     function = _CALLS.get(name.removesuffix("_out"))
     if function is None:
-        refuse("TS0006", f"there is no rule for the operator quantized::{name}")
+        refuse("TS0006", f"unsupported operator quantized::{name}")
     return function(ops, *given, **named)

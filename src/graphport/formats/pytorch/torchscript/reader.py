@@ -51,7 +51,7 @@ class _Archive(Container):
     """A zip container whose errors recommend `torch.jit.save`."""
 
     def fault(self, code: str, message: str, help: str | None = None) -> DiagnosticError:
-        return super().fault(code, message, help or "torch.jit.save writes TorchScript files")
+        return super().fault(code, message, help or "save the model with torch.jit.save")
 
 
 def read(
@@ -163,13 +163,13 @@ class _ModuleReader:
             return
         listed = ", ".join(f"{name} = {value}" for name, value in taken.items())
         message = f"the model is specialized for the default argument{'s' if len(taken) > 1 else ''} {listed}"
-        help = "--input NAME=NUMBER sets another value, --input NAME=int64: makes an input of it"
+        help = "use --input NAME=NUMBER to set another value, or --input NAME=int64: to make it an input"
         self.findings.append(Diagnostic("TS0012", message, Span(self._container.source), help, Severity.WARNING))
 
     def _report_assumptions(self) -> None:
         for condition, origin in self._evaluator.assumptions.items():
-            message = f"the model is read for inputs for which {condition}"
-            help = "without elements PyTorch returns tensors of another rank"
+            message = f"the converted model is valid only for inputs for which {condition}"
+            help = "do not pass empty tensors: PyTorch returns another rank for them"
             self.findings.append(Diagnostic("TS0013", message, origin, help, Severity.WARNING))
 
     # Outputs
@@ -180,7 +180,7 @@ class _ModuleReader:
         for name, value in found:
             self._return(self._emitter.now(self._as_value(value)), name, named)
         if not self._made.outputs:
-            refuse("TS0009", f"forward returns {type_name(result)}, and no tensor")
+            refuse("TS0009", f"forward returns {type_name(result)} without a tensor")
 
     def _as_value(self, leaf: Any) -> Value:
         """Return a tensor or scalar of the result as a graph value; quantized tensors are dequantized."""
@@ -229,7 +229,7 @@ def _refuse_changed_shapes(states: Sequence[tuple[Value, Value]]) -> None:
         if before.shape is not None and after.shape is not None and before.shape != after.shape:
             sizes = " and ".join(str(list(each.shape or ())) for each in (before, after))
             message = f"the state {before.name} has different shapes before and after a run: {sizes}"
-            help = "run the module once in PyTorch and save it again, so that the file has the state of later runs"
+            help = "run the module once in PyTorch and save it again, so that the stored state has its final shape"
             refuse("TS0009", message, help=help)
 
 
@@ -242,7 +242,7 @@ def _flattened(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         case Tensor() | RuntimeScalar() | Quantized() | int() | float():
             yield name or "output", value
         case List() if value.stacked is not None:
-            refuse("TS0009", "forward returns a list whose length only a run knows")
+            refuse("TS0009", "forward returns a list whose length depends on run-time values")
         case List():
             for index, item in enumerate(value.items):
                 yield from _flattened(item, f"{below}{index}")
@@ -256,4 +256,4 @@ def _flattened(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             for key, item in value.items.items():
                 yield from _flattened(item, f"{below}{key}")
         case _:
-            refuse("TS0009", f"forward returns {type_name(value)}, which is no tensor")
+            refuse("TS0009", f"forward returns {type_name(value)}, expected a tensor")

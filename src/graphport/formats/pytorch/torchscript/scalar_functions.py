@@ -256,7 +256,7 @@ def _constant(name: str, given: Sequence[Any]) -> Any:
     except _FAULTS as error:
         refuse("TS0011", f"{name}({', '.join(map(str, given))}): {error}")
     if isinstance(found, int) and abs(found) > MAX_INTEGER:
-        refuse("TS0008", f"{name} gives an integer of more than 64 bits")
+        refuse("TS0008", f"integer overflow: the result of {name} exceeds 64 bits")
     if isinstance(found, bool) and name not in _COMPARISONS and not name.startswith("is"):
         return int(found)
     return found
@@ -276,7 +276,7 @@ def _symbolic(emitter: Emitter, name: str, given: Sequence[Any]) -> Any:
     if op_type is None and name not in _ON_NUMBERS:
         return NotImplemented
     if op_type is None:
-        refuse("TS0009", f"{name} of a number that is only known when the model runs")
+        refuse("TS0009", f"{name} of a number that depends on run-time values")
     if name == "pow":
         given = [computed(emitter, "Float", [x]) for x in given]
     operands: list[tuple[str, Any, bool]] = []
@@ -352,7 +352,7 @@ def _of_string(name: str, given: Sequence[Any]) -> Any:
     except _FAULTS as error:
         refuse("TS0011", f"{name} of a string: {error}")
     if isinstance(found, str) and len(found) > MAX_TEXT:
-        refuse("TS0008", f"the code makes a string of more than {MAX_TEXT} characters")
+        refuse("TS0008", f"a string exceeds {MAX_TEXT} characters")
     return found
 
 
@@ -390,4 +390,4 @@ def equal(a: Any, b: Any) -> bool | None:
 def check_length(items: Sequence[Any]) -> None:
     """Refuse a container that exceeds the length limit."""
     if len(items) > MAX_ITEMS:
-        refuse("TS0008", f"the code makes a list of more than {MAX_ITEMS} items")
+        refuse("TS0008", f"a list exceeds {MAX_ITEMS} items")

@@ -70,15 +70,16 @@ class State:
         try:
             found = unpickled(self.container.read(member))
         except SchemaError as error:
-            refuse(
-                "TS0003", f"{member}: {error}", help="torch.jit.save writes the file anew from a model that is trusted"
-            )
+            refuse("TS0003", f"{member}: {error}", help="write the file again with torch.jit.save")
         if isinstance(found, Tagged):
             found = found.value
         if not isinstance(found, expected):
             refuse(
                 "TS0003",
-                f"TorchScript archive: {member} holds no {'module' if expected is Instance else 'tuple of constants'}",
+                (
+                    f"malformed TorchScript archive: {member} does not contain a "
+                    f"{'module' if expected is Instance else 'tuple of constants'}"
+                ),
             )
         return found
 
@@ -102,7 +103,7 @@ class State:
         """Return `CONSTANTS.c0` and so on; a constant of rank 0 is a scalar in type promotion."""
         index = int(name[1:]) if name[:1] == "c" and name[1:].isdecimal() else -1
         if not 0 <= index < len(self._constants):
-            refuse("TS0005", f"the code reads CONSTANTS.{name}, and the archive has {len(self._constants)} constants")
+            refuse("TS0005", f"the code reads CONSTANTS.{name}, but the archive has {len(self._constants)} constants")
         raw = self._constants[index]
         found = self.lift(raw, f"constants.{name}", folder="constants")
         if isinstance(found, Tensor) and isinstance(raw, Pickled) and not raw.sizes and found.literal is None:
@@ -119,7 +120,7 @@ class State:
             RefusedError: TS0003 the pickle is corrupt, TS0005 a class is missing in the archive.
         """
         if depth > MAX_DEPTH:
-            refuse("TS0003", f"objects are nested more than {MAX_DEPTH} deep")
+            refuse("TS0003", f"objects are nested more than {MAX_DEPTH} levels deep")
         if isinstance(raw, Tagged):
             return self.lift(raw.value, path, depth, folder)
         if raw is None or isinstance(raw, bool | int | float | str | complex):
@@ -150,7 +151,7 @@ class State:
             pairs = cast("dict[Any, Any]", raw).items()
             made.items = {k: self.lift(x, f"{path}.{k}", depth + 1, folder) for k, x in pairs}
         else:
-            refuse("TS0003", f"{path} is a {type(raw).__name__}, which no module has")
+            refuse("TS0003", f"{path} is a {type(raw).__name__}, which is not supported in a module")
 
     def _instance(self, raw: Instance, path: str, depth: int, folder: str) -> None:
         if raw.type.startswith(CPP_CLASSES):
@@ -159,7 +160,7 @@ class State:
             return
         found = self.texts.find(raw.type)
         if not isinstance(found, ClassText):
-            refuse("TS0005", f"the archive has no class {raw.type}, which {path or 'the root'} is of")
+            refuse("TS0005", f"undefined class {raw.type} of {path or 'the root'}")
         made = self._made[id(raw)] = Object(found, {}, self.paths.get(id(raw), path))
         if "__setstate__" in found.methods and self.evaluator is not None:
             self.evaluator.call_method(made, "__setstate__", [self.lift(raw.state, path, depth + 1, folder)], {})
@@ -167,13 +168,13 @@ class State:
         elif raw.attributes is not None:
             made.attributes = {str(name): value for name, value in raw.attributes.items()}
         elif raw.state is not None:
-            refuse("TS0003", f"the state of {path or 'the root'} is a {type(raw.state).__name__}, not attributes")
+            refuse("TS0003", f"the state of {path or 'the root'} is a {type(raw.state).__name__}, expected attributes")
 
     def _member(self, raw: Member, path: str) -> Object:
         """Return the enum member with the pickled value."""
         owner, evaluator = self.texts.find(raw.type), self.evaluator
         if not isinstance(owner, ClassText) or evaluator is None:
-            refuse("TS0005", f"the archive has no class {raw.type}, which {path} is of")
+            refuse("TS0005", f"undefined class {raw.type} of {path}")
         for name, constant in owner.constants.items():
             value = evaluator.expression(constant, {})
             if type(value) is type(raw.value) and value == raw.value:
@@ -193,7 +194,7 @@ class State:
     def _weight(self, raw: Pickled, path: str, folder: str) -> Value:
         evaluator = self.evaluator
         if evaluator is None:
-            refuse("TS0003", f"{path} is a tensor where none is expected")
+            refuse("TS0003", f"unexpected tensor {path}")
         scope, evaluator.emitter.scope = evaluator.emitter.scope, ""
         try:
             value = evaluator.emitter.constant(self.storage(raw, path, folder), name=path)
@@ -213,9 +214,9 @@ class State:
         """
         key = raw.storage.key
         if not key.isalnum():
-            refuse("TS0003", f"{path}: its storage is called {key[:40]!r}")
+            refuse("TS0003", f"{path}: invalid storage name {key[:40]!r}")
         if min((raw.offset, *raw.sizes, *raw.strides)) < 0 or len(raw.sizes) != len(raw.strides):
-            refuse("TS0003", f"{path}: it has a size, a stride or an offset below 0")
+            refuse("TS0003", f"{path}: negative size, stride or offset")
         member = f"{folder}/{key}"
         if member not in self._placed:
             self._placed[member] = self._swapped(self.container.placed(member), raw)
@@ -223,7 +224,7 @@ class State:
             return self._nibbles(raw, path, self._placed[member])
         if raw.storage.length * (raw.storage.dtype.bits // 8) > self._placed[member][2]:
             have = self._placed[member][2]
-            refuse("TS0003", f"{path}: its storage has {raw.storage.length} elements, and {member} has {have} bytes")
+            refuse("TS0003", f"{path}: its storage has {raw.storage.length} elements, but {member} has {have} bytes")
         try:
             return tensor(self._placed[member], Layout(raw.storage.dtype, raw.sizes, raw.strides, raw.offset))
         except SchemaError as error:
@@ -234,7 +235,7 @@ class State:
         file, start, length = placed
         layout = Layout(DType.UINT8, raw.sizes, raw.strides, raw.offset)
         if not layout.is_contiguous or raw.offset or prod(raw.sizes) > 2 * length:
-            refuse("TS0003", f"{path}: its elements of 4 bits reach beyond {length} bytes, or do not lie in order")
+            refuse("TS0003", f"{path}: its 4-bit elements exceed {length} bytes or are not contiguous")
         packed_bytes = FileStorage(file, start, DType.UINT8, (length,))
         return Computed(partial(_unpacked, raw.sizes), (packed_bytes,), DType.UINT8, raw.sizes)
 
@@ -318,8 +319,8 @@ def _version(container: Container) -> int:
     if version > NEWEST_VERSION:
         refuse(
             "TS0002",
-            f"the file has version {version}, {NEWEST_VERSION} is the newest that is known",
-            help="a newer graphport may read it",
+            f"the file has version {version}, the newest supported version is {NEWEST_VERSION}",
+            help="update graphport",
         )
     return version
 

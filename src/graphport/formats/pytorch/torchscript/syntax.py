@@ -99,13 +99,11 @@ def _tree(container: Container, member: str) -> ast.Module:
     most = budget.limit("torchscript.text", MAX_TEXT_BYTES)
     size = container.members[member].length
     if size > most:
-        refuse(
-            "TS0004", f"{member} has {size} bytes, at most {most} are read", help="GRAPHPORT_LIMITS=torchscript.text=N"
-        )
+        refuse("TS0004", f"{member} has {size} bytes, the limit is {most}", help="GRAPHPORT_LIMITS=torchscript.text=N")
     try:
         text = container.read(member).decode("utf-8")
     except UnicodeDecodeError as error:
-        refuse("TS0004", f"{member} is not UTF-8: {error.reason} at byte {error.start}")
+        refuse("TS0004", f"{member} is not valid UTF-8: {error.reason} at byte {error.start}")
     _check_bounds(text, member)
     try:
         tree = ast.parse(text)
@@ -114,7 +112,7 @@ def _tree(container: Container, member: str) -> ast.Module:
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
             line = getattr(node, "lineno", "?")
-            refuse("TS0004", f"{member}:{line}: {type(node).__name__} is not part of TorchScript's code")
+            refuse("TS0004", f"{member}:{line}: unsupported Python syntax {type(node).__name__}")
     return tree
 
 
@@ -126,7 +124,7 @@ def _check_bounds(text: str, member: str) -> None:
     for mark in re.findall(r"[()\[\]{}\n]", bare):
         depth += (mark in "([{") - (mark in ")]}")
         if depth > MAX_NESTING:
-            refuse("TS0004", f"{member} nests expressions more than {MAX_NESTING} deep")
+            refuse("TS0004", f"{member} nests expressions more than {MAX_NESTING} levels deep")
 
 
 def _definitions(tree: ast.Module, member: str) -> dict[str, ClassText | FunctionText]:
@@ -168,7 +166,7 @@ def function_of(node: ast.FunctionDef, member: str, name: str) -> FunctionText:
     """Convert a function definition; decorators and variadic parameters are refused."""
     given = node.args
     if node.decorator_list or given.vararg or given.kwarg or given.posonlyargs:
-        refuse("TS0004", f"{member}:{node.lineno}: {node.name} has parameters that TorchScript does not write")
+        refuse("TS0004", f"{member}:{node.lineno}: {node.name} has unsupported parameters")
     positional: list[ast.expr | None] = [*[None] * (len(given.args) - len(given.defaults)), *given.defaults]
     pairs: Iterable[tuple[ast.arg, Any]] = [
         *zip(given.args, positional, strict=True),

@@ -59,21 +59,29 @@ class _BytecodeReader:
     def program(self) -> Program:
         cursor = self._cursor
         if cursor.read_bytes(4) != MAGIC:
-            refuse("SH0002", "the file does not begin with the mark of MLIR bytecode")
+            refuse("SH0002", "not MLIR bytecode: the signature is missing")
         self._version = cursor.varint()
         producer = cursor.terminated()
         if self._version > MAX_VERSION:
-            refuse("SH0002", f"MLIR bytecode of version {self._version}, at most {MAX_VERSION} is read", help=_STABLE)
+            refuse(
+                "SH0002",
+                f"unsupported MLIR bytecode version {self._version}, the newest supported is {MAX_VERSION}",
+                help=_STABLE,
+            )
         while not cursor.is_done:
             self._section(cursor)
         for name in ("strings", "dialects", "values", "offsets", "ir"):
             if name not in self._sections:
-                refuse("SH0002", f"the bytecode has no section of {name}", help="the file is cut or damaged")
+                refuse(
+                    "SH0002", f"missing bytecode section: {name}", help="restore the file: it is truncated or corrupt"
+                )
         self._read_strings()
         self._read_dialects()
         if "vhlo" not in self._dialects:
             known = ", ".join(self._dialects) or "none"
-            refuse("SH0002", f"the bytecode is no portable artifact; its dialects are {known}", help=_STABLE)
+            refuse(
+                "SH0002", f"the bytecode is not a StableHLO portable artifact; its dialects are {known}", help=_STABLE
+            )
         self._read_offsets()
         self._read_properties()
         functions = self._functions()
@@ -94,7 +102,7 @@ class _BytecodeReader:
         end = cursor.end
         for size in sizes:
             if size < 1 or end - size < cursor.position:
-                refuse("SH0002", f"the {count} strings do not fit their section", offset=cursor.position)
+                refuse("SH0002", f"the {count} strings exceed their section", offset=cursor.position)
             self._strings.append((end - size, size - 1))
             end -= size
         self._strings.reverse()
@@ -102,7 +110,7 @@ class _BytecodeReader:
 
     def _string(self, index: int) -> str:
         if not 0 <= index < len(self._strings):
-            refuse("SH0002", f"there is no string {index} of {len(self._strings)}")
+            refuse("SH0002", f"string index {index} is out of range: {len(self._strings)}")
         start, size = self._strings[index]
         return bytes(self._cursor.file.view(start, size)).decode("utf-8", "replace")
 
@@ -126,7 +134,7 @@ class _BytecodeReader:
 
     def _dialect(self, index: int) -> str:
         if index >= len(self._dialects):
-            refuse("SH0002", f"there is no dialect {index} of {len(self._dialects)}")
+            refuse("SH0002", f"dialect index {index} is out of range: {len(self._dialects)}")
         return self._dialects[index]
 
     def _read_offsets(self) -> None:
@@ -140,7 +148,7 @@ class _BytecodeReader:
                     packed = cursor.varint()
                     size = packed >> 1
                     if position + size > values.end or len(target) >= count:
-                        refuse("SH0002", "attributes and types do not fit their section", offset=cursor.position)
+                        refuse("SH0002", "attributes and types exceed their section", offset=cursor.position)
                     target.append((dialect, bool(packed & 1), Cursor(cursor.file, position, position + size)))
                     position += size
 
@@ -168,7 +176,7 @@ class _BytecodeReader:
         if operation.name == "sdy.mesh":
             return []
         if operation.name != "func":
-            refuse("SH0002", f"a module has the operation {operation.name}", offset=operation.offset)
+            refuse("SH0002", f"unexpected operation {operation.name} in a module", offset=operation.offset)
         attributes = operation.attributes
         type = attributes.get("function_type")
         name = attributes.get("sym_name")
@@ -193,7 +201,7 @@ class _BytecodeReader:
     def _block(self, cursor: Cursor, scope: list[int], depth: int, defined: list[int] | None = None) -> Block:
         """A block: its arguments and operations; `scope` has the keys of values by number."""
         if depth > MAX_REGION_DEPTH:
-            refuse("SH0008", f"regions are nested deeper than {MAX_REGION_DEPTH}", offset=cursor.position)
+            refuse("SH0008", f"regions are nested more than {MAX_REGION_DEPTH} levels deep", offset=cursor.position)
         place = [0] if defined is None else defined
         if depth == 0:
             self._argument_names = {}
@@ -233,7 +241,7 @@ class _BytecodeReader:
         offset = cursor.position
         index = cursor.varint()
         if index >= len(self._operations):
-            refuse("SH0002", f"there is no operation name {index} of {len(self._operations)}", offset=offset)
+            refuse("SH0002", f"operation index {index} is out of range: {len(self._operations)}", offset=offset)
         dialect, name = self._operations[index]
         mask = cursor.byte()
         cursor.varint()  # the location
@@ -270,7 +278,7 @@ class _BytecodeReader:
         if dialect != "vhlo":
             return {}
         if index >= len(self._properties):
-            refuse("SH0002", f"there are no properties {index} of {len(self._properties)}")
+            refuse("SH0002", f"properties index {index} is out of range: {len(self._properties)}")
         start, size = self._properties[index]
         cursor = Cursor(self._cursor.file, start, start + size)
         found: list[Any] = []
@@ -278,7 +286,7 @@ class _BytecodeReader:
             found.append(self._vhlo.attribute(cursor.varint()))
         names = attribute_names(_VERSIONED.sub("", name), len(found))
         if names is None:
-            refuse("SH0002", f"{name} has {len(found)} attributes, others than it is known to have", offset=start)
+            refuse("SH0002", f"{name} has {len(found)} attributes that do not match its definition", offset=start)
         return dict(zip(names, found, strict=True))
 
     def _operand(self, cursor: Cursor, scope: list[int]) -> int:
@@ -291,11 +299,11 @@ class _BytecodeReader:
         packed = cursor.varint()
         is_isolated = bool(packed & 1)
         if packed >> 1 > cursor.remaining_bytes:
-            refuse("SH0002", f"an operation has {packed >> 1} regions", offset=cursor.position)
+            refuse("SH0002", f"an operation has too many regions: {packed >> 1}", offset=cursor.position)
         if is_isolated and self._version >= 2:
             code, cursor = cursor.section()
             if _SECTIONS.get(code) != "ir":
-                refuse("SH0002", "a region is in no section of operations", offset=cursor.position)
+                refuse("SH0002", "a region outside of a section of operations", offset=cursor.position)
         return [self._region(cursor, [] if is_isolated else scope, depth + 1) for _ in range(packed >> 1)]
 
     def _region(self, cursor: Cursor, scope: list[int], depth: int) -> Block:
@@ -303,7 +311,12 @@ class _BytecodeReader:
         if blocks == 0:
             return Block()
         if blocks > 1:
-            refuse("SH0005", "a region has several blocks", help="StableHLO has no jumps", offset=cursor.position)
+            refuse(
+                "SH0005",
+                "a region has several blocks",
+                help="use structured control flow: StableHLO has no branches between blocks",
+                offset=cursor.position,
+            )
         values = cursor.count()
         outer = len(scope)
         scope.extend([0] * values)

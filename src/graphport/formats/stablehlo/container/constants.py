@@ -75,7 +75,7 @@ def _narrow_dense(file: MappedFile | Bytes, start: int, size: int, type: TensorT
         array = bytes_.astype(np.int8).astype(dtype.numpy) if dtype.kind == "i" else (bytes_ & 15).astype(dtype.numpy)
         is_splat = size != count
         return Dense(type, ArrayStorage(array.reshape(() if is_splat else shape), dtype), is_splat=is_splat)
-    return refuse("SH0010", f"a constant of {type} has {size} bytes, which do not fit its {count} elements")
+    return refuse("SH0010", f"a constant of {type} has {size} bytes, which does not match its {count} elements")
 
 
 def literal_dense(text: bytes, type: TensorType, offset: int) -> Dense:
@@ -115,7 +115,7 @@ def _parse_elements(words: list[str], dtype: DType, offset: int) -> np.ndarray[A
             return _integers([int(word, 0) for word in words], dtype)
         return _floats(words, dtype)
     except (ValueError, OverflowError) as error:
-        refuse("SH0010", f"a literal of a constant is no {dtype}: {error}", offset=offset)
+        refuse("SH0010", f"a literal of a constant is not a {dtype}: {error}", offset=offset)
 
 
 def _boolean(literal: str) -> bool:

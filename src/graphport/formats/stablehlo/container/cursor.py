@@ -43,9 +43,12 @@ class Cursor:
     def skip(self, size: int) -> int:
         """Skip bytes; return where they begin."""
         if size < 0 or size > self.remaining_bytes:
-            help = "the file is cut or damaged"
+            help = "restore the file: it is truncated or corrupt"
             refuse(
-                "SH0002", f"{size} bytes are expected, {self.remaining_bytes} are left", help=help, offset=self.position
+                "SH0002",
+                f"truncated file: {size} bytes expected, {self.remaining_bytes} left",
+                help=help,
+                offset=self.position,
             )
         start = self.position
         self.position += size
@@ -78,8 +81,13 @@ class Cursor:
         """
         number = self.varint()
         if number > self.remaining_bytes:
-            help = "the file is cut or damaged"
-            refuse("SH0002", f"{number} items do not fit {self.remaining_bytes} bytes", help=help, offset=self.position)
+            help = "restore the file: it is truncated or corrupt"
+            refuse(
+                "SH0002",
+                f"{number} items exceed the remaining {self.remaining_bytes} bytes",
+                help=help,
+                offset=self.position,
+            )
         return number
 
     def terminated(self) -> str:
@@ -87,7 +95,7 @@ class Cursor:
         start = self.position
         while self.byte():
             if self.position - start > 256:
-                refuse("SH0002", "a name has no end", offset=start)
+                refuse("SH0002", "unterminated name", offset=start)
         return bytes(self.data[start : self.position - 1]).decode("utf-8", "replace")
 
     def section(self) -> tuple[int, Cursor]:

@@ -49,7 +49,11 @@ class _Table:
     def integer(self, position: int, size: int, *, signed: bool = False) -> int:
         """A number at a position of the file."""
         if not 0 <= position <= len(self._data) - size:
-            refuse("SH0003", "an offset of the flatbuffer is outside the file", help="the file is cut or damaged")
+            refuse(
+                "SH0003",
+                "an offset of the flatbuffer is outside the file",
+                help="restore the file: it is truncated or corrupt",
+            )
         return int.from_bytes(self._data[position : position + size], "little", signed=signed)
 
     def _field(self, index: int) -> int | None:
@@ -71,7 +75,11 @@ class _Table:
         start = position + self.integer(position, 4)
         count = self.integer(start, 4)
         if start + 4 + count * size > len(self._data):
-            refuse("SH0003", f"a vector of {count} items is longer than the file", help="the file is cut or damaged")
+            refuse(
+                "SH0003",
+                f"a vector of {count} items exceeds the file",
+                help="restore the file: it is truncated or corrupt",
+            )
         return start + 4, count
 
     def integers(self, index: int, size: int) -> list[int] | None:
@@ -108,7 +116,7 @@ class _Table:
         start = place + self.integer(place, 4)
         size = self.integer(start, 4)
         if start + 4 + size > len(self._data):
-            refuse("SH0003", "a string is longer than the file", help="the file is cut or damaged")
+            refuse("SH0003", "a string exceeds the file", help="restore the file: it is truncated or corrupt")
         return bytes(self._data[start + 4 : start + 4 + size]).decode("utf-8", "replace")
 
 
@@ -157,7 +165,7 @@ def _dim(text: str, extents: Extents) -> Dim:
     try:
         return parse_dim(text)
     except ValueError as error:
-        refuse("SH0003", f"a shape has the dimension {text[:40]!r}: {error}")
+        refuse("SH0003", f"invalid dim {text[:40]!r}: {error}")
 
 
 def read_export(file: MappedFile | Bytes) -> Exported:
@@ -170,21 +178,23 @@ def read_export(file: MappedFile | Bytes) -> Exported:
     root = _Table(data, int.from_bytes(data[:4], "little"))
     devices = root.scalar(_FIELDS["devices"], 4) or root.scalar(_FIELDS["devices_short"], 2)
     if devices > 1:
-        refuse("SH0003", f"the function runs on {devices} devices", help="export it for one device")
+        refuse(
+            "SH0003", f"unsupported: the function requires {devices} devices", help="export the function for one device"
+        )
     module = root.vector(_FIELDS["module"], 1)
     if module is None or bytes(data[module[0] : module[0] + 4]) != MAGIC:
-        refuse("SH0003", "the file has no module in MLIR bytecode", help="jax.export.export(...)(...).serialize()")
+        refuse("SH0003", "the file has no MLIR bytecode module", help="jax.export.export(...)(...).serialize()")
     avals = root.tables(_FIELDS["in_avals"])
     indices = root.integers(_FIELDS["in_avals_indices"], 4)
     unique = root.tables(_FIELDS["unique_avals"])
     if unique is not None and indices is not None:
         if any(index >= len(unique) for index in indices):
-            refuse("SH0003", f"an argument has a type beyond the {len(unique)} of the file")
+            refuse("SH0003", f"the type index of an argument is out of range: {len(unique)}")
         avals = [unique[index] for index in indices]
     shapes = tuple(tuple(aval.strings(1)) if aval.vector(1, 4) is not None else () for aval in avals or [])
     kept = root.integers(_FIELDS["kept"], 2)
     if kept is not None and (any(index >= len(shapes) for index in kept) or len(set(kept)) != len(kept)):
-        refuse("SH0003", f"the kept arguments {kept[:8]} are not among the {len(shapes)} of the function")
+        refuse("SH0003", f"the kept arguments {kept[:8]} are out of range: the function has {len(shapes)}")
     tree = root.table(_FIELDS["in_tree"])
     names = [] if tree is None else _names(tree)
     return Exported(
@@ -205,7 +215,7 @@ def _names(tree: _Table) -> list[str]:
         node, name, depth = pending.pop()
         kind = node.scalar(0, 1)
         if len(found) > MAX_TREE_NODES or depth > 200:
-            refuse("SH0003", "the tree of arguments is larger than is read")
+            refuse("SH0003", "the argument tree exceeds the size limit")
         if kind == 0:
             found.append(name)
             continue

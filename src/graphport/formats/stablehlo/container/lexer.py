@@ -45,7 +45,7 @@ class Lexer:
         found = _TOKEN.match(self.data, offset)
         if found is None or found.lastgroup is None:
             line = bytes(self.data[offset : offset + 24]).strip().decode("utf-8", "replace")
-            refuse("SH0001", f"unexpected characters {line!r}", help="is this MLIR text of StableHLO?", offset=offset)
+            refuse("SH0001", f"unexpected characters {line!r}", help="pass StableHLO as MLIR text", offset=offset)
         kind = found.lastgroup
         self.kind = "sign" if kind == "sign2" else kind
         self.start, self.end = found.span(kind)

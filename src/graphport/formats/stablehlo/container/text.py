@@ -184,7 +184,7 @@ class TextReader:
         self._depth += step
         if self._depth > self._max_depth:
             help = "GRAPHPORT_LIMITS=stablehlo.depth=N"
-            refuse("SH0008", f"nesting is deeper than {self._max_depth} levels", help=help, offset=self._lexer.start)
+            refuse("SH0008", f"nesting exceeds {self._max_depth} levels", help=help, offset=self._lexer.start)
 
     def _read_function(self) -> None:
         lexer, offset = self._lexer, self._lexer.start
@@ -245,7 +245,7 @@ class TextReader:
 
     def _add(self, function: Function) -> None:
         if function.name in self._functions:
-            refuse("SH0004", f"@{function.name} is defined twice", offset=function.offset)
+            refuse("SH0004", f"duplicate function @{function.name}", offset=function.offset)
         self._functions[function.name] = function
 
     def _read_generic_top_level(self) -> None:
@@ -299,7 +299,7 @@ class TextReader:
     def _define(self, name: str, count: int = 1) -> int:
         scope = self._scopes[-1]
         if name in scope:
-            refuse("SH0004", f"{name} is defined twice", offset=self._lexer.start)
+            refuse("SH0004", f"duplicate value {name}", offset=self._lexer.start)
         scope[name] = [self._new_key() for _ in range(count)]
         return scope[name][0] if count else 0
 
@@ -312,7 +312,9 @@ class TextReader:
                 keys = scope[name]
                 place = _parse_integer(index, lexer.start) if index else 0
                 if place >= len(keys):
-                    refuse("SH0004", f"{name} has {len(keys)} results, not {place + 1}", offset=lexer.start)
+                    refuse(
+                        "SH0004", f"{name} has {len(keys)} results, expected at least {place + 1}", offset=lexer.start
+                    )
                 lexer.advance()
                 return keys[place]
         return refuse("SH0004", f"{name} is used before it is defined", offset=lexer.start)
@@ -347,7 +349,12 @@ class TextReader:
         lexer = self._lexer
         while not lexer.at("}"):
             if lexer.kind == "block":
-                refuse("SH0005", "a region has several blocks", help="StableHLO has no jumps", offset=lexer.start)
+                refuse(
+                    "SH0005",
+                    "a region has several blocks",
+                    help="use structured control flow: StableHLO has no branches between blocks",
+                    offset=lexer.start,
+                )
             block.operations.append(self._operation())
         return block
 
@@ -391,7 +398,7 @@ class TextReader:
             self._skip_location()
         total = sum(count for _, count in names)
         if names and total != len(operation.result_types):
-            message = f"{operation.shown()} has {len(operation.result_types)} results, {total} are named"
+            message = f"{operation.shown()} has {len(operation.result_types)} results, but {total} result names"
             refuse("SH0004", message, offset=offset)
         for name, count in names:
             self._define(name, count)
@@ -419,7 +426,7 @@ class TextReader:
         lexer.expect(":")
         given, results = self._signature()
         if len(given) != len(operands):
-            refuse("SH0004", f"{name} has {len(operands)} operands of {len(given)} types", offset=lexer.start)
+            refuse("SH0004", f"{name} has {len(operands)} operands but {len(given)} operand types", offset=lexer.start)
         return Operation(name, operands, [], results, _normalized(attributes), regions)
 
     def _operands(self) -> list[int]:
@@ -584,7 +591,7 @@ class TextReader:
             types.append(self._type())
         if lexer.accept("->"):
             if len(types) != len(operation.operands):
-                message = f"{operation.shown()} has {len(operation.operands)} operands of {len(types)} types"
+                message = f"{operation.shown()} has {len(operation.operands)} operands but {len(types)} operand types"
                 refuse("SH0004", message, offset=offset)
             operation.result_types = self._type_list()
         elif operation.name in _LAST_TYPE:
@@ -592,7 +599,7 @@ class TextReader:
         elif operation.name == "get_tuple_element" and isinstance(types[0], OtherType):
             place = operation.attributes["ranges"][0][0]
             if not 0 <= place < len(types[0].parts):
-                refuse("SH0007", f"a tuple of {len(types[0].parts)} has no element {place}", offset=offset)
+                refuse("SH0007", f"index {place} is out of range for a tuple of {len(types[0].parts)}", offset=offset)
             operation.result_types = [types[0].parts[place]]
         else:
             operation.result_types = types
@@ -615,7 +622,7 @@ class TextReader:
                 self._type()
                 count += 1
             if count != len(operation.operands):
-                refuse("SH0004", f"return has {len(operation.operands)} operands of {count} types", offset=lexer.start)
+                refuse("SH0004", f"return has {len(operation.operands)} operands but {count} types", offset=lexer.start)
         return operation
 
     def _pretty_constant(self, name: str) -> Operation:
@@ -709,7 +716,7 @@ class TextReader:
                 operation.result_types.append(self._type())
         if len(operation.result_types) != len(names):
             refuse(
-                "SH0004", f"while has {len(names)} values of {len(operation.result_types)} types", offset=lexer.start
+                "SH0004", f"while has {len(names)} values but {len(operation.result_types)} types", offset=lexer.start
             )
         if lexer.accept("attributes"):
             operation.attributes |= self._dictionary()
@@ -808,7 +815,7 @@ class TextReader:
                 self._skip_angles()
                 return OtherType("complex")
             if word in ("memref", "vector"):
-                refuse("SH0005", f"the type {word} is not supported", offset=lexer.start)
+                refuse("SH0005", f"unsupported type {word}", offset=lexer.start)
             return OtherType(word)
 
     def _tuple(self) -> OtherType:
@@ -841,7 +848,7 @@ class TextReader:
             return known[name]
         lexer = self._lexer
         if name in self._resolving:
-            refuse("SH0004", f"the alias {name} refers to itself", offset=lexer.start)
+            refuse("SH0004", f"recursive alias {name}", offset=lexer.start)
         self._resolving.add(name)
         start = lexer.start
         lexer.jump(self._aliases[name.encode()])
@@ -861,7 +868,7 @@ class TextReader:
         shape = [None if word == "?" else _parse_integer(word, offset) for word in words]
         for dim in shape:
             if dim is not None and dim > MAX_EXTENT:
-                refuse("SH0008", f"a dim of {dim} is more than memory can hold", offset=offset)
+                refuse("SH0008", f"dim {dim} exceeds the addressable memory", offset=offset)
         lexer.jump(lexer.end if found is None else found.end())
         quantization, element = None, ""
         if lexer.at("*"):
@@ -889,7 +896,7 @@ class TextReader:
             lexer.advance()
             return found
         if name != "!quant.uniform":
-            refuse("SH0005", f"the element type {name} is not supported", offset=lexer.start)
+            refuse("SH0005", f"unsupported element type {name}", offset=lexer.start)
         lexer.advance()
         lexer.expect("<")
         storage = f"ui{lexer.text[1:].lstrip('i')}" if lexer.text.startswith("u") else lexer.text
@@ -1088,7 +1095,7 @@ class TextReader:
         type = self._type()
         found = next((m for m in _RESOURCE.finditer(lexer.data) if bytes(m[1]) == name.encode()), None)
         if found is None or not isinstance(type, TensorType):
-            refuse("SH0004", f"the resource {name} is not defined", offset=offset)
+            refuse("SH0004", f"undefined resource {name}", offset=offset)
         start, end = found.span(2)
         return raw_dense(self.file, start + 10, (end - start - 10) // 2, type, is_hex=True)
 
@@ -1241,7 +1248,7 @@ def sized(type: OtherType) -> OtherType:
         return sizes[id(part)]
 
     if size(type) > MAX_TYPE_PARTS:
-        refuse("SH0008", f"a type has more than {MAX_TYPE_PARTS} parts", help="tuples of tuples are not needed")
+        refuse("SH0008", f"a tuple type has more than {MAX_TYPE_PARTS} elements", help="flatten nested tuples")
     return type
 
 
@@ -1254,7 +1261,7 @@ def convolution_dims(left: list[str], right: list[str], result: list[str]) -> di
 
     def letter_index(letters: list[str], letter: str) -> int:
         if letters.count(letter) != 1:
-            refuse("SH0007", f"the dimensions {letters} have no single {letter!r}")
+            refuse("SH0007", f"dimension numbers {letters} must contain {letter!r} once")
         return letters.index(letter)
 
     return {

@@ -101,7 +101,7 @@ class VhloReader:
         if index in self._attributes:
             return self._attributes[index]
         if index >= len(self.attribute_places):
-            refuse("SH0002", f"there is no attribute {index} of {len(self.attribute_places)}")
+            refuse("SH0002", f"attribute index {index} is out of range: {len(self.attribute_places)}")
         dialect, is_encoded, cursor = self.attribute_places[index]
         self._enter(cursor)
         found = self._read(dialect, is_encoded, cursor)
@@ -112,7 +112,9 @@ class VhloReader:
     def _enter(self, cursor: Cursor) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            refuse("SH0008", f"attributes or types are nested deeper than {MAX_DEPTH}", offset=cursor.position)
+            refuse(
+                "SH0008", f"attributes or types are nested more than {MAX_DEPTH} levels deep", offset=cursor.position
+            )
 
     def _read(self, dialect: str, is_encoded: bool, cursor: Cursor) -> Any:  # noqa: FBT001  a flag of the file
         if not is_encoded:
@@ -126,7 +128,7 @@ class VhloReader:
         if index in self._types:
             return self._types[index]
         if index >= len(self.type_places):
-            refuse("SH0002", f"there is no type {index} of {len(self.type_places)}")
+            refuse("SH0002", f"type index {index} is out of range: {len(self.type_places)}")
         dialect, is_encoded, cursor = self.type_places[index]
         self._enter(cursor)
         found = self._vhlo_type(cursor) if dialect == "vhlo" and is_encoded else OtherType("builtin")
@@ -144,7 +146,7 @@ class VhloReader:
         if code in _ENUMERATIONS:
             names, value = _ENUMERATIONS[code], cursor.varint()
             if value >= len(names):
-                refuse("SH0002", f"there is no choice {value} of attribute {code}", offset=cursor.position)
+                refuse("SH0002", f"unknown enum value {value} of attribute {code}", offset=cursor.position)
             return names[value]
         match code:
             case 1:
@@ -177,7 +179,7 @@ class VhloReader:
         if name == "bf16":
             return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
         if name not in _FLOAT_FORMATS:
-            refuse("SH0005", f"a float attribute of type {name}", offset=cursor.position)
+            refuse("SH0005", f"unsupported type {name} of a float attribute", offset=cursor.position)
         kind, size = _FLOAT_FORMATS[name]
         return struct.unpack(kind, bits.to_bytes(size, "little"))[0]
 
@@ -195,7 +197,7 @@ class VhloReader:
         size = cursor.varint()
         start = cursor.skip(size)
         if not isinstance(type, TensorType) or None in type.shape:
-            refuse("SH0010", f"a constant of type {type}", offset=start)
+            refuse("SH0010", f"unsupported type {type} of a constant", offset=start)
         return raw_dense(cursor.file, start, size, type, is_hex=False)
 
     def _builtin_attribute(self, cursor: Cursor) -> Any:
@@ -237,7 +239,7 @@ class VhloReader:
             case 24 | 30:
                 return self._quantized(cursor, is_per_axis=code == 30)
             case _:
-                return refuse("SH0005", f"the type code {code} of VHLO is not supported", offset=cursor.position)
+                return refuse("SH0005", f"unsupported VHLO type code {code}", offset=cursor.position)
 
     def _element(self, cursor: Cursor) -> str:
         found = self.type(cursor.varint())
@@ -249,12 +251,12 @@ class VhloReader:
         element = self.type(cursor.varint())
         dims = tuple(None if dim < 0 else dim for dim in shape)
         if any(dim is not None and dim > MAX_EXTENT for dim in dims):
-            refuse("SH0008", f"the dims {shape} are more than memory can hold", offset=cursor.position)
+            refuse("SH0008", f"shape {shape} exceeds the addressable memory", offset=cursor.position)
         is_bounded = isinstance(encoding, dict) and "bounds" in encoding
         if isinstance(element, _QuantizedElement):
             return TensorType(element.quantization.expressed, dims, element.quantization, is_bounded)
         if not isinstance(element, OtherType):
-            refuse("SH0002", "a tensor of tensors", offset=cursor.position)
+            refuse("SH0002", "nested tensor type", offset=cursor.position)
         return TensorType(element.name, dims, None, is_bounded)
 
     def _quantized(self, cursor: Cursor, *, is_per_axis: bool) -> Type:

@@ -47,7 +47,7 @@ def custom_call(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
     own = name.replace("mhlo.", "chlo.", 1)
     if name.startswith("mhlo.") and own in RULES:
         return e.apply(replace(op, name=own), list(xs))
-    help = "calls of host functions and of libraries have no meaning in a file" if _is_host(name) else None
+    help = "remove calls of host functions and libraries" if _is_host(name) else None
     return refuse("SH0006", f"unsupported: the custom call @{name}", help=help)
 
 
@@ -70,7 +70,7 @@ def _all_equal(e: Emitter, xs: Sequence[Held]) -> Value:
     """Whether all elements of two tensors are equal, as StableHLO's own tests ask."""
     values = [value for x in xs for value in flattened(x)]
     if len(values) != 2:
-        refuse("SH0006", "unsupported: check.eq of tensors that are not real")
+        refuse("SH0006", "unsupported: check.eq of non-numeric tensors")
     a, b = values
     same = e.cast(e("Equal", a, b), DType.INT32)
     return e.cast(e("ReduceMin", same, keepdims=0), DType.BOOL)
@@ -82,7 +82,9 @@ def _dynamic_reduce_window(e: Emitter, op: Operation, xs: tuple[Held, ...]) -> l
     names = elements_of(op.attributes.get("called_computations"))
     function = e.program.functions.get(str(names[0])) if names else None
     if count < 1 or len(xs) != 2 * count + 5 or function is None or function.body is None:
-        refuse("SH0007", "stablehlo.dynamic_reduce_window: expected operands, initial values, numbers and a function")
+        refuse(
+            "SH0007", "stablehlo.dynamic_reduce_window: expected operands, initial values, window sizes and a function"
+        )
     given, initial, numbers = list(xs[:count]), list(xs[count : 2 * count]), xs[2 * count :]
     rank = e.rank(as_tensor(given[0]))
     window: dict[str, Any] = {name: e.known_sizes(x) for name, x in zip(_WINDOW, numbers, strict=True)}
@@ -91,10 +93,10 @@ def _dynamic_reduce_window(e: Emitter, op: Operation, xs: tuple[Held, ...]) -> l
         given = [_padded(e, x, start, numbers[-1]) for x, start in zip(given, initial, strict=True)]
         padding = [0] * (2 * rank)
     if padding is None:
-        refuse("SH0007", "stablehlo.dynamic_reduce_window: the padding is no tensor")
+        refuse("SH0007", "stablehlo.dynamic_reduce_window: the padding is not a tensor")
     lengths = [len(window[name] or [1] * rank) for name in _WINDOW[:-1]]
     if len(padding) != 2 * rank or any(length != rank for length in lengths):
-        refuse("SH0007", f"stablehlo.dynamic_reduce_window: windows of {lengths} axes for rank {rank}")
+        refuse("SH0007", f"stablehlo.dynamic_reduce_window: window of rank {lengths} for an operand of rank {rank}")
     window["low"], window["high"] = padding[0::2], padding[1::2]
     if count == 1 and (sums := running_sums(e, function.body, given[0], initial[0], window)) is not None:
         return [sums]
@@ -113,5 +115,5 @@ _WINDOW = ("window_dimensions", "window_strides", "base_dilations", "window_dila
 
 def _padded(e: Emitter, x: Held, start: Held, padding: Held) -> Held:
     if not isinstance(x, Value) or not isinstance(start, Value) or not isinstance(padding, Value):
-        refuse("SH0006", "unsupported: stablehlo.dynamic_reduce_window of complex tensors with open padding")
+        refuse("SH0006", "unsupported: stablehlo.dynamic_reduce_window of complex tensors with dynamic padding")
     return padded_axes(e, x, start, padding, range(e.rank(x)))

@@ -43,7 +43,7 @@ def imaginary_part(e: Emitter, op: Operation, x: Held) -> Held:
     del op
     if isinstance(x, Pair):
         return x.imaginary
-    return _zeros(e, x) if isinstance(x, Value) else refuse("SH0007", "imag of no tensor")
+    return _zeros(e, x) if isinstance(x, Value) else refuse("SH0007", "imag: the operand is not a tensor")
 
 
 def _zeros(e: Emitter, x: Value) -> Value:
@@ -223,7 +223,7 @@ def _binary(name: str, formula: Callable[[_Complex, Pair, Pair], Pair]) -> None:
 def _as_pair(e: Emitter, x: Held) -> Pair:
     if isinstance(x, Value):
         return Pair(x, _zeros(e, x))
-    return x if isinstance(x, Pair) else refuse("SH0007", "an operand is no tensor")
+    return x if isinstance(x, Pair) else refuse("SH0007", "an operand is not a tensor")
 
 
 _binary("add", _Complex.add)
@@ -265,7 +265,7 @@ def compare(e: Emitter, op: Operation, x: Held, y: Held) -> Value:
     same = e("And", e("Equal", a.real, b.real), e("Equal", a.imaginary, b.imaginary))
     direction = op.attribute("comparison_direction")
     if direction not in ("EQ", "NE"):
-        refuse("SH0007", f"compare: complex numbers have no order for {direction}")
+        refuse("SH0007", f"compare: {direction} is not defined for complex numbers")
     return same if direction == "EQ" else e("Not", same)
 
 

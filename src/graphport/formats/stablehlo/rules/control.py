@@ -84,7 +84,7 @@ def _branches(e: Emitter, condition: Value, *branches: Callable[[], list[Held]])
     if count == 0:
         return like
     if len(bodies[1].outputs) != count:
-        refuse("SH0007", "the branches return different numbers of values")
+        refuse("SH0007", "the branches differ in their result count")
     flag = e.reshape(condition, [])
     found = list(e.results("If", count, flag, then_branch=bodies[0], else_branch=bodies[1]))
     return [rebuilt(held, found) for held in like]
@@ -125,7 +125,7 @@ def while_(e: Emitter, op: Operation, *initial: Held) -> list[Held]:
         going = e.constant(True, DType.BOOL) if known else _condition(e, condition, carried)
         results = [value for held in carried for value in flattened(held)]
         if len(results) != len(given):
-            refuse("SH0007", f"while carries {len(given)} values, its body returns {len(results)}")
+            refuse("SH0007", f"while carries {len(given)} values, but its body returns {len(results)}")
         _return(e, body, [e("Identity", going), *results])
     trips = e.constant(count, DType.INT64) if known else None
     flag = None if known else start
@@ -246,7 +246,9 @@ def collective(e: Emitter, op: Operation, *xs: Value) -> list[Held]:
     members = ints_of(groups, "replica_groups") if groups is not None else []
     alone = op.name != "collective_permute" or members == [0, 0]
     if len(members) > (2 if op.name == "collective_permute" else 1) or not alone:
-        refuse("SH0006", f"unsupported: {op.shown()} between several devices", help="export for one device")
+        refuse(
+            "SH0006", f"unsupported: {op.shown()} between several devices", help="export the function for one device"
+        )
     return list(xs)
 
 

@@ -474,7 +474,7 @@ def compared(e: Emitter, direction: str, x: Value, y: Value, kind: str = "") -> 
     if direction == "NE":
         return e("Not", e("Equal", x, y))
     if direction not in _COMPARISONS:
-        refuse("SH0007", f"compare: there is no direction {direction!r}")
+        refuse("SH0007", f"compare: unknown direction {direction!r}")
     return e(_COMPARISONS[direction], x, y)
 
 
@@ -560,7 +560,7 @@ def bitcast_convert(e: Emitter, op: Operation, x: Any) -> Value:
     if isinstance(x, Quantized):
         x = x.codes
     if not isinstance(x, Value):
-        refuse("SH0007", "bitcast_convert: its operand is not a tensor of real numbers")
+        refuse("SH0007", "bitcast_convert: the operand is not a numeric tensor")
     source, dtype = e.dtype(x), op.result_types[0]
     wanted = getattr(dtype, "dtype", source)
     if source is wanted:
@@ -617,7 +617,10 @@ def reduced_precision(e: Emitter, x: Value, exponent: int, mantissa: int) -> Val
     dtype = e.dtype(x)
     own = _FIELDS.get(dtype)
     if own is None or exponent < 2 or mantissa < 0:
-        refuse("SH0006", f"unsupported: reduce_precision of {dtype} to {exponent} bits of exponent, {mantissa} others")
+        refuse(
+            "SH0006",
+            f"unsupported: reduce_precision of {dtype} to {exponent} exponent bits and {mantissa} mantissa bits",
+        )
     bits_type = {64: DType.UINT64, 32: DType.UINT32, 16: DType.UINT16}[dtype.bits]
     wide = DType.UINT64
     bits = e.cast(e("BitCast", x, to=bits_type), wide)

@@ -142,9 +142,9 @@ def _check_operands(operation: Operation, function: Rule, operands: Sequence[Hel
     for index, operand in enumerate(operands):
         annotation = annotations[min(index, len(annotations) - 1)]
         if annotation == "Value" and not isinstance(operand, Value):
-            refuse("SH0007", f"operand {index} of {operation.shown()} is not a tensor of real numbers")
+            refuse("SH0007", f"operand {index} of {operation.shown()} is not a real tensor")
         if annotation == "Pair" and not isinstance(operand, Pair):
-            refuse("SH0007", f"operand {index} of {operation.shown()} is not a tensor of complex numbers")
+            refuse("SH0007", f"operand {index} of {operation.shown()} is not a complex tensor")
 
 
 class Emitter:
@@ -188,7 +188,7 @@ class Emitter:
         try:
             return self._builder.results(self._pages[op_type], count, *values, **attributes)
         except Unknown:
-            refuse("SH0009", f"{op_type}: its operands are not known well enough when the file is read")
+            refuse("SH0009", f"{op_type}: the types or shapes of its operands are unknown")
         except (ShapeError, UnsupportedError) as error:
             refuse("SH0007", f"{op_type}: {error}")
 
@@ -280,7 +280,7 @@ class Emitter:
             RefusedError: SH0009 its rank is not known.
         """
         if x.shape is None:
-            refuse("SH0009", f"the rank of %{x.name} is not known when the file is read")
+            refuse("SH0009", f"unknown rank of %{x.name}")
         return x.shape
 
     def rank(self, x: Value) -> int:
@@ -290,7 +290,7 @@ class Emitter:
     def dtype(self, x: Value) -> DType:
         """The element type of a tensor."""
         if x.dtype is None:
-            refuse("SH0009", f"the element type of %{x.name} is not known when the file is read")
+            refuse("SH0009", f"unknown element type of %{x.name}")
         return x.dtype
 
     def dim(self, x: Value, axis: int) -> int | Value:
@@ -308,7 +308,7 @@ class Emitter:
         """
         found = self.dims(x)[axis]
         if not isinstance(found, int):
-            refuse("SH0009", f"dim {axis} of %{x.name} must be known here, it is {found}")
+            refuse("SH0009", f"dim {axis} of %{x.name} must be static, got {found}")
         return found
 
     def constant_elements(self, x: Held) -> np.ndarray[Any, Any] | None:
@@ -416,7 +416,7 @@ class Emitter:
     def block(self, block: Block, operands: Sequence[Held]) -> list[Held]:
         """The results of a block for operands."""
         if len(block.arguments) != len(operands):
-            refuse("SH0007", f"a region has {len(block.arguments)} arguments, {len(operands)} are given")
+            refuse("SH0007", f"a region has {len(block.arguments)} arguments, got {len(operands)}")
         for (key, _), operand in zip(block.arguments, operands, strict=True):
             self.values[key] = operand
         for operation in block.operations:
@@ -447,7 +447,7 @@ class Emitter:
             RefusedError: SH0007 one is not defined before it is used.
         """
         if any(key not in self.values for key in operation.operands):
-            refuse("SH0007", f"{operation.shown()} uses a value that is not defined before it")
+            refuse("SH0007", f"{operation.shown()} uses an undefined value")
         return [self.values[key] for key in operation.operands]
 
     def call(self, name: str, operands: Sequence[Held]) -> list[Held]:
@@ -458,9 +458,9 @@ class Emitter:
         """
         function = self.program.functions.get(name)
         if function is None or function.body is None:
-            refuse("SH0004", f"@{name} is not defined")
+            refuse("SH0004", f"undefined function @{name}")
         if name in self._calls or len(self._calls) >= MAX_CALL_DEPTH:
-            refuse("SH0008", f"@{name} calls itself, or calls are nested deeper than {MAX_CALL_DEPTH}")
+            refuse("SH0008", f"@{name} is recursive, or calls are nested more than {MAX_CALL_DEPTH} levels deep")
         outer, self.values = self.values, {}
         self._calls.append(name)
         try:
@@ -474,7 +474,7 @@ class Emitter:
         self.at(operation)
         results = self.apply(operation, self._operands(operation))
         if len(results) != len(operation.results):
-            message = f"{operation.shown()} has {len(results)} results, {len(operation.results)} are declared"
+            message = f"{operation.shown()} has {len(results)} results, but declares {len(operation.results)}"
             refuse("SH0007", message)
         for key, result, type in zip(operation.results, results, operation.result_types, strict=True):
             self.values[key] = self.checked(operation, result, type)
@@ -496,8 +496,8 @@ class Emitter:
         elif any(isinstance(x, Pair) for x in operands) and name not in INTEGER_CODES:
             refuse("SH0006", f"unsupported: {operation.shown()} of complex tensors")
         if function is None:
-            help = "custom calls and composites of unknown names are not supported" if name == "custom_call" else None
-            refuse("SH0006", f"unsupported: the operator {operation.shown()}", help=help)
+            help = "replace custom calls and composites that graphport does not know" if name == "custom_call" else None
+            refuse("SH0006", f"unsupported operator {operation.shown()}", help=help)
         _check_operands(operation, function, operands)
         results = as_results(function(self, operation, *operands))
         return [self.requantized(x, type) for x, type in zip(results, operation.result_types, strict=False)] or results
@@ -511,7 +511,10 @@ class Emitter:
             _check_operands(operation, function, given)
             parts.append(as_results(function(self, operation, *given)))
         if len(parts[0]) != len(operation.result_types):
-            refuse("SH0007", f"{operation.shown()} has {len(parts[0])} results of {len(operation.result_types)} types")
+            refuse(
+                "SH0007",
+                f"{operation.shown()} has {len(parts[0])} results but {len(operation.result_types)} result types",
+            )
         return [
             Pair(a, b) if isinstance(type, TensorType) and type.is_complex else a
             for a, b, type in zip(*parts, operation.result_types, strict=True)
@@ -534,13 +537,13 @@ class Emitter:
         if type.is_complex:
             dtype = DType.FLOAT32 if dtype is DType.COMPLEX64 else DType.FLOAT64
         if value.dtype is not dtype:
-            refuse("SH0007", f"{operation.shown()} computes {value.dtype}, its type is {type}")
+            refuse("SH0007", f"{operation.shown()} computes {value.dtype}, but declares {type}")
         fits = len(wanted) == len(dims) and all(
             a is None or not isinstance(b, int) or a == b for a, b in zip(wanted, dims, strict=True)
         )
         if not fits:
             shown = ", ".join(str(dim) for dim in dims)
-            refuse("SH0007", f"{operation.shown()} computes the shape [{shown}], its type is {type}")
+            refuse("SH0007", f"{operation.shown()} computes shape [{shown}], but declares {type}")
         pairs = list(zip(wanted, dims, strict=True))
         if any(a is not None and isinstance(b, Symbolic) for a, b in pairs):
             parts = [self.dim(value, axis) if a is None else a for axis, (a, _) in enumerate(pairs)]
@@ -626,7 +629,7 @@ def _check_fits(data: Any, dtype: DType | None) -> None:
         return
     lowest, highest = integer_range(dtype)
     if not lowest <= data <= highest:
-        refuse("SH0007", f"{data} is not in the range of {dtype}")
+        refuse("SH0007", f"{data} is out of range for {dtype}")
 
 
 def integer_range(dtype: DType) -> tuple[int, int]:
@@ -669,7 +672,7 @@ def expanded_operations(program: Program, entry: Function) -> int:
         stack.append((function, True))
         for name in dict.fromkeys(_counted(function)[1]):
             if name in active:
-                refuse("SH0008", f"@{name} calls itself", help="StableHLO has no recursion", offset=function.offset)
+                refuse("SH0008", f"recursive function @{name}", help="remove the recursion", offset=function.offset)
             called = program.functions.get(name)
             if called is not None and name not in found:
                 stack.append((called, False))

@@ -32,7 +32,7 @@ def clamped(e: Emitter, start: Value, dim: int | Value, size: int | Value) -> Va
     known = e.constant_elements(start)
     if isinstance(dim, int) and isinstance(size, int):
         if size > dim:
-            refuse("SH0007", f"a slice of {size} entries of an axis of {dim}")
+            refuse("SH0007", f"a slice of {size} elements exceeds the axis size {dim}")
         last: int | Value = dim - size
         if known is not None:
             return e.constant(np.clip(known.astype(np.int64), 0, dim - size), DType.INT64)
@@ -134,10 +134,10 @@ def _dimension_numbers(
     vector_dim = integer_of(found.get("index_vector_dim", 0), "index_vector_dim")
     rank = e.rank(indices)
     if not 0 <= vector_dim <= rank:
-        refuse("SH0007", f"{op.shown()}: index_vector_dim is {vector_dim}, the indices have rank {rank}")
+        refuse("SH0007", f"{op.shown()}: index_vector_dim is {vector_dim}, but the indices have rank {rank}")
     checked_axes(e, indices_batch, rank, op)
     if len(operand_batch) != len(indices_batch) or vector_dim in indices_batch:
-        refuse("SH0007", f"{op.shown()}: the batching dims {operand_batch} and {indices_batch} do not correspond")
+        refuse("SH0007", f"{op.shown()}: the batching dims {operand_batch} and {indices_batch} do not match")
     return _DimensionNumbers(offset, collapsed, operand_batch, indices_batch, start_map, vector_dim)
 
 
@@ -180,7 +180,7 @@ class _WindowIndices:
         batch_rank = e.rank(indices) - (numbers.vector_dim < e.rank(indices))
         count = 1 if numbers.vector_dim == e.rank(indices) else e.dims(indices)[numbers.vector_dim]
         if count != len(numbers.start_map):
-            refuse("SH0007", f"{op.shown()}: {count} indices for {len(numbers.start_map)} axes")
+            refuse("SH0007", f"{op.shown()}: index vectors of size {count} for {len(numbers.start_map)} axes")
         self.batch_rank = batch_rank
         self.batch_sizes = [e.dim(indices, k) for k in range(e.rank(indices)) if k != numbers.vector_dim]
         self.sizes = list(sizes)
@@ -251,7 +251,7 @@ class _WindowIndices:
         rank = self.batch_rank + len(self.windows) + len(self.whole)
         distinct = {axis for axis in offset if 0 <= axis < rank}
         if not len(offset) == len(distinct) == rank - self.batch_rank:
-            refuse("SH0007", f"the offset dims {list(offset)} do not fit {rank - self.batch_rank} axes of windows")
+            refuse("SH0007", f"the offset dims {list(offset)} do not match the {rank - self.batch_rank} window dims")
         windows = iter(self.window_order())
         batch = iter(range(self.batch_rank))
         return [next(windows) if axis in offset else next(batch) for axis in range(rank)]
@@ -298,9 +298,9 @@ def _gathered(e: Emitter, op: Operation, x: Value, indices: Value, sizes: list[i
         if size == _WHOLE:
             sizes[axis] = dim if isinstance(dim, int) else e.dim(x, axis)
         elif isinstance(size, int) and (size < 0 or (isinstance(dim, int) and size > dim)):
-            refuse("SH0007", f"gather: windows of {size} entries of an axis of {dim}")
+            refuse("SH0007", f"gather: slice size {size} exceeds the axis size {dim}")
         if axis in (*numbers.collapsed, *numbers.operand_batch) and size not in (0, 1):
-            refuse("SH0007", f"gather: axis {axis} is left out, but windows have {size} entries of it")
+            refuse("SH0007", f"gather: axis {axis} is collapsed, but its slice size is {size}")
     places = _WindowIndices(e, op, x, indices, numbers, sizes)
     order = places.result_order(numbers.offset)
     if not places.axes:
@@ -357,7 +357,7 @@ def scatter(e: Emitter, op: Operation, *operands: Any) -> list[Held]:
     """Combine windows of operands at computed offsets with updates; windows that do not fit are skipped."""
     count = (len(operands) - 1) // 2
     if count < 1 or len(operands) != 2 * count + 1 or not isinstance(operands[count], Value):
-        refuse("SH0007", "scatter: expected operands, a tensor of indices and as many updates")
+        refuse("SH0007", "scatter: expected operands, one indices tensor, and equally many updates")
     xs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
     if not all(isinstance(each, (Value, Pair)) for each in operands):
         refuse("SH0007", "scatter: an operand is not a tensor")
@@ -422,7 +422,7 @@ def _scattered_parts(e: Emitter, op: Operation, x: Held, indices: Value, update:
         return Pair(real, _scattered(e, op, x.imaginary, indices, update.imaginary, name))
     if isinstance(x, Value) and isinstance(update, Value):
         return _scattered(e, op, x, indices, update, name)
-    return refuse("SH0007", "scatter: operands and updates differ in kind")
+    return refuse("SH0007", "scatter: operands and updates differ in type")
 
 
 def _scattered(e: Emitter, op: Operation, x: Value, indices: Value, update: Value, name: str) -> Value:
@@ -451,7 +451,7 @@ def _scattered(e: Emitter, op: Operation, x: Value, indices: Value, update: Valu
 def _scatter_nd(e: Emitter, op: Operation, x: Value, indices: Value, update: Value, reduction: str) -> Value:
     places, windows = _scatter_places(e, op, x, indices, update)
     if not places.axes:
-        refuse("SH0006", "unsupported: scatter of whole operands")
+        refuse("SH0006", "unsupported: scatter without scattered dims")
     starts, fits = _scatter_starts(e, places, x)
     moved = e.transpose(x, [*places.axes, *places.whole])
     order = [*places.axes, *places.whole]
@@ -476,7 +476,7 @@ def _scatter_places(e: Emitter, op: Operation, x: Value, indices: Value, update:
         size = e.dim(update, place)
         dim = e.dims(x)[axis]
         if isinstance(size, int) and isinstance(dim, int) and size > dim:
-            refuse("SH0007", f"scatter: windows of {size} entries of an axis of {dim}")
+            refuse("SH0007", f"scatter: window size {size} exceeds the axis size {dim}")
         sizes[axis] = dim if isinstance(dim, int) and e.dims(update)[place] == dim else size
     places = _WindowIndices(e, op, x, indices, numbers, sizes)
     order = places.result_order(sorted(numbers.offset))

@@ -59,7 +59,7 @@ def _dot(
     for mine, others in zip(left, right, strict=True):
         sizes = [(e.dims(x)[a], e.dims(y)[b]) for a, b in zip(mine, others, strict=False)]
         if len(mine) != len(others) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in sizes):
-            refuse("SH0007", f"{op.shown()}: the dims {mine} and {others} do not correspond")
+            refuse("SH0007", f"{op.shown()}: the dims {mine} and {others} do not match")
     wide = _product_type(dtype)
     x, y = converted(e, x, wide), converted(e, y, wide)
     found = _product(e, x, y, left, right)
@@ -237,7 +237,7 @@ def _convolved(
     groups = int(op.attributes.get("feature_group_count", 1))
     batch_groups = int(op.attributes.get("batch_group_count", 1))
     if groups < 1 or batch_groups < 1 or (groups > 1 and batch_groups > 1):
-        refuse("SH0007", f"convolution: {groups} groups of features and {batch_groups} of the batch")
+        refuse("SH0007", f"convolution: feature_group_count {groups} and batch_group_count {batch_groups}")
     dtype = element_type(op.result_types[0], e.dtype(x))
     x, w = e.transpose(x, dims.input), e.transpose(w, dims.kernel)
     _check_groups(e, x, w, groups, batch_groups)
@@ -269,7 +269,7 @@ def _convolved_integers(
     bits = [e.dtype(value).bits - (e.dtype(value).kind == "i") for value in (x, w)]
     width = max(bits) if sum(bits) <= room else room // 2
     if width < 1:
-        refuse("SH0006", f"unsupported: a convolution of integers with {terms} products in a sum")
+        refuse("SH0006", f"unsupported: an integer convolution with {terms} products per sum")
     total: Value | None = None
     right = _integer_parts(e, w, width)
     for i, a in enumerate(_integer_parts(e, x, width)):
@@ -303,12 +303,14 @@ def _integer_parts(e: Emitter, x: Value, width: int) -> list[Value]:
 def _check_groups(e: Emitter, x: Value, w: Value, groups: int, batch_groups: int) -> None:
     features, (outputs, inputs) = e.dims(x)[1], e.dims(w)[:2]
     if isinstance(features, int) and isinstance(inputs, int) and features != inputs * groups:
-        refuse("SH0007", f"convolution: {features} features, the kernel has {inputs} in each of {groups} groups")
+        refuse(
+            "SH0007", f"convolution: {features} input features, but the kernel has {inputs} in each of {groups} groups"
+        )
     if isinstance(outputs, int) and outputs % (groups * batch_groups):
-        refuse("SH0007", f"convolution: {outputs} output features in {groups * batch_groups} groups")
+        refuse("SH0007", f"convolution: {outputs} output features are not divisible by {groups * batch_groups} groups")
     batch = e.dims(x)[0]
     if isinstance(batch, int) and batch % batch_groups:
-        refuse("SH0007", f"convolution: a batch of {batch} in {batch_groups} groups")
+        refuse("SH0007", f"convolution: a batch of {batch} is not divisible by {batch_groups} groups")
 
 
 def _windows_convolved(
@@ -360,7 +362,7 @@ def _groups_as_features(e: Emitter, x: Value, groups: int) -> Value:
     rank = e.rank(x)
     batch, features, *spatial = e.sizes(x)
     if not isinstance(batch, int) or not isinstance(features, int):
-        refuse("SH0009", "a convolution with groups of the batch has open dims")
+        refuse("SH0009", "a convolution with batch_group_count has dynamic dims")
     x = e.reshape(x, [groups, batch // groups, features, *spatial])
     x = e.transpose(x, [1, 0, *range(2, rank + 1)])
     return e.reshape(x, [batch // groups, groups * features, *spatial])

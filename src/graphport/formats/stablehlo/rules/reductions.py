@@ -83,7 +83,7 @@ def as_tensor(x: Held) -> Value:
     """The tensor of a value; of a complex tensor the real part."""
     if isinstance(x, Pair):
         return x.real
-    return x if isinstance(x, Value) else refuse("SH0007", "an operand is no tensor")
+    return x if isinstance(x, Value) else refuse("SH0007", "an operand is not a tensor")
 
 
 def _known_reduction(e: Emitter, name: str, x: Value, axes: list[int]) -> Value | None:
@@ -467,7 +467,7 @@ def select_and_scatter(e: Emitter, op: Operation, x: Value, source: Value, start
     window = window_numbers(op, rank)
     sizes, strides = window["window_dimensions"], window["window_strides"]
     if prod(sizes) > MAX_WINDOW_STEPS:
-        refuse("SH0006", f"unsupported: select_and_scatter with {prod(sizes)} elements in a window")
+        refuse("SH0006", f"unsupported: select_and_scatter with {prod(sizes)} elements per window")
     offsets = list(np.ndindex(*sizes))
     low, high = window["low"], window["high"]
     if e.rank(source) != rank:

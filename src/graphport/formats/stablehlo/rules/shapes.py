@@ -104,7 +104,7 @@ def reshape(e: Emitter, op: Operation, x: Value) -> Value:
     shape = result_shape(op)
     numbers = [dim for dim in shape if dim is not None]
     if len(numbers) < len(shape) - 1:
-        refuse("SH0009", "reshape has several open dims")
+        refuse("SH0009", "reshape has several dynamic dims")
     static = [d for d in e.dims(x) if isinstance(d, int)]
     if len(numbers) == len(shape) and len(static) == e.rank(x) and np.prod(static) != np.prod(numbers):
         refuse("SH0007", f"reshape of {list(e.dims(x))} to {list(numbers)} changes the number of elements")
@@ -144,7 +144,7 @@ def broadcast_in_dim(e: Emitter, op: Operation, x: Value) -> Value:
 
 def _declared(op: Operation, dim: int | None) -> int:
     if dim is None:
-        refuse("SH0009", f"{op.shown()} has an open dim in its result")
+        refuse("SH0009", f"{op.shown()} has a dynamic dim in its result")
     return dim
 
 
@@ -199,7 +199,7 @@ def slice_(e: Emitter, op: Operation, x: Value) -> Value:
     for axis, (start, limit, step) in enumerate(zip(starts, limits, steps, strict=True)):
         dim = e.dims(x)[axis]
         if not 0 <= start <= limit or step < 1 or (isinstance(dim, int) and limit > dim):
-            refuse("SH0007", f"slice: [{start}:{limit}:{step}] is no range of the {dim} entries of axis {axis}")
+            refuse("SH0007", f"slice: [{start}:{limit}:{step}] is out of range for size {dim} of axis {axis}")
         if start or step != 1 or limit != dim:
             axes.append(axis)
     if not axes:
@@ -229,7 +229,7 @@ def reversed_axes(e: Emitter, x: Value, axes: Sequence[int]) -> Value:
     if not axes:
         return x
     if not 0 <= min(axes) <= max(axes) < e.rank(x):
-        refuse("SH0007", f"the axes {list(axes)} of a tensor of rank {e.rank(x)} are reversed")
+        refuse("SH0007", f"reverse: axes {list(axes)} are out of range for rank {e.rank(x)}")
     count = len(axes)
     lowest = -(1 << 62)
     return e("Slice", x, e.ints(*[-1] * count), e.ints(*[lowest] * count), e.ints(*axes), e.ints(*[-1] * count))
@@ -370,7 +370,7 @@ def get_dimension_size(e: Emitter, op: Operation, x: Held) -> Value:
     axis = int(op.attribute("dimension"))
     value = x.real if isinstance(x, Pair) else x
     if not isinstance(value, Value):
-        refuse("SH0007", "get_dimension_size of no tensor")
+        refuse("SH0007", "get_dimension_size: the operand is not a tensor")
     checked_axes(e, [axis], e.rank(value), op)
     size = e.dim(value, axis)
     if isinstance(size, int):
@@ -425,5 +425,5 @@ def get_tuple_element(e: Emitter, op: Operation, x: Held) -> Held:
     ranges = op.attributes.get("ranges")
     index = op.attribute("index") if ranges is None else (ints_of(ranges, "ranges") or [-1])[0]
     if not isinstance(x, TupleValue) or not 0 <= index < len(x.items):
-        refuse("SH0007", f"get_tuple_element: there is no element {index}")
+        refuse("SH0007", f"get_tuple_element: index {index} is out of range")
     return x.items[index]

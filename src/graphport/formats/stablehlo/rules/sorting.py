@@ -50,7 +50,7 @@ def sort_tensors(e: Emitter, op: Operation, x: Held, *others: Held) -> list[Held
 def _as_tensor(x: Held) -> Value:
     if isinstance(x, Pair):
         return x.real
-    return x if isinstance(x, Value) else refuse("SH0007", "sort: an operand is no tensor")
+    return x if isinstance(x, Value) else refuse("SH0007", "sort: an operand is not a tensor")
 
 
 def _gather_elements(e: Emitter, x: Held, order: Value, axis: int) -> Held:
@@ -159,7 +159,7 @@ def _order_by_pairs(e: Emitter, block: Block, xs: tuple[Held, ...], axis: int) -
     rank = e.rank(first)
     length = e.static(first, axis)
     if length > MAX_COMPARED:
-        refuse("SH0006", f"unsupported: sort of {length} elements by a region that is no simple comparison")
+        refuse("SH0006", f"unsupported: sort of {length} elements by a region other than a simple comparison")
     order = [*(k for k in range(rank) if k != axis), axis]
 
     def insert_axis(x: Held, place: int) -> Held:
@@ -187,7 +187,7 @@ def largest_elements(e: Emitter, x: Value, count: int) -> list[Held]:
         refuse("SH0007", "top_k of a scalar")
     length = e.dims(x)[axis]
     if isinstance(length, int) and not 0 <= count <= length:
-        refuse("SH0007", f"top_k: {count} of {length} elements")
+        refuse("SH0007", f"top_k: k is {count}, but the axis has {length} elements")
     step = x
     if dtype.is_floating:
         step = total_order_key(e, x) if dtype.bits >= 16 else e.cast(x, DType.FLOAT32)

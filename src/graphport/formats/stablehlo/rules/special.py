@@ -323,7 +323,7 @@ def top_k(e: Emitter, op: Operation, x: Value) -> list[Held]:
 def ragged_dot(e: Emitter, op: Operation, x: Value, y: Value, sizes: Value) -> Value:
     """Rows of x times the matrix of the group that each row belongs to."""
     del e, x, y, sizes
-    return refuse("SH0006", f"unsupported: the operator {op.shown()}")
+    return refuse("SH0006", f"unsupported operator {op.shown()}")
 
 
 @rule("chlo.dot_general")

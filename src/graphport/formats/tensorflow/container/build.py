@@ -120,7 +120,7 @@ class Building:
         if name not in self._bodies:
             message = self.library.get(name)
             if message is None:
-                self.refuse("TF0201", f"there is no function {name!r}", place, "the graph is damaged; write it again")
+                self.refuse("TF0201", f"undefined function {name!r}", place, "write the graph again: it is malformed")
             self._bodies[name] = function_body(message, self.findings)
         return self._bodies[name]
 
@@ -131,8 +131,8 @@ class Building:
             DiagnosticError: TF0201 it has other arguments, TF0205 calls are nested too deep.
         """
         if len(arguments) != len(body.arguments):
-            text = f"{len(arguments)} arguments for the {len(body.arguments)} of function {body.name}"
-            self.refuse("TF0201", text, prefix, "the graph is damaged; write it again")
+            text = f"{len(arguments)} arguments for function {body.name}, expected {len(body.arguments)}"
+            self.refuse("TF0201", text, prefix, "write the graph again: it is malformed")
         frame = Frame(body, prefix)
         for name, item in zip(body.arguments, arguments, strict=True):
             frame.items[name, 0] = item
@@ -149,8 +149,8 @@ class Building:
         """
         self.depth += 1
         if self.depth > budget.limit("tensorflow.calls", MAX_CALL_DEPTH):
-            help = "a function may call itself; GRAPHPORT_LIMITS=tensorflow.calls=N allows N levels"
-            self.refuse("TF0205", f"calls are nested more than {self.depth - 1} deep", place, help)
+            help = "check for recursive functions, or set GRAPHPORT_LIMITS=tensorflow.calls=N to allow N levels"
+            self.refuse("TF0205", f"calls are nested more than {self.depth - 1} levels deep", place, help)
         yield
         self.depth -= 1
 
@@ -184,8 +184,8 @@ class Building:
         """
         found = frame.find(ref)
         if found is None:
-            text = f"there is no result {ref[1]} of node {ref[0]}"
-            self.refuse("TF0201", text, frame.body.name, "the graph is damaged; write it again")
+            text = f"node {ref[0]} has no output {ref[1]}"
+            self.refuse("TF0201", text, frame.body.name, "write the graph again: it is malformed")
         return found
 
     def _order(self, frame: Frame, names: Iterable[str], *, has_effects: bool) -> list[str]:
@@ -206,13 +206,15 @@ class Building:
             if name in state:
                 if not state[name]:
                     text = f"node {name} depends on itself, outside of a loop"
-                    self.refuse("TF0201", text, frame.body.name, "the graph is damaged; write it again")
+                    self.refuse("TF0201", text, frame.body.name, "write the graph again: it is malformed")
                 continue
             if frame.is_done(name):
                 continue
             record = frame.body.nodes.get(name)
             if record is None:
-                self.refuse("TF0201", f"there is no node {name!r}", frame.body.name, "the graph is damaged")
+                self.refuse(
+                    "TF0201", f"undefined node {name!r}", frame.body.name, "write the graph again: it is malformed"
+                )
             self._count(name)
             state[name] = False
             stack.append((name, True))
@@ -222,7 +224,7 @@ class Building:
     def _count(self, name: str) -> None:
         self._left -= 1
         if self._left < 0:
-            help = "functions may call each other too often; GRAPHPORT_LIMITS=tensorflow.nodes=N allows N nodes"
+            help = "set GRAPHPORT_LIMITS=tensorflow.nodes=N to allow N nodes: inlined functions may be too large"
             self.refuse("TF0205", "the graph has too many nodes when its functions are inlined", f"node {name}", help)
 
     def _needs(self, frame: Frame, record: Record, *, has_effects: bool) -> list[str]:
@@ -303,7 +305,12 @@ class Building:
     def _call(self, frame: Frame, record: Record, operands: list[Any]) -> list[Any]:
         function = record.attribute("f", self.findings)
         if not isinstance(function, FunctionRef):
-            self.refuse("TF0201", "a call names no function", f"node {record.name}", "the graph is damaged")
+            self.refuse(
+                "TF0201",
+                "a call without a function name",
+                f"node {record.name}",
+                "write the graph again: it is malformed",
+            )
         return self.call(self.function(function.name, record.name), operands, f"{frame.prefix}{record.name}/")
 
     def operation(self, op_type: str, operands: Sequence[Any], record: Record, prefix: str) -> list[Value]:
@@ -373,7 +380,7 @@ class Building:
 
     def _complex_constant(self, frame: Frame, record: Record, constant: Constant) -> ComplexPair:
         if constant.storage is None:
-            help = "split it into real and imaginary parts"
+            help = "split the tensor into real and imaginary parts"
             self.refuse("TF0202", "a complex constant with one repeated value", f"node {record.name}", help)
         numbers, name = constant.storage.numpy(), f"{frame.prefix}{record.name}"
         parts = (self.constant(np.ascontiguousarray(each), name) for each in (numbers.real, numbers.imag))
@@ -387,7 +394,9 @@ class Building:
         stated = record.attribute_messages.get("value")
         message = None if stated is None else stated.message("tensor")
         if message is None:
-            self.refuse("TF0202", "a constant has no value", f"node {record.name}", "the graph is damaged")
+            self.refuse(
+                "TF0202", "a constant has no value", f"node {record.name}", "write the graph again: it is malformed"
+            )
         constant = Constant(message, self.findings, f"node {record.name}")
         if constant.dtype.kind == "c":
             return self._complex_constant(frame, record, constant)
@@ -413,15 +422,17 @@ class Building:
         """
         if variable.value is None:
             if variable.storage is None:
-                help = "save the model with its variables, or initialize them before"
-                self.refuse("TF0208", f"the variable {variable.name} has no value", f"node {variable.name}", help)
+                help = "save the model with its variables, or initialize the variables first"
+                self.refuse("TF0208", f"missing value of the variable {variable.name}", f"node {variable.name}", help)
             variable.first = variable.value = self.constant(variable.storage, variable.name)
         return variable.value
 
     def _assign(self, frame: Frame, record: Record, operands: list[Any]) -> list[Any]:
         variable, operation = operands[0], _ASSIGNMENTS[record.op_type]
         if not isinstance(variable, Variable):
-            self.refuse("TF0207", f"{record.op_type} writes no variable", f"node {record.name}", EXPORT)
+            self.refuse(
+                "TF0207", f"the resource input of {record.op_type} is not a variable", f"node {record.name}", EXPORT
+            )
         if variable.first is None and variable.storage is not None:
             self.read(variable)
         if not operation:
@@ -439,7 +450,7 @@ class Building:
         """
         if dtype is None or dtype is DType.STRING:
             kind = "strings" if dtype is DType.STRING else "no tensor"
-            help = "cut the model behind the operators that read it"
+            help = "cut the model after the operators that use the input"
             self.refuse("TF0204", f"the input {name} has {kind} (string, resource or variant type)", place, help)
         self.root.reserve(name)
         value = Value(name, named(fact_of(dtype, shape), name, 0))

@@ -33,7 +33,7 @@ _MAX_SHARDS = 100_000
 _MAGIC = bytes.fromhex("57fb808b247547db")
 _FOOTER, _TRAILER = 48, 5
 _UNSAFE_KEY = re.compile(r"(^|/)\.\.(/|$)|^/|\\|\0")
-_DAMAGED = "the variables are damaged or of another model; copy the folder again"
+_DAMAGED = "copy the model folder again: the variables are corrupt or belong to another model"
 
 
 class BundleEntry(NamedTuple):
@@ -66,8 +66,8 @@ class Bundle:
         most = budget.limit("tensorflow.index", MAX_INDEX_BYTES)
         size = path.stat().st_size
         if size > most:
-            help = "GRAPHPORT_LIMITS=tensorflow.index=N allows N bytes"
-            findings.refuse("TF0103", f"variables.index has {size} bytes, more than {most}", self.place, help)
+            help = "set GRAPHPORT_LIMITS=tensorflow.index=N to allow N bytes"
+            findings.refuse("TF0103", f"variables.index has {size} bytes, the limit is {most}", self.place, help)
         self.data = contents(path)
         self.document = Document(Bytes(self.data), findings.source)
         self.shards = 1
@@ -86,16 +86,20 @@ class Bundle:
             return None
         if entry.is_sliced:
             help = "save the model without partitioned variables"
-            self.findings.refuse("TF0103", f"the variable {key} is stored in slices", self.place, help)
+            self.findings.refuse(
+                "TF0103", f"unsupported: the variable {key} is partitioned into slices", self.place, help
+            )
         if entry.dtype.bits == 0:
-            self.findings.refuse("TF0103", f"the variable {key} has strings", self.place, "variables have numbers")
+            self.findings.refuse(
+                "TF0103", f"unsupported: the variable {key} contains strings", self.place, "remove string variables"
+            )
         file = self._file(entry.shard, key)
         wanted = entry.dtype.size(prod(entry.shape))
         if entry.size != wanted:
-            text = f"{key} has {entry.size} bytes, its shape {list(entry.shape)} of {entry.dtype} needs {wanted}"
+            text = f"{key} has {entry.size} bytes, but {entry.dtype}{list(entry.shape)} requires {wanted}"
             self.findings.refuse("TF0103", text, self.place, _DAMAGED)
         if not 0 <= entry.offset <= file.size - entry.size:
-            text = f"{key} is at bytes {entry.offset} to {entry.offset + entry.size} of a file of {file.size}"
+            text = f"{key} is at bytes {entry.offset} to {entry.offset + entry.size}, but the file has {file.size}"
             self.findings.refuse("TF0103", text, self.place, _DAMAGED)
         self._check_crc(file, entry, key)
         return FileStorage(file, entry.offset, entry.dtype, entry.shape)
@@ -105,18 +109,18 @@ class Bundle:
         if self._left_to_check < 0:
             return
         if masked_crc(np.frombuffer(file.view(entry.offset, entry.size), np.uint8)) != entry.crc:
-            self.findings.refuse("TF0103", f"the checksum of {key} does not match", self.place, _DAMAGED)
+            self.findings.refuse("TF0103", f"checksum mismatch of {key}", self.place, _DAMAGED)
 
     def _file(self, shard: int, key: str) -> MappedFile:
         if not 0 <= shard < self.shards:
-            text = f"{key} is in file {shard} of {self.shards}"
+            text = f"{key} is in shard {shard}, but the model has {self.shards}"
             self.findings.refuse("TF0103", text, self.place, _DAMAGED)
         if shard not in self._files:
             path = self.folder / f"variables.data-{shard:05}-of-{self.shards:05}"
             self._check_inside(path)
             if not path.is_file():
-                help = "copy the whole folder of the model"
-                self.findings.refuse("TF0103", f"there is no {path.name}", "variables", help)
+                help = "copy the complete model folder"
+                self.findings.refuse("TF0103", f"missing file {path.name}", "variables", help)
             self._files[shard] = MappedFile(path)
         return self._files[shard]
 
@@ -132,8 +136,10 @@ class Bundle:
         except RuntimeError:
             self.findings.refuse("TF0103", f"{path.name} is a link to itself", "variables", _DAMAGED)
         if home not in real.parents:
-            help = "a model's files lie in its folder; copy the file there"
-            self.findings.refuse("TF0104", f"{path.name} is a link to {real}, outside of the model", "variables", help)
+            help = "copy the file to the model folder"
+            self.findings.refuse(
+                "TF0104", f"{path.name} is a link to {real}, outside of the model folder", "variables", help
+            )
 
     # The index: an SSTable of LevelDB
 
@@ -143,7 +149,7 @@ class Bundle:
     def _read(self) -> dict[str, BundleEntry]:
         data = self.data
         if len(data) < _FOOTER or data[-len(_MAGIC) :] != _MAGIC:
-            self._refuse("it is no table of variables: the magic number at its end is wrong")
+            self._refuse("not a variable index: the magic number at its end is wrong")
         at = len(data) - _FOOTER
         _, at = self._handle(at)
         index, _ = self._handle(at)
@@ -154,7 +160,7 @@ class Bundle:
             offset, after = document.varint(0, len(value))
             size, _ = document.varint(after, len(value))
             if (offset, size) in seen:
-                self._refuse("a block of it is listed twice")
+                self._refuse("duplicate block")
             seen.add((offset, size))
             for key, entry in self._block(offset, size):
                 self._add(found, key, entry)
@@ -168,11 +174,11 @@ class Bundle:
             if header.integer("endianness"):
                 self._refuse("its variables are big-endian")
             if not 0 <= self.shards <= _MAX_SHARDS:
-                self._refuse(f"it has {self.shards} files")
+                self._refuse(f"invalid number of shards: {self.shards}")
             return
         name = key.decode("utf-8", "backslashreplace")
         if _UNSAFE_KEY.search(name):
-            self.findings.refuse("TF0104", f"the key {name!r} leaves the model", self.place, _DAMAGED)
+            self.findings.refuse("TF0104", f"the key {name!r} points outside of the model folder", self.place, _DAMAGED)
         entry = self._parse_entry(document.root("BundleEntry"), name)
         if entry is not None:
             found[name] = entry
@@ -202,24 +208,24 @@ class Bundle:
         """Keys and values of a block; each key is stored without the prefix it has in common with the previous key."""
         data = self.data
         if offset + size + _TRAILER > len(data) or size < 4:
-            self._refuse(f"a block at {offset} of {size} bytes in {len(data)}")
+            self._refuse(f"the block of {size} bytes at {offset} exceeds the file of {len(data)} bytes")
         kind = data[offset + size]
         if kind:
-            self._refuse(f"a block is compressed in way {kind}")
+            self._refuse(f"a block has the unknown compression {kind}")
         stored = int.from_bytes(data[offset + size + 1 : offset + size + _TRAILER], "little")
         if masked_crc(np.frombuffer(data, np.uint8, size + 1, offset)) != stored:
-            self._refuse("the checksum of a block does not match")
+            self._refuse("checksum mismatch of a block")
         restarts = int.from_bytes(data[offset + size - 4 : offset + size], "little")
         stop = offset + size - 4 - 4 * restarts
         if stop < offset:
-            self._refuse(f"a block of {size} bytes has {restarts} restarts")
+            self._refuse(f"a block of {size} bytes has {restarts} restart points")
         key, at = b"", offset
         while at < stop:
             shared, at = self.document.varint(at, stop)
             own, at = self.document.varint(at, stop)
             length, at = self.document.varint(at, stop)
             if shared > len(key) or own + length > stop - at:
-                self._refuse("an entry of a block leaves the block")
+                self._refuse("an entry exceeds its block")
             key = key[:shared] + data[at : at + own]
             yield key, data[at + own : at + own + length]
             at += own + length

@@ -145,7 +145,7 @@ def evaluate(building: Evaluator, frame: Frame, record: Record) -> bool:
     elif kind == _SWITCH:
         _switch(building, frame, record)
     elif kind in (_ENTER, _NEXT):
-        building.refuse("TF0207", f"{record.op_type} is in no loop that ends", f"node {record.name}", _MALFORMED)
+        building.refuse("TF0207", f"{record.op_type} is not in a terminated loop", f"node {record.name}", _MALFORMED)
     elif kind == "LoopCond" and record.inputs:
         frame.items[record.name, 0] = building.resolve(frame, record.inputs[0])
     elif kind in FUNCTIONAL:
@@ -169,7 +169,7 @@ def _functional(building: Evaluator, frame: Frame, record: Record) -> None:
             elements += attribute if type(attribute) is tuple else (attribute,)
         functions = [element for element in elements if isinstance(element, FunctionRef)]
         if not functions or len(functions) < len(elements):
-            building.refuse("TF0201", f"{record.op_type} names no function", f"node {record.name}", _MALFORMED)
+            building.refuse("TF0201", f"{record.op_type} has no function name", f"node {record.name}", _MALFORMED)
         return [building.function(function.name, record.name) for function in functions]
 
     def branch(body: Body) -> Callable[[], list[Any]]:
@@ -251,7 +251,9 @@ def build_if(
             results.append(one)
             continue
         if isinstance(one, Dead) or isinstance(two, Dead) or isinstance(one, Variable | Table):
-            building.refuse("TF0207", f"{record.op_type} chooses a resource", f"node {record.name}", EXPORT)
+            building.refuse(
+                "TF0207", f"unsupported: {record.op_type} selects a resource", f"node {record.name}", EXPORT
+            )
         is_list = isinstance(one, TensorList)
         with building.inside(graphs[0]):
             first = building.value(one, record)
@@ -280,7 +282,7 @@ def build_if(
 def _exit(building: Evaluator, frame: Frame, record: Record) -> None:
     loop = _loop_frames(building, frame.body).get(record.name)
     if loop is None:
-        building.refuse("TF0207", "Exit is in no loop", f"node {record.name}", _MALFORMED)
+        building.refuse("TF0207", "Exit is not in a loop", f"node {record.name}", _MALFORMED)
     constants = {each.name: building.resolve(frame, each.inputs[0]) for each in loop.enters if each not in loop.begins}
     items = [building.resolve(frame, each.inputs[0]) for each in loop.begins]
 

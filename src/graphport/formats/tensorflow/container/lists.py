@@ -47,7 +47,9 @@ class _Operation:
     def list(self, index: int) -> TensorList:
         found = self.operands[index]
         if not isinstance(found, TensorList):
-            self.building.refuse("TF0207", f"{self.record.op_type} reads no list", f"node {self.record.name}", EXPORT)
+            self.building.refuse(
+                "TF0207", f"the input of {self.record.op_type} is not a tensor list", f"node {self.record.name}", EXPORT
+            )
         return found
 
     def attribute(self, name: str) -> Any:
@@ -88,7 +90,7 @@ def zeros(building: Evaluator, found: TensorList, record: Record) -> Value:
     """
     if found.size is None or found.element_shape is None or not _is_static(found.element_shape):
         text = f"{record.op_type}: the list has elements of an unknown shape"
-        help = "give the tensor array the shape of its elements"
+        help = "declare the element shape of the tensor array"
         building.refuse("TF0207", text, f"node {record.name}", help)
     zero = building.constant(np.zeros((), np.float32 if found.dtype is None else found.dtype.numpy))
     return building.emit("TensorListReserve", [found.size, found.element_shape, zero], {}, f"{record.name}/zeros")[0]

@@ -203,7 +203,9 @@ class _Loop:
 
     def _value(self, item: Any) -> Value:
         if isinstance(item, Dead):
-            self.building.refuse("TF0207", "a loop returns no value", f"node {self.record.name}", "freeze it again")
+            self.building.refuse(
+                "TF0207", "a loop without results", f"node {self.record.name}", "freeze the model again"
+            )
         return self.building.value(item, self.record)
 
 

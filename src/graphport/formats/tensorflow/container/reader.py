@@ -33,7 +33,7 @@ VERSION_NOTE = "tensorflow.version"
 _SERVE = "serve"
 _DEFAULT = "serving_default"
 _INITIALIZE = "__saved_model_init_op"
-_FETCH = "fetch the whole model again"
+_FETCH = "fetch the complete model again"
 _NO_RESULT = frozenset(
     {
         *("NoOp", "Assert", "Print", "PrintV2", "SaveV2", "MergeV2Checkpoints", "DisableCopyOnRead", "ControlTrigger"),
@@ -81,7 +81,7 @@ def _read(path: Path, findings: Findings, program: str | None) -> Building:
     file = folder / SAVED_MODEL if path.is_dir() else path
     if not file.is_file():
         near = next((name for name in NEAR_MISSES if (folder / name).is_file()), "")
-        text = f"there is no {SAVED_MODEL}: {near} is {NEAR_MISSES.get(near, 'not a model')}"
+        text = f"missing {SAVED_MODEL}: {near} is {NEAR_MISSES.get(near, 'not a model')}"
         findings.refuse("TF0102", text, path.name, "save the model with tf.saved_model.save or model.export")
     document = Document(MappedFile(file), findings.source)
     if not is_saved_model(bytes(document.data[:3])):
@@ -131,8 +131,8 @@ def _check_ends(building: Building, refs: list[Ref]) -> None:
     for name, index in refs:
         record = building.main.nodes.get(name)
         if record is not None and index >= max(record.count(building.findings), 1):
-            text = f"there is no result {index} of node {name}"
-            building.refuse("TF0201", text, "signature", "the graph is damaged; write it again")
+            text = f"node {name} has no output {index}"
+            building.refuse("TF0201", text, "signature", "write the graph again: it is malformed")
 
 
 def _meta_graph(saved: Message, findings: Findings) -> Message:
@@ -158,14 +158,18 @@ def _signature(meta: Message, findings: Findings, program: str | None) -> tuple[
     names = ", ".join(sorted(found)) or "none"
     if program is not None:
         if program not in found:
-            findings.refuse("TF0203", f"there is no signature {program!r}", SAVED_MODEL, f"signatures: {names}")
+            findings.refuse("TF0203", f"unknown signature {program!r}", SAVED_MODEL, f"signatures: {names}")
         return program, found[program]
     if _DEFAULT in found:
         return _DEFAULT, found[_DEFAULT]
     if len(found) == 1:
         return next(iter(found.items()))
     text = f"the model has {len(found)} signatures, none of them called {_DEFAULT}: {names}"
-    help = "choose one: --program NAME, or load(path, program='NAME')" if found else "save it with a signature"
+    help = (
+        "choose a signature: --program NAME, or load(path, program='NAME')"
+        if found
+        else "save the model with a signature"
+    )
     return findings.refuse("TF0203", text, SAVED_MODEL, help)
 
 
@@ -193,15 +197,17 @@ def _store_variables(building: Building, meta: Message, folder: Path) -> None:
     def stored(name: str) -> Storage | None:
         if not bundle:
             if not (folder / "variables" / "variables.index").is_file():
-                help = "copy the whole folder of the model"
-                building.refuse("TF0103", "there is no variables/variables.index", f"node {name}", help)
+                help = "copy the complete model folder"
+                building.refuse("TF0103", "missing variables/variables.index", f"node {name}", help)
             bundle.append(Bundle(folder / "variables", building.findings))
             keys.update(Initializers(building).keys_of_variables(restore) if restore else {})
         if name in keys:
             storage = bundle[0].storage(keys[name])
             if storage is None:
-                text = f"the variables have no {keys[name]}"
-                building.refuse("TF0103", text, f"node {name}", "the variables are of another model; copy it again")
+                text = f"missing variable {keys[name]}"
+                building.refuse(
+                    "TF0103", text, f"node {name}", "copy the model again: the variables belong to another model"
+                )
             _check_type(building, name, storage)
             return storage
         return None if restore else bundle[0].storage(name)
@@ -219,8 +225,10 @@ def _check_type(building: Building, name: str, storage: Storage) -> None:
         len(shape) == len(storage.shape) and all(n in (-1, m) for n, m in zip(shape, storage.shape, strict=True))
     )
     if not fits or dtype not in (None, storage.dtype):
-        text = f"the variable {name} is {dtype}{list(shape or ())}, its value {storage.dtype}{list(storage.shape)}"
-        building.refuse("TF0103", text, f"node {name}", "the variables are of another model; copy it again")
+        text = (
+            f"the variable {name} is {dtype}{list(shape or ())}, but its value is {storage.dtype}{list(storage.shape)}"
+        )
+        building.refuse("TF0103", text, f"node {name}", "copy the model again: the variables belong to another model")
 
 
 def _store_tables(building: Building) -> None:
@@ -280,8 +288,8 @@ def _unread(main: Body, building: Building) -> list[Ref]:
             continue
         found += [(record.name, index) for index in range(record.count(building.findings))]
     if not found:
-        text = "every node of the graph is read by another node: it has no outputs"
-        building.refuse("TF0201", text, "graph", "a graph without cycles has outputs; write it again")
+        text = "the graph has no outputs: every node has a consumer"
+        building.refuse("TF0201", text, "graph", "write the graph again: it is cyclic")
     return found
 
 
@@ -327,8 +335,11 @@ def _keep_states(building: Building, *, states: bool) -> None:
         return
     if not states:
         names = ", ".join(each.name for each in changed[:8])
-        help = "--state (states=True) makes them inputs and outputs"
-        text = f"the model writes the variables {names}: every run begins with the values of the file"
+        help = "use --state (states=True) to make them inputs and outputs"
+        text = (
+            f"the model writes the variables {names}: each run starts "
+            "with the stored values, and the updates are discarded"
+        )
         building.findings.warn("TF0209", text, "variables", help)
         return
     graph = building.root

@@ -182,20 +182,20 @@ def function_body(message: Message, findings: Findings) -> Body:
     for each in outputs:
         name = each.string("name")
         if name not in returns:
-            findings.refuse("TF0201", f"the result {name} has no value", f"function {body.name}", _WRITE_AGAIN)
+            findings.refuse("TF0201", f"the function output {name} is undefined", f"function {body.name}", _WRITE_AGAIN)
         body.returns.append(_function_ref(body, returns[name], findings))
     body.control_returns = list(message.string_map("control_returns").values())
     return body
 
 
-_WRITE_AGAIN = "the graph is damaged; write the file again"
+_WRITE_AGAIN = "write the file again: the graph is malformed"
 
 
 def _add_nodes(body: Body, message: Message, findings: Findings) -> None:
     for each in message.messages("nodes"):
         name, op_type = each.string("name"), each.string("op")
         if name in body.nodes or not name or not op_type:
-            text = f"two nodes are called {name!r}" if name in body.nodes else "a node has no name or no operator"
+            text = f"duplicate node name {name!r}" if name in body.nodes else "a node has no name or op type"
             findings.refuse("TF0201", text, body.name, _WRITE_AGAIN)
         body.nodes[name] = Record(each, name, op_type)
 
@@ -223,7 +223,7 @@ def graph_ref(text: str, findings: Findings) -> Ref:
 
 def _index(text: str, whole: str, findings: Findings) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 6:
-        findings.refuse("TF0201", f"{whole!r} is no tensor", "an input of a node", "it is NODE or NODE:INDEX")
+        findings.refuse("TF0201", f"{whole!r} is not a tensor name", "an input of a node", "write NODE or NODE:INDEX")
     return int(text)
 
 
@@ -241,4 +241,4 @@ def _function_ref(body: Body, text: str, findings: Findings) -> Ref:
         index += count
     if operator(record.op_type) is None:
         return parts[0], _index(parts[2], text, findings) if len(parts) > 2 else 0
-    return findings.refuse("TF0201", f"{record.op_type} has no result {parts[1]!r}", f"node {parts[0]}", _WRITE_AGAIN)
+    return findings.refuse("TF0201", f"{record.op_type} has no output {parts[1]!r}", f"node {parts[0]}", _WRITE_AGAIN)

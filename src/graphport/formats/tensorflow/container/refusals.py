@@ -6,7 +6,11 @@ import re
 
 _RANDOM = re.compile(r"Random|^(TruncatedNormal|Multinomial|StatefulStandardNormal|StatelessTruncatedNormal)|RngSkip")
 _REASONS = (
-    (_RANDOM, "the model draws random numbers", "export it for inference: layers such as RandomFlip are left out then"),
+    (
+        _RANDOM,
+        "the model generates random numbers",
+        "export the model for inference, which omits random layers, for example RandomFlip",
+    ),
     (
         re.compile(r"^(String|Strings|Static?Regex|Regex|Unicode|AsString|Substr|ReduceJoin|UnsortedSegmentJoin)"),
         "it computes with strings",
@@ -33,8 +37,8 @@ _REASONS = (
 
 def refusal(op_type: str) -> tuple[str, str]:
     """Return the message and the remedy for an operator without an import rule."""
-    message = f"there is no rule for the operator {op_type}"
+    message = f"unsupported operator {op_type}"
     for names, reason, help in _REASONS:
         if names.search(op_type):
             return f"{message}: {reason}", help
-    return message, "see `graphport ops` for the operators that are read"
+    return message, "see `graphport ops` for the supported operators"

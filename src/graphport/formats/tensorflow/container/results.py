@@ -34,5 +34,5 @@ def refuse_writes(building: Evaluator, before: dict[str, Any], record: Record) -
     """
     for name, each in building.variables.items():
         if each.value is not (before.get(name) or each.first):
-            text = f"{record.op_type} writes the variable {name} in a branch or a loop"
+            text = f"unsupported: {record.op_type} writes the variable {name} in a branch or a loop"
             building.refuse("TF0207", text, f"node {record.name}", "return the new value from the branch or loop")

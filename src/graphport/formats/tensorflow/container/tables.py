@@ -29,7 +29,7 @@ def evaluate(building: Evaluator, frame: Frame, record: Record, operands: list[A
     table = operands[0]
     if not isinstance(table, Table) or table.keys is None or table.values is None:
         help = "fill the table with constants when the model is initialized"
-        building.refuse("TF0207", f"{record.op_type}: the lookup table is not filled", f"node {record.name}", help)
+        building.refuse("TF0207", f"{record.op_type}: the lookup table is not initialized", f"node {record.name}", help)
     if record.op_type.startswith("LookupTableSize"):
         return [building.constant(np.array(table.keys.count, np.int64))]
     keys, values = (building.constant(each, f"{record.name}/table") for each in (table.keys, table.values))
@@ -43,7 +43,9 @@ def _table(building: Evaluator, record: Record) -> Table:
         found = building.table_contents(name)
         keys, values = (None, None) if found is None else found
         if keys is not None and values is not None and DType.STRING in (keys.dtype, values.dtype):
-            help = "look the strings up before the model runs, and give it the numbers"
-            building.refuse("TF0207", f"{record.op_type}: a lookup table of strings", f"node {name}", help)
+            help = "look up strings outside of the model, and pass indices"
+            building.refuse(
+                "TF0207", f"unsupported: {record.op_type} with a lookup table of strings", f"node {name}", help
+            )
         building.tables[name] = Table(name, keys, values)
     return building.tables[name]

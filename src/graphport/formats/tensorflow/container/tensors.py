@@ -47,7 +47,7 @@ def shape_of(message: Message | None, findings: Findings, place: str) -> tuple[i
     dims = tuple(each.integer("size") for each in message.messages("dims"))
     if len(dims) > MAX_RANK or min(dims, default=0) < -1:
         text = f"the shape {list(dims[:8])} has {len(dims)} dims"
-        findings.refuse("TF0202", text, place, f"dims are -1 or more, at most {MAX_RANK} of them")
+        findings.refuse("TF0202", text, place, f"use at most {MAX_RANK} dims of -1 or more")
     return dims
 
 
@@ -72,13 +72,21 @@ class Constant:
         dtype = dtype_of(number)
         if dtype is None:
             findings.refuse(
-                "TF0202", f"a constant of DataType {number}", place, "tensors of numbers, booleans, strings"
+                "TF0202",
+                f"unsupported constant of DataType {number}",
+                place,
+                "use constants of numbers, booleans or strings",
             )
         self.dtype: DType = dtype
         shape = shape_of(message.message("shape"), findings, place)
         self.shape = () if shape is None else shape
         if min(self.shape, default=0) < 0:
-            findings.refuse("TF0202", f"a constant of shape {list(self.shape)}", place, "constants have known dims")
+            findings.refuse(
+                "TF0202",
+                f"a constant with the dynamic shape {list(self.shape)}",
+                place,
+                "declare static dims of the constant",
+            )
         self.count = prod(self.shape)
         self.storage, self.fill = self._read()
 
@@ -130,7 +138,7 @@ class Constant:
         return ArrayStorage(array.reshape(self.shape), DType.STRING)
 
     def _refuse(self, text: str) -> None:
-        self.findings.refuse("TF0202", text, self.place, "the constant is damaged; write the file again")
+        self.findings.refuse("TF0202", text, self.place, "write the file again: the constant is corrupt")
 
 
 def strings_of(message: Message | None) -> list[str]:

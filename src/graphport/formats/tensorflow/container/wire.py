@@ -41,10 +41,10 @@ class Document:
         """The message that all bytes are."""
         return Message(self, kind, 0, len(self.data))
 
-    def malformed(self, offset: int, reason: str = "the field cannot be read") -> DiagnosticError:
+    def malformed(self, offset: int, reason: str = "malformed field") -> DiagnosticError:
         """Return the error for malformed bytes."""
         span = Span(self.source, place=f"byte {offset}")
-        remedy = "the file is damaged, truncated, or not written by TensorFlow; fetch it again"
+        remedy = "fetch the file again: it is corrupt, truncated or not written by TensorFlow"
         return DiagnosticError(Diagnostic("TF0101", f"{reason}, at byte {offset}", span, remedy))
 
     def varint(self, at: int, stop: int) -> tuple[int, int]:

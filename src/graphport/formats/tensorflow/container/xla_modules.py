@@ -31,7 +31,7 @@ def evaluate(building: Evaluator, frame: Frame, record: Record, operands: Sequen
     place = f"node {record.name}"
     attribute = record.attribute_messages.get("module")
     if attribute is None or not attribute.has("s"):
-        building.refuse("TF0201", f"{OP_TYPE} has no module", place, "the graph is damaged; write it again")
+        building.refuse("TF0201", f"{OP_TYPE} has no module", place, "write the graph again: it is malformed")
     try:
         graph, _ = read_bytes(attribute.bytes("s"), record.name)
     except DiagnosticError as error:
@@ -43,7 +43,7 @@ def evaluate(building: Evaluator, frame: Frame, record: Record, operands: Sequen
         ("results", len(graph.outputs), count),
     ):
         if needed != found:
-            text = f"the module of {OP_TYPE} has {needed} {kind}, the node {found}"
+            text = f"the module of {OP_TYPE} has {needed} {kind}, but the node has {found}"
             building.refuse("TF0201", text, place, "export the function for one platform")
     return _inline(
         building, graph, [building.value(each, record) for each in operands], f"{frame.prefix}{record.name}/"

@@ -159,7 +159,7 @@ def cast_(b: Builder, x: Value, *, DstT: DType | None = None, type: DType | None
     if DstT is not None:
         return _converted(b, x, DstT)
     if type is None:
-        message = "it names no element type"
+        message = "missing element type"
         raise UnsupportedError(message)
     own = dtype_of(x)
     if own.bits == type.bits:

@@ -84,7 +84,7 @@ def _by_dialect(
 ) -> list[Value]:
     rule = registry.lowering(dialect, op_type)
     if rule is None:
-        message = f"there is no rule for {op_type}"
+        message = f"unsupported op type {op_type}"
         raise UnsupportedError(message)
     wanted = b.count
     b.count = count

@@ -107,7 +107,7 @@ def ragged_to_dense(
     wide = b(Add, b(ReduceMax, b(Concat, columns, vector(b, [-1]), axis=0), keepdims=1), vector(b, [1]))
     asked = integers(shape)
     if asked is None:
-        message = "a shape that is computed when the model runs"
+        message = "a computed shape"
         raise UnsupportedError(message)
     count = vector(b, [asked[0]]) if asked and asked[0] >= 0 else count
     wide = vector(b, [asked[1]]) if len(asked) > 1 and asked[1] >= 0 else wide

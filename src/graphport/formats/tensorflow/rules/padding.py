@@ -32,7 +32,7 @@ def _pads(b: Builder, x: Value, paddings: Value) -> Value:
         return b(Reshape, b(Transpose, as_int64(b, paddings), perm=(1, 0)), vector(b, [-1]))
     if len(widths) != 2 * len(b.dims(x)):
         message = f"padding {list(widths)} for {len(b.dims(x))} axes"
-        raise ShapeError(message, "two lengths for each axis")
+        raise ShapeError(message, "use two values per axis")
     return vector(b, [*widths[::2], *widths[1::2]])
 
 

@@ -114,7 +114,7 @@ def quantize_and_dequantize(
     """
     num_bits = num_bits if bits is None else needed_integer(bits, "the number of bits")
     if axis != -1 or not range_given or low is None or high is None:
-        message = "a range that is measured when the model runs, or that of each channel"
+        message = "a dynamic or per-channel range"
         raise UnsupportedError(message)
     ends = [float(_constant(each, "the range").reshape(-1)[0]) for each in (low, high)]
     least = -(1 << (num_bits - 1)) + int(narrow_range) if signed_input else 0
@@ -155,7 +155,7 @@ def _range(low: Value, high: Value) -> tuple[float, float]:
     """
     ends = [_constant(each, "the range").reshape(-1) for each in (low, high)]
     if any(each.size != 1 for each in ends):
-        message = "a range for each channel"
+        message = "a per-channel range"
         raise UnsupportedError(message)
     return float(ends[0][0]), float(ends[1][0])
 
@@ -163,7 +163,7 @@ def _range(low: Value, high: Value) -> tuple[float, float]:
 def _check_mode(mode: str) -> None:
     if mode not in _QUANTIZE_MODES:
         message = f"mode is {mode!r}"
-        raise ShapeError(message, f"one of {', '.join(_QUANTIZE_MODES)}")
+        raise ShapeError(message, f"use {', '.join(_QUANTIZE_MODES)}")
 
 
 def _round_away(b: Builder, x: Value) -> Value:

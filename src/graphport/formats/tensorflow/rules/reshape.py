@@ -133,7 +133,7 @@ def squeeze(b: Builder, x: Value, *, squeeze_dims: tuple[int, ...] = ()) -> Valu
         return b(Squeeze, x, vector(b, squeeze_dims))
     dims = b.dims(x)
     if not all(isinstance(n, int) for n in dims):
-        message = "which axes have length 1 is not known"
+        message = "unknown axes of size 1"
         raise UnsupportedError(message)
     axes = [axis for axis, n in enumerate(dims) if n == 1]
     return b(Squeeze, x, vector(b, axes)) if axes else b(Identity, x)
@@ -205,7 +205,7 @@ def concat_offset(b: Builder, axis: Value, *shapes: Value) -> list[Value]:
     (place,) = needed(axis, "the axis")
     (count,) = b.dims(shapes[0], 1)
     if not isinstance(count, int):
-        message = "the rank of the pieces is not known"
+        message = "unknown rank of the split tensors"
         raise UnsupportedError(message)
     pick = b.constant((np.arange(count) == place % max(count, 1)).astype(dtype_of(shapes[0]).numpy))
     found = [b(Mul, shapes[0], b.like(pick, 0))]

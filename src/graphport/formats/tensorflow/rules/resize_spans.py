@@ -90,7 +90,7 @@ def scale_and_translate(
     for place, n in enumerate(sizes(b.dims(x)[1:3], "the size of images")):
         if not factors[place] > 0:
             message = f"a scale of {factors[place]}"
-            raise ShapeError(message, "a scale is positive")
+            raise ShapeError(message, "use a positive scale")
         reserve(n, wanted[place])
         shares = _weights(kernel_type, n, wanted[place], factors[place], shifts[place], antialias=antialias)
         y = mixed(b, y, place + 1, b.constant(shares.T.astype(np.float32)))
@@ -100,7 +100,7 @@ def scale_and_translate(
 def _floats(value: Value, name: str) -> tuple[float, float]:
     storage = folded(value)
     if storage is None or storage.count != 2:
-        message = f"{name} is computed when the model runs"
+        message = f"{name} is not constant"
         raise UnsupportedError(message)
     first, second = storage.numpy().reshape(-1)
     return float(first), float(second)

@@ -161,8 +161,8 @@ def _packed(field: Field, values: Sequence[Any]) -> bytes:
     try:
         return struct.pack(f"<{len(values)}{field.kind}", *values)
     except (struct.error, OverflowError) as error:
-        message = f"{field.name} is {', '.join(map(str, values)):.100}, outside of the range of its field"
-        remedy = "bind smaller extents, or choose another format"
+        message = f"{field.name} is {', '.join(map(str, values)):.100}, outside of the range of its schema type"
+        remedy = "set smaller dims, or choose another format"
         raise DiagnosticError(Diagnostic("TFL0305", message, None, remedy)) from error
 
 

@@ -29,4 +29,4 @@ def enumeration_faults(record: Record) -> Iterator[tuple[str, str]]:
         wrong = [int(number) for number in np.atleast_1d(numbers) if not 0 <= number < count]
         if wrong:
             listed = ", ".join(f"{index} {name}" for index, name in enumerate(members or ()))
-            yield f"{field.name} is {wrong[0]}", f"it is {listed or f'an element type, 0 to {count - 1}'}"
+            yield f"{field.name} is {wrong[0]}", f"expected {listed or f'an element type, 0 to {count - 1}'}"

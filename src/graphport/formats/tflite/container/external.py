@@ -44,7 +44,9 @@ class External:
             or location["packing"] not in _UNPACKED
         ):
             packing = location["packing"] or "sparse or text"
-            self._findings.error("TFL0107", f"the external buffer {number} is {packing}", place, "put it into the file")
+            self._findings.error(
+                "TFL0107", f"the external buffer {number} is {packing}", place, "store the buffer in the file"
+            )
             return None
         file = self._file(location["group"], place)
         if file is None:
@@ -52,8 +54,13 @@ class External:
         start, length = location["offset"], location["length"]
         storage = FileStorage(file, 0, dtype, tuple(shape))
         if start + length > file.size or storage.nbytes > length:
-            message = f"bytes {start} to {start + length} of {file.size}: expected {storage.nbytes} bytes"
-            self._findings.error("TFL0107", message, place, "the file is truncated or belongs to another model")
+            message = (
+                f"bytes {start} to {start + length} of {file.size} do "
+                f"not match the tensor, which has {storage.nbytes} bytes"
+            )
+            self._findings.error(
+                "TFL0107", message, place, "restore the data file: it is truncated or belongs to another model"
+            )
             return None
         storage.start = start
         return storage

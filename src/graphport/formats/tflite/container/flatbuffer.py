@@ -160,7 +160,7 @@ class FlatBuffer:
     def _spend(self, length: int) -> None:
         self._left -= length
         if self._left < 0:
-            message = f"its tables overlap: decoding them needs too many times the {self.size} bytes of the file"
+            message = f"overlapping tables: their decoded size far exceeds the {self.size} bytes of the file"
             raise CorruptFileError(message)
 
 

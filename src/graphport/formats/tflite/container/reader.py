@@ -53,7 +53,9 @@ def read(path: str | Path, *, program: str | None = None) -> tuple[Graph, list[D
     try:
         file = MappedFile(path)
         if file.size < _LEAST_BYTES or bytes(file.view(4, 4)) != schema.IDENTIFIER:
-            findings.error("TFL0001", f"the file has no identifier {schema.IDENTIFIER.decode()}", None, "restore it")
+            findings.error(
+                "TFL0001", f"the file has no identifier {schema.IDENTIFIER.decode()}", None, "restore the file"
+            )
             findings.settle()
         buffer = FlatBuffer(file)
         with paused_collection():
@@ -65,7 +67,7 @@ def read(path: str | Path, *, program: str | None = None) -> tuple[Graph, list[D
         message = f"{path} cannot be read: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("IO0006", message, None, "check the path")) from error
     except CorruptFileError as error:
-        findings.error("TFL0001", f"the file is corrupt: {error}", None, "restore it")
+        findings.error("TFL0001", f"the file is corrupt: {error}", None, "restore the file")
         findings.settle()
         raise
     return graph, findings.settle()
@@ -108,8 +110,8 @@ class _FileReader:
     def graph(self, program: str | None = None) -> Graph:
         """Build the graph of the first subgraph or of a signature, with its bodies."""
         if self.model["version"] != schema.VERSION:
-            message = f"the schema has version {self.model['version']}"
-            self.findings.error("TFL0002", message, None, f"version {schema.VERSION} is read")
+            message = f"unsupported schema version {self.model['version']}"
+            self.findings.error("TFL0002", message, None, f"convert the model to schema version {schema.VERSION}")
         if not self.subgraphs:
             self.findings.error("TFL0002", "the file has no subgraph")
             self.findings.settle()
@@ -130,8 +132,12 @@ class _FileReader:
         records = {record["signature_key"] or "": record for record in self.model.records("signature_defs")}
         record = records.get(program)
         if record is None:
-            known = f"signatures: {', '.join(map(repr, records))}" if records else "the file has none"
-            self.findings.error("TFL0207", f"there is no signature {program!r}", None, known)
+            known = (
+                f"signatures: {', '.join(map(repr, records))}"
+                if records
+                else "remove the signature name: the file has no signatures"
+            )
+            self.findings.error("TFL0207", f"unknown signature {program!r}", None, known)
         self.findings.settle()
         self.main = 0 if record is None else record["subgraph_index"]
         graph = self.subgraph(self.main)
@@ -161,9 +167,7 @@ class _FileReader:
             return
         self._again += known
         if self._again > _MAX_REPEATED_NODES:
-            message = (
-                f"subgraphs that several operators run expand to more than {_MAX_REPEATED_NODES} operators and tensors"
-            )
+            message = f"shared subgraphs expand to more than {_MAX_REPEATED_NODES} operators and tensors"
             self.findings.error("TFL0206", message, f"subgraph[{index}]")
             self.findings.settle()
 
@@ -188,12 +192,14 @@ class _FileReader:
             location = f"signature_defs[{index}]"
             subgraph: int = record["subgraph_index"]
             if subgraph >= len(self.subgraphs):
-                self.findings.error("TFL0101", f"there is no subgraph {subgraph}", location)
+                self.findings.error("TFL0101", f"undefined subgraph {subgraph}", location)
                 continue
             count = len(self.subgraphs[subgraph].records("tensors"))
             for item in [*(record.records("inputs")), *(record.records("outputs"))]:
                 if item["tensor_index"] >= count:
-                    message = f"{item['name']} is tensor {item['tensor_index']}, the subgraph has {count}"
+                    message = (
+                        f"{item['name']} refers to tensor {item['tensor_index']}, but the subgraph has {count} tensors"
+                    )
                     self.findings.error("TFL0101", message, location)
 
     def _check_others(self) -> None:
@@ -244,7 +250,7 @@ class _Subgraph:
     def _tensor(self, index: int, location: str) -> Tensor | None:
         tensors = self.record.records("tensors")
         if not 0 <= index < len(tensors):
-            message = f"there is no tensor {index}: the subgraph has {len(tensors)}"
+            message = f"undefined tensor {index}: the subgraph has {len(tensors)}"
             self.findings.error("TFL0101", message, location)
             return None
         return self.reader.tensor(self.index, index)
@@ -263,7 +269,7 @@ class _Subgraph:
         if tensor is None:
             return
         if index in self.values:
-            self.findings.error("TFL0101", f"tensor {index} is listed twice as an input", location)
+            self.findings.error("TFL0101", f"duplicate input tensor {index}", location)
             return
         value = self._value(index, tensor)
         # An input with a buffer takes the constant unless the caller passes a value.
@@ -329,18 +335,20 @@ class _Subgraph:
         location = f"{self.location}.operator[{position}]"
         kind: int = record["opcode_index"]
         if kind >= len(reader.codes):
-            message = f"there is no operator code {kind}: the file has {len(reader.codes)}"
+            message = f"undefined operator code {kind}: the file has {len(reader.codes)}"
             self.findings.error("TFL0201", message, location)
             return
         code = reader.codes[kind]
         location = f"{location} {code.word}"
         if not code.is_known:
-            message = f"{code.number} is no builtin operator code"
-            self.findings.error("TFL0201", message, location, "the operator may be newer than the supported schema")
+            message = f"unknown builtin operator code {code.number}"
+            self.findings.error(
+                "TFL0201", message, location, "update graphport if the operator is newer than the supported schema"
+            )
             return
         if not 1 <= code.version <= newest_version(code.word):
-            message = f"version {code.version} of the operator is not supported"
-            self.findings.error("TFL0201", message, location, f"supported versions: 1 to {newest_version(code.word)}")
+            message = f"unsupported operator version {code.version}"
+            self.findings.error("TFL0201", message, location, f"use a version from 1 to {newest_version(code.word)}")
         for table in (record, record["builtin_options"], record["builtin_options2"]):
             for message, remedy in () if table is None else enumeration_faults(table):
                 self.findings.error("TFL0208", message, location, remedy)
@@ -407,7 +415,9 @@ class _Subgraph:
         options = record["builtin_options"] or record["builtin_options2"]
         wanted = "" if code.builtin is None else code.builtin.options
         if options is not None and wanted and options.table != wanted:
-            self.findings.error("TFL0202", f"its options are {options.table}, expected {wanted}", location)
+            self.findings.error(
+                "TFL0202", f"the operator has options of type {options.table}, expected {wanted}", location
+            )
             return attributes
         if wanted:
             for field in schema.TABLES[wanted]:
@@ -449,16 +459,16 @@ class _Subgraph:
     def _body(self, index: int, location: str) -> Graph | None:
         reader = self.reader
         if not 0 <= index < len(reader.subgraphs):
-            message = f"there is no subgraph {index}: the file has {len(reader.subgraphs)}"
+            message = f"undefined subgraph {index}: the file has {len(reader.subgraphs)}"
             self.findings.error("TFL0204", message, location)
             return None
         if index in reader.opened:
-            self.findings.error(
-                "TFL0205", f"subgraph {index} calls itself", location, "recursive subgraphs are not allowed"
-            )
+            self.findings.error("TFL0205", f"recursive subgraph {index}", location, "remove the recursion")
             return None
         if len(reader.opened) >= _MAX_SUBGRAPH_DEPTH:
-            self.findings.error("TFL0205", f"subgraphs are nested more than {_MAX_SUBGRAPH_DEPTH} deep", location)
+            self.findings.error(
+                "TFL0205", f"subgraphs are nested more than {_MAX_SUBGRAPH_DEPTH} levels deep", location
+            )
             return None
         return reader.subgraph(index)
 

@@ -33,7 +33,7 @@ def rounding_note(graph: Graph) -> list[Diagnostic]:
         return []
     listed = ", ".join(f"{word} ({count})" for word, count in Counter(node.word for node in nodes).most_common())
     message = f"LiteRT's kernels round differently from QuantizeLinear in {listed}: integers may differ by one step"
-    remedy = "docs/tflite.md tells how many are; layers behind may move them further"
+    remedy = "see docs/tflite.md for the share of affected elements; following layers may increase the difference"
     return [Diagnostic("TFL0306", message, nodes[0].origin, remedy, Severity.NOTE)]
 
 

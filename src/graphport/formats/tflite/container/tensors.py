@@ -59,7 +59,7 @@ class Tensors:
         """Read the tensor of a table; `None` after an error was reported."""
         number = record["type"]
         if number not in TYPES:
-            self._findings.error("TFL0103", f"{number} is no element type", place, "types are 0 to 22")
+            self._findings.error("TFL0103", f"unknown element type {number}", place, "use an element type from 0 to 22")
             return None
         dtype = TYPES[number]
         shape = self._shape(record, place)
@@ -86,8 +86,10 @@ class Tensors:
     def extent_of(self, start: int, length: int, what: str, place: str) -> Extent | None:
         """Return a byte range of the file; `None` after an error was reported."""
         if start + length > self._buffer.size:
-            message = f"{what} is bytes {start} to {start + length}, the file has {self._buffer.size} bytes"
-            self._findings.error("TFL0102", message, place, "the file is cut")
+            message = (
+                f"truncated file: {what} has the bytes {start} to {start + length}, the file has {self._buffer.size}"
+            )
+            self._findings.error("TFL0102", message, place, "fetch the file again")
             return None
         return Extent(start, length)
 
@@ -97,12 +99,12 @@ class Tensors:
             self._findings.error("TFL0103", f"rank {len(shape)} exceeds {_MAX_RANK}", place)
             return None
         if any(n < 0 for n in shape):
-            message = f"the shape {list(shape)} has a negative size"
-            self._findings.error("TFL0103", message, place, "dynamic sizes are -1 in shape_signature, and 1 in shape")
+            message = f"negative dim in shape {list(shape)}"
+            self._findings.error("TFL0103", message, place, "use -1 in shape_signature and 1 in shape for dynamic dims")
             return None
         signature = record["shape_signature"]
         if signature is not None and len(signature) and len(signature) != len(shape):
-            message = f"shape_signature has rank {len(signature)}, shape {len(shape)}"
+            message = f"shape_signature has rank {len(signature)}, but shape has rank {len(shape)}"
             self._findings.error("TFL0103", message, place)
             return None
         return shape
@@ -111,7 +113,7 @@ class Tensors:
         if index == 0 and not self._buffers:
             return Extent(0, 0)
         if not 0 <= index < len(self._buffers):
-            message = f"there is no buffer {index}: the file has {len(self._buffers)}"
+            message = f"undefined buffer {index}: the file has {len(self._buffers)}"
             self._findings.error("TFL0102", message, place)
             return None
         buffer = self._buffers[index]
@@ -124,7 +126,7 @@ class Tensors:
     ) -> Storage | None:
         if not budget.fits_in_memory(shape):
             self._findings.error(
-                "TFL0103", f"the shape {list(shape)} exceeds the address space", place, "correct its shape"
+                "TFL0103", f"shape {list(shape)} exceeds the addressable memory", place, "correct the shape"
             )
             return None
         if dtype is DType.STRING:
@@ -134,9 +136,11 @@ class Tensors:
         wanted = dtype.size(prod(shape))
         if extent.length != wanted:
             count = budget.shown(prod(shape))
-            message = f"{count} elements of {dtype} take {budget.shown(wanted)} bytes, its buffer has {extent.length}"
+            message = (
+                f"{count} elements of {dtype} take {budget.shown(wanted)} bytes, but the buffer has {extent.length}"
+            )
             is_unpacked = dtype.bits < 8 and extent.length == prod(shape)
-            remedy = f"store {8 // dtype.bits} elements of {dtype} in a byte" if is_unpacked else "correct its shape"
+            remedy = f"store {8 // dtype.bits} elements of {dtype} in a byte" if is_unpacked else "correct the shape"
             self._findings.error("TFL0103", message, place, remedy)
             return None
         return FileStorage(self._buffer.file, extent.start, dtype, shape)
@@ -184,8 +188,8 @@ class Tensors:
         if stated is None or dtype is None or not dtype.is_integer:
             return None
         if stated["details"] is not None:
-            message = f"it is quantized by {stated['details'].table}"
-            self._findings.error("TFL0108", message, place, "supported: per-tensor and per-axis scales")
+            message = f"unsupported quantization {stated['details'].table}"
+            self._findings.error("TFL0108", message, place, "use per-tensor or per-axis scales")
             return None
         if stated["scale"] is None or not len(stated["scale"]):
             return None
@@ -209,9 +213,9 @@ def _fault(dtype: DType, shape: tuple[int, ...], axis: int, scales: tuple[float,
         return "a scale is not a positive number"
     least, most = limits(dtype)
     if any(not least <= zero <= most for zero in zeros):
-        return f"a zero point is no {dtype}"
+        return f"a zero point is out of range for {dtype}"
     if len(scales) > 1 and not (0 <= axis < len(shape) and shape[axis] == len(scales)):
-        return f"{len(scales)} scales are not those along axis {axis} of {list(shape)}"
+        return f"{len(scales)} scales do not match axis {axis} of shape {list(shape)}"
     return ""
 
 

@@ -235,12 +235,12 @@ class _Subgraph:
             if not fact.is_static:
                 fields["shape_signature"] = [n if isinstance(n, int) else -1 for n in fact.shape]
         if any(n > (1 << 31) - 1 for n in fields.get("shape", ())):
-            self.writer.error("TFL0302", f"{value.name} has a size beyond int32", value.origin)
+            self.writer.error("TFL0302", f"{value.name} has a dim beyond int32", value.origin)
         if _is_variable(value) and state_of(value) is not None:
             fields["is_variable"] = True
         if value.is_constant:
             if value.storage is None:
-                self.writer.error("TFL0302", f"the elements of {value.name} are not available", value.origin)
+                self.writer.error("TFL0302", f"the elements of {value.name} are missing", value.origin)
             else:
                 fields["buffer"] = self.writer.buffer(value.storage)
         quantization = self.quantized.get(value)
@@ -253,7 +253,7 @@ class _Subgraph:
     def _operator(self, node: Node) -> Table:
         builtin = schema.BY_NAME.get(node.word)
         if node.dialect != _DIALECT or (builtin is None and not node.word.startswith(_CUSTOM)):
-            self.writer.error("TFL0301", f"{node.op} is no operator of TFLite", node.origin)
+            self.writer.error("TFL0301", f"{node.op} is not a TFLite operator", node.origin)
             return "Operator", {}
         own = node.attributes.get("types")
         states = node.attributes.get("states")
@@ -292,7 +292,7 @@ class _Subgraph:
                 continue
             for key, value in self._option_values(name, attribute):
                 if key not in fields:
-                    self.writer.error("TFL0303", f"{node.op} has no option {name}", node.origin)
+                    self.writer.error("TFL0303", f"unknown option {name} of {node.op}", node.origin)
                     continue
                 found[key] = value
         return found

@@ -27,7 +27,7 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 @Hardmax.lift("tflite")
 def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
     axis = axis_index(axis, len(b.dims(input)))
-    (n,) = sizes(b.dims(input)[axis : axis + 1], "what is searched")
+    (n,) = sizes(b.dims(input)[axis : axis + 1], "the searched tensor")
     types = frozenset((DType.FLOAT32,))
     best = computed_in(b, types, "ARG_MAX", input, beside=(ints(b, axis),), output_type=2, types=(DType.INT32,))
     on, off = b.constant(np.float32(1)), b.constant(np.float32(0))
@@ -41,7 +41,7 @@ def export_dropout(
     del seed
     is_trained = training_mode is not None and (not _is_false(training_mode)) and float_element(ratio) != 0
     if is_trained:
-        message = "it draws at random"
+        message = "it is random"
         raise UnsupportedError(message)
     mask = b.constant(np.ones(bounded(sizes(b.dims(data), "the mask")), np.bool_)) if b.count > 1 else None
     y = b(Identity, data)

@@ -148,7 +148,7 @@ def export_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: i
     if DType.UINT64 in (own, to) and own is not to:
         return (cast_to(b, input, to),)
     if own not in _CAST or to not in _CAST:
-        message = f"{own} is not cast to {to}"
+        message = f"cast from {own} to {to}"
         raise UnsupportedError(message)
     if own is not to and to in _FLOAT32_CASTS and array_of(input) is None:
         input = _wrapped_to(b, input, to)

@@ -77,14 +77,14 @@ def _masked(
 @RotaryEmbeddingView.lift("tflite")
 def export_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
     """Export RotaryEmbedding: rotate pairs of columns by the angles of their positions."""
-    dims = sizes(b.dims(op.x), "what is turned")
+    dims = sizes(b.dims(op.x), "the rotated tensor")
     if len(dims) == _HEADS:
         heads = op.x
     else:
         batch, length, width = dims
         count = op.num_heads or 1
         heads = transposed(b, reshaped(b, op.x, (batch, length, count, width // count)), (0, 2, 1, 3))
-    (size,) = sizes(b.dims(heads)[3:], "the size of a head")
+    (size,) = sizes(b.dims(heads)[3:], "the head size")
     rotated = op.rotary_embedding_dim or size
     # [batch, 1, length, pairs]
     caches = [
@@ -111,16 +111,16 @@ def _rotated(b: Builder, x: Value, caches: Sequence[Value], size: int, *, interl
     if not interleaved:
         return b(Concat, real, other, axis=3)
     pairs = b(Concat, *(b(Unsqueeze, part, vector(b, [4])) for part in (real, other)), axis=4)
-    return reshaped(b, pairs, sizes(b.dims(x), "what is turned"))
+    return reshaped(b, pairs, sizes(b.dims(x), "the rotated tensor"))
 
 
 @TensorScatterView.lift("tflite")
 def export_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
     """Export TensorScatter: replace rows of a cache from a position on, which differs by sample."""
-    dims, given = sizes(b.dims(op.past_cache), "the cache"), sizes(b.dims(op.update), "what is written")
+    dims, given = sizes(b.dims(op.past_cache), "the cache"), sizes(b.dims(op.update), "the update")
     at = op.axis % len(dims)
     if at == 0:
-        message = "a cache along the batch"
+        message = "a cache that grows along the batch axis"
         raise UnsupportedError(message)
     reserve(*given)
     behind = [1] * (len(dims) - at - 1)

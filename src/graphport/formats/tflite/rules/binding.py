@@ -93,7 +93,7 @@ class Operator(FileNode["Value"]):
         """
         value = self.operands[index] if index < len(self.operands) else None
         if value is None:
-            message = f"operand {index} is missing"
+            message = f"missing operand {index}"
             raise ShapeError(message)
         return value
 
@@ -389,7 +389,7 @@ def pads_of(
     if op.option("padding") != 0:
         for n, k, d in zip(dims, kernel, dilations, strict=True):
             if isinstance(n, int) and n < (k - 1) * d + 1:
-                message = f"a window of {(k - 1) * d + 1} is larger than the {n} of the input"
+                message = f"a window of {(k - 1) * d + 1} exceeds the input size {n}"
                 raise ShapeError(message)
         return {}
     pads = [same_pads(*each, "SAME_UPPER") for each in zip(dims, kernel, strides, dilations, strict=True)]

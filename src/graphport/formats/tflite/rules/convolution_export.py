@@ -198,7 +198,7 @@ def _convolve_groups(
     (channels, own) = (*sizes(b.dims(w)[:1], "the filters"), *sizes(b.dims(w)[1:2], "the filters"))
     parts: list[Value] = []
     if group > _MAX_GROUPS:
-        message = f"{group} groups, one by one"
+        message = f"{group} groups as separate convolutions"
         raise UnsupportedError(message)
     for place in range(group):
         rows = place * channels // group, (place + 1) * channels // group

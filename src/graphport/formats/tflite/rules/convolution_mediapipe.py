@@ -60,7 +60,7 @@ def convolution_2d_transpose_bias(op: Operator) -> Value:
     b, (padding, across, down) = op.b, _fields(op, 3)
     strides = (down, across)
     kernel = sizes(op.dims(1)[1:3], "the filters")
-    extents = sizes(op.dims(0)[1:3], "what a transposed convolution reads")
+    extents = sizes(op.dims(0)[1:3], "the input of the transposed convolution")
     is_same = padding == _SAME
     cut = [max(0, k - (n - 1) % s - 1) if is_same else 0 for n, k, s in zip(extents, kernel, strides, strict=True)]
     pads = (*(n // 2 for n in cut), *(n - n // 2 for n in cut))
@@ -80,7 +80,7 @@ def _pool(op: Operator) -> tuple[tuple[int, int], tuple[int, int], list[int], in
 def max_pooling_with_argmax_2d(op: Operator) -> tuple[Value, Value]:
     """Max pooling with the row-major index of the maximum within its window."""
     b, (kernel, strides, (padding,), activation) = op.b, _pool(op)
-    x, extents = op[0], sizes(op.dims(0, 4)[1:3], "what is pooled")
+    x, extents = op[0], sizes(op.dims(0, 4)[1:3], "the pooled tensor")
     pads = [0, 0]
     counts = [(n - k + s) // s for n, k, s in zip(extents, kernel, strides, strict=True)]
     if padding == _SAME:
@@ -112,7 +112,7 @@ def max_unpooling_2d(op: Operator) -> Value:
     if kernel != strides:
         message = f"windows {list(kernel)} with strides {list(strides)}"
         raise UnsupportedError(message)
-    n, height, width, channels = sizes(op.dims(0, 4), "what is spread")
+    n, height, width, channels = sizes(op.dims(0, 4), "the dilated tensor")
     place = b(Unsqueeze, cast(b, op[1], DType.INT32), vector(b, [4]))
     count = kernel[0] * kernel[1]
     is_there = b(Equal, place, b.constant(np.arange(count, dtype=np.int32)))

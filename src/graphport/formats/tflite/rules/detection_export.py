@@ -36,7 +36,7 @@ _MAX_CLASSES = 256
 def export_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
     images, kinds, count = sizes(b.dims(op.scores), "images, classes and boxes")
     if op.max_output_boxes_per_class is None or not images * kinds or images * kinds > _MAX_CLASSES:
-        message = f"{images * kinds} classes, or no number of boxes"
+        message = f"{images * kinds} classes, or a missing number of boxes"
         raise UnsupportedError(message)
     most_boxes = emit(b, "MINIMUM", op.max_output_boxes_per_class, b.like(op.max_output_boxes_per_class, count))
     most = cast_to(b, shaped(b, most_boxes, ()), DType.INT32)
@@ -74,8 +74,8 @@ def _corners(b: Builder, boxes: Value) -> Value:
 def export_roi_align(b: Builder, op: RoiAlignView) -> Lifted:
     """Export RoiAlign (average) as row weights x image x column weights; a bilinear sample mixes four pixels."""
     if not op.sampling_ratio:
-        message = "as many points as the region has pixels"
-        raise UnsupportedError(message, help="a sampling_ratio is written")
+        message = "a sampling_ratio of 0"
+        raise UnsupportedError(message, help="set sampling_ratio")
     if dtype_of(op.x) is not DType.FLOAT32:
         return None
     height, width = sizes(b.dims(op.x)[2:], "the image")

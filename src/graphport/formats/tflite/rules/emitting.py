@@ -95,7 +95,7 @@ def _through_long(b: Builder, value: Value, dtype: DType) -> Value:
     own = dtype_of(value)
     reals = [each for each in (own, dtype) if not (each.is_integer or each is DType.BOOL)]
     if reals and reals[0].bits > DType.FLOAT32.bits:
-        message = f"no kernel casts {own} to {dtype}"
+        message = f"LiteRT has no kernel that casts {own} to {dtype}"
         raise UnsupportedError(message)
     if own is DType.UINT64:
         long = emit(b, "BITCAST", value, types=(DType.INT64,))

@@ -74,7 +74,7 @@ def export_mel_weights(
 ) -> Lifted:
     """Export MelWeightMatrix as a constant: float32 rounds corner frequencies differently from float64."""
     operands = (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
-    stored = [needed_array(each, "what mel weights are made of") for each in operands]
+    stored = [needed_array(each, "the operands of MelWeightMatrix") for each in operands]
     reserve(int(stored[0].item()), int(stored[1].item()))
     weights = MelWeightMatrix.function(*stored, output_datatype=output_datatype)
     return (b(Identity, b.constant(weights, output_datatype)),)

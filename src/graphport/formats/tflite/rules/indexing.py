@@ -131,7 +131,7 @@ def reverse_sequence(op: Operator) -> Value:
 def dynamic_update_slice(op: Operator) -> Value:
     """DYNAMIC_UPDATE_SLICE: replace a slice of x; the start is clamped so that the slice fits."""
     b, x, update = op.b, op[0], op[1]
-    dims, own = sizes(b.dims(x), "what is updated"), sizes(b.dims(update), "the update")
+    dims, own = sizes(b.dims(x), "the updated tensor"), sizes(b.dims(update), "the update")
     starts = as_vector(b, op.raw(2))
     if len(dims) != len(own) or any(n < k for n, k in zip(dims, own, strict=True)):
         message = f"an update {list(own)} of {list(dims)}"
@@ -251,7 +251,7 @@ def embedding_lookup_sparse(op: Operator) -> Value:
     """
     b, combiner = op.b, int(op.option("combiner"))
     rows, indices, extents, weights, table = (op.raw(index) for index in range(5))
-    depth = sizes(b.dims(indices)[1:], "a place")[0]
+    depth = sizes(b.dims(indices)[1:], "an index")[0]
     width = sizes(b.dims(table)[1:], "a row")
     lengths = b(Slice, as_int64(b, extents), vector(b, [0]), vector(b, [depth - 1]))
     shape = b(Concat, lengths, vector(b, width), axis=0) if width else lengths
@@ -294,7 +294,7 @@ def hashtable_find(op: Operator) -> Value:
     """
     b = op.b
     if op.count != _SEARCH:
-        message = "the contents of its table are not known"
+        message = "a lookup table with unknown contents"
         raise UnsupportedError(message)
     keys, values, asked, default = (op.raw(index) for index in range(_SEARCH))
     rank = len(b.dims(asked))

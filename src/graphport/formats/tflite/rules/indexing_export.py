@@ -97,7 +97,7 @@ def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int
         flat = emit(b, "SQUEEZE", indices, squeeze_dims=(len(dims),))
         picked = wrapped(b, flat, extent(b, data, batch_dims))
         return (emit(b, "GATHER", data, picked, axis=batch_dims, batch_dims=batch_dims),)
-    (count,) = sizes((depth,), "how many axes are picked from")
+    (count,) = sizes((depth,), "the number of indexed axes")
     found = _all_wrapped(b, indices, data, batch_dims, count)
     if batch_dims:
         grids = [_grid(b, indices, dims, axis) for axis in range(batch_dims)]
@@ -173,7 +173,7 @@ def _scatter_type(data: Value) -> DType | None:
     if dtype in NUMERIC_TYPES:
         return None
     if dtype not in _SCATTERED:
-        message = f"no kernel scatters {dtype}"
+        message = f"LiteRT has no scatter kernel for {dtype}"
         raise UnsupportedError(message)
     return _SCATTERED[dtype]
 

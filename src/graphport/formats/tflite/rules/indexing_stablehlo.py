@@ -65,7 +65,7 @@ def _windows(
     op: Operator, extents: Sequence[int], placed: Sequence[int], left_out: Sequence[int], axes_of: str
 ) -> _Windows:
     b = op.b
-    dims, index_dims = sizes(op.dims(0), "what is sliced"), sizes(op.dims(1), "the places")
+    dims, index_dims = sizes(op.dims(0), "the sliced tensor"), sizes(op.dims(1), "the indices")
     axes, last = tuple(op.option(axes_of, ())), int(op.option("index_vector_dim"))
     starts = as_int64(b, op.raw(1))
     if last == len(index_dims):
@@ -124,7 +124,7 @@ def stablehlo_scatter(op: Operator) -> Value:
     if reduction is None:
         message = "the update function is not an assignment, sum, product, maximum or minimum"
         raise UnsupportedError(message)
-    dims, updates = sizes(op.dims(0), "what is updated"), sizes(op.dims(2), "the updates")
+    dims, updates = sizes(op.dims(0), "the updated tensor"), sizes(op.dims(2), "the updates")
     placed, left_out = (tuple(op.option(name, ())) for name in ("update_window_dims", "inserted_window_dims"))
     if any(not 0 <= axis < len(updates) for axis in placed) or len(placed) + len(left_out) != len(dims):
         message = f"updates {list(updates)} of {list(dims)}"

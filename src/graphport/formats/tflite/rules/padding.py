@@ -69,7 +69,7 @@ def mirror_pad(op: Operator) -> Value:
     b, x = op.b, op[0]
     edges = integers(op.raw(1))
     if edges is None:
-        message = "the padding of a mirror must be constant"
+        message = "mirror padding must be constant"
         raise UnsupportedError(message)
     if len(edges) != 2 * len(op.dims(0)):
         message = f"padding {list(edges)} for {len(op.dims(0))} axes"
@@ -110,7 +110,7 @@ def stablehlo_pad(op: Operator) -> Value:
 @import_rule("DILATE", is_raw=True)
 def dilate(op: Operator) -> Value:
     """DILATE: insert a fill value between elements."""
-    dilations = needed(op.raw(1), "the steps")
+    dilations = needed(op.raw(1), "the strides")
     if len(dilations) != len(op.dims(0)) or min(dilations, default=1) < 1:
         message = f"the dilations are {list(dilations)}, expected {len(op.dims(0))} positive values"
         raise ShapeError(message, "expected one positive integer for each axis")
@@ -119,7 +119,7 @@ def dilate(op: Operator) -> Value:
 
 def interleave_fill(b: Builder, x: Value, gaps: Sequence[int], number: Value) -> Value:
     """Insert copies of a fill value between elements of each axis."""
-    dims = list(sizes(b.dims(x), "what is spread"))
+    dims = list(sizes(b.dims(x), "the dilated tensor"))
     for axis, gap in enumerate(gaps):
         if not gap or dims[axis] < 2:
             continue
@@ -159,7 +159,9 @@ def export_center_crop_pad(
         lengths = vector(b, own) if len(own) == len(dims) else b(Gather, b(Shape, input_data), axes_)
         return (_crop_or_pad_dynamic(b, input_data, lengths, as_int64(b, shape), axes_),)
     starts, ends, before, behind = [], [], [0] * rank, [0] * rank
-    for axis, n, wanted in zip(chosen, own, needed(shape, "the shape that is cut or filled up to"), strict=True):
+    for axis, n, wanted in zip(
+        chosen, own, needed(shape, "the target shape of centered cropping or padding"), strict=True
+    ):
         m = int(wanted)
         start = max(n - m, 0) // 2
         starts.append(start)

@@ -103,7 +103,7 @@ def _cell_index(b: Builder, slid: Window, cell: Sequence[int], weights: Sequence
 def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
     """Return the maximum over all offsets, and its index in x."""
     dtype = dtype_of(x)
-    dims = sizes(b.dims(x), "what is pooled") if b.count > 1 else (1, 1, *[1] * len(slid.lengths))
+    dims = sizes(b.dims(x), "the pooled tensor") if b.count > 1 else (1, 1, *[1] * len(slid.lengths))
     wide = x if dtype in NUMERIC_TYPES else cast_to(b, x, DType.INT32 if dtype.is_integer else DType.FLOAT32)
     least = np.finfo(np.float32).min if dtype.is_floating else np.iinfo(dtype.numpy).min
     space = dims[2:]
@@ -139,7 +139,7 @@ def _sum(b: Builder, x: Value, slid: Window) -> Value:
 def _mean(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
     if not all(isinstance(n, int) for n in b.dims(x)[2:]):
         return emit(b, "DIV", _sum(b, x, slid), _count_elements(b, x, slid, counts_padding=counts_padding))
-    space, kernel = sizes(b.dims(x)[2:], "what is pooled"), _kernel(slid)
+    space, kernel = sizes(b.dims(x)[2:], "the pooled tensor"), _kernel(slid)
     share = np.ones([1] * len(space))
     for axis, n in enumerate(space):
         before, behind = sizes(slid.pads[axis], "the padding") if counts_padding else (0, 0)
@@ -236,7 +236,7 @@ def export_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
 @MaxUnpoolView.lift("tflite")
 def export_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
     """Export MaxUnpool: place elements at the indices of a preceding MaxPool."""
-    batch, channels, *extents = sizes(b.dims(op.x), "what is unpooled")
+    batch, channels, *extents = sizes(b.dims(op.x), "the unpooled tensor")
     count = len(extents)
     pads, steps = op.pads or (0,) * (2 * count), op.strides or (1,) * count
     windows = zip(extents, steps, op.kernel_shape, pads[:count], pads[count:], strict=True)

@@ -135,7 +135,7 @@ def export_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Lifted:
         return None
     if dtype is DType.INT32:
         scales, zeros = quantization[2], quantization[3]  # type: ignore[index]
-        numbers = needed_array(op.x, "integers of 32 bits").astype(np.float64)
+        numbers = needed_array(op.x, "int32").astype(np.float64)
         shape = (-1, *[1] * (numbers.ndim - 1 - op.axis % max(numbers.ndim, 1))) if len(scales) > 1 else ()
         reals = (numbers - np.reshape(zeros, shape)) * np.reshape(scales, shape)
         return (emit(b, "RESHAPE", b.constant(reals.astype(np.float32)), ints(b, list(sizes(b.dims(op.x))))),)
@@ -172,7 +172,7 @@ def _by_row(b: Builder, parameter: Value | None, a: Value) -> Value | None:
 
 def _product(b: Builder, left: Value, right: Value) -> Value:
     """Product of integers below 2^8 in float32, exact: split so that each partial sum is exact."""
-    (inner,) = sizes(b.dims(left)[-1:], "the inner extent")
+    (inner,) = sizes(b.dims(left)[-1:], "the inner dim")
     if not inner:
         message = "a product over an empty axis"
         raise UnsupportedError(message)
@@ -221,7 +221,7 @@ def export_conv_integer(b: Builder, op: ConvIntegerView) -> Lifted:
 def _check_exact(b: Builder, w: Value) -> None:
     count = int(np.prod(sizes(b.dims(w)[1:], "the filters")))
     if count > _MAX_EXACT_PRODUCTS:
-        message = f"sums of {count} products, which are not exact in float32"
+        message = f"sums of {count} products, which float32 does not represent exactly"
         raise UnsupportedError(message)
 
 

@@ -90,14 +90,14 @@ def _reduced(
         message = (
             f"window {list(extents)}, strides {list(strides)}, dilations {list(dilations)}: expected positive values"
         )
-        raise ShapeError(message, "they are 1 or more")
+        raise ShapeError(message, "use values of 1 or more")
     own = dtype_of(x)
     wide = nearest(own, _WIDE)
-    dims = sizes(b.dims(x, len(extents)), "what a window slides over")
+    dims = sizes(b.dims(x, len(extents)), "the input of the window")
     x = cast(b, x, wide)
     for axis, (n, k, s, d) in enumerate(zip(dims, extents, strides, dilations, strict=True)):
         if n < (k - 1) * d + 1:
-            message = f"a window of {(k - 1) * d + 1} is larger than the {n} of the input"
+            message = f"a window of {(k - 1) * d + 1} exceeds the input size {n}"
             raise ShapeError(message)
         x = _along(b, x, page, axis, n, k, d)
         if s != 1:
@@ -123,8 +123,8 @@ def _along(b: Builder, x: Value, page: Page, axis: int, n: int, k: int, d: int) 
 
 def _joined(b: Builder, left: Value, right: Value, page: Page, axis: int, by: int) -> Value:
     """Combine the first value with the second shifted along the axis, limited to the length of the second."""
-    behind = sizes(b.dims(right), "what a window slides over")[axis]
-    length = min(sizes(b.dims(left), "what a window slides over")[axis], behind - by)
+    behind = sizes(b.dims(right), "the input of the window")[axis]
+    length = min(sizes(b.dims(left), "the input of the window")[axis], behind - by)
     first = b(Slice, left, vector(b, [0]), vector(b, [length]), vector(b, [axis]))
     second = b(Slice, right, vector(b, [by]), vector(b, [by + length]), vector(b, [axis]))
     return b(page, first, second)

@@ -99,7 +99,7 @@ def transpose(op: Operator) -> Value:
 def _transposed_at_run_time(op: Operator) -> Value:
     """Transpose by a dynamic permutation: gather elements by computed indices."""
     b, x = op.b, op[0]
-    dims, order = sizes(b.dims(x), "what is turned by an order that only a run tells"), as_int64(b, op.raw(1))
+    dims, order = sizes(b.dims(x), "the tensor of a transposition with computed permutation"), as_int64(b, op.raw(1))
     reserve(*dims)
     lengths = b(Gather, vector(b, dims), order, axis=0)
     strides = b(Gather, vector(b, [prod(dims[axis + 1 :]) for axis in range(len(dims))]), order, axis=0)
@@ -133,7 +133,7 @@ def unpack(op: Operator) -> list[Value]:
     count = int(op.option("num")) or b.count
     n = b.dims(x)[axis] if -len(b.dims(x)) <= axis < len(b.dims(x)) else None
     if n is None or (isinstance(n, int) and n != count):
-        message = f"{count} pieces along axis {axis} of {list(map(str, b.dims(x)))}"
+        message = f"{count} parts along axis {axis} of {list(map(str, b.dims(x)))}"
         raise ShapeError(message)
     if not count:
         return []
@@ -194,7 +194,7 @@ def slice_(op: Operator) -> Value:
             raise ShapeError(message)
         for begin, size, n in zip(begins, lengths, op.dims(0), strict=True):
             if isinstance(n, int) and (begin < 0 or begin > n or (size >= 0 and begin + size > n) or size < -1):
-                message = f"{size} elements from {begin} on, of {n}"
+                message = f"{size} elements from index {begin} exceed the size {n}"
                 raise ShapeError(message)
         ends = [_SLICE_END if size < 0 else begin + size for begin, size in zip(begins, lengths, strict=True)]
         return _sliced(b, op[0], begins, ends, [1] * rank)
@@ -223,7 +223,7 @@ def _sliced(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int], st
 def strided_slice(op: Operator) -> Value:
     """STRIDED_SLICE; bit masks mark full ranges, new axes and dropped axes."""
     b, x, rank = op.b, op[0], len(op.dims(0))
-    steps = needed(op.raw(3), "the steps")
+    steps = needed(op.raw(3), "the strides")
     begin, end = as_vector(b, op.raw(1)), as_vector(b, op.raw(2))
     if op.option("offset", default=False):
         end = b(Add, begin, end)

@@ -194,7 +194,7 @@ def export_split(
     del num_outputs
     count = b.count
     if split is None:
-        (n,) = sizes(b.dims(input)[axis : axis + 1] if axis >= 0 else [b.dims(input)[axis]], "what is split")
+        (n,) = sizes(b.dims(input)[axis : axis + 1] if axis >= 0 else [b.dims(input)[axis]], "the split tensor")
         part = -(-n // count)
         lengths = [part] * (count - 1) + [n - part * (count - 1)]
     elif integers(split) is None:
@@ -211,9 +211,9 @@ def export_slice(b: Builder, op: SliceView) -> Lifted:
     rank = len(b.dims(op.data))
     if any(each is not None and integers(each) is None for each in (op.starts, op.ends, op.axes, op.steps)):
         return (_sliced(b, op.data, (op.starts, op.ends, op.steps), op.axes),)
-    begin, end = list(needed(op.starts, "where it begins")), list(needed(op.ends, "where it ends"))
+    begin, end = list(needed(op.starts, "the starts")), list(needed(op.ends, "the ends"))
     along = list(range(len(begin))) if op.axes is None else [a % rank for a in needed(op.axes, "its axes")]
-    by = [1] * len(begin) if op.steps is None else list(needed(op.steps, "its steps"))
+    by = [1] * len(begin) if op.steps is None else list(needed(op.steps, "the strides"))
     rows: list[list[int]] = [[0] * rank, [0] * rank, [1] * rank]
     masks = [(1 << rank) - 1, (1 << rank) - 1]
     for axis, first, last, step in zip(along, begin, end, by, strict=True):
@@ -239,7 +239,7 @@ def _sliced(b: Builder, data: Value, bounds: tuple[Value, Value, Value | None], 
     if len(lengths) != 1:
         message = "its starts are not a vector"
         raise UnsupportedError(message)
-    (count,) = sizes(lengths, "how many axes it is told of")
+    (count,) = sizes(lengths, "the number of axes")
     if axes is None:
         chosen = np.eye(count, rank, dtype=np.int32)
         selection = ints(b, chosen.tolist())
@@ -356,7 +356,7 @@ def _repeated(b: Builder, data: Value, pairs: list[tuple[int, int]], mode: str) 
         if not isinstance(n, int):
             data = _gather_padding(b, data, axis, (ints(b, -first), ints(b, last)), mode)
             continue
-        reserve(first + n + last, what="places that are padded")
+        reserve(first + n + last, what="the padded axis")
         indices = np.arange(-first, n + last)
         indices = indices.clip(0, n - 1) if mode == "edge" else indices % n
         data = emit(b, "GATHER", data, ints(b, indices.tolist()), axis=axis)

@@ -124,7 +124,7 @@ def neighbours(n: int, count: int, coordinates: str) -> tuple[Numbers, Numbers, 
     """Return for each of `count` outputs of `n` inputs the two neighbours, and the weight of the second in units."""
     is_aligned = coordinates == "align_corners" and count > 1
     step = (UNIT * (n - 1) + (count - 1) // 2) // (count - 1) if is_aligned else (UNIT * n + count // 2) // count
-    positions = np.arange(reserve(count, what="places of an axis"), dtype=np.int64) * step
+    positions = np.arange(reserve(count, what="indices of an axis"), dtype=np.int64) * step
     if coordinates == "half_pixel":
         positions += step // 2 - UNIT // 2
     # Integer divisions of the kernel truncate towards zero.

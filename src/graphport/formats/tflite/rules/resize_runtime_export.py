@@ -159,7 +159,7 @@ def _weights(b: Builder, at: Value, n: Size, scale: Value, stated: Sampling) -> 
     row = emit(b, "EXPAND_DIMS", at, ints(b, 0))
     if stated.antialias:
         if isinstance(n, Value):
-            message = "a dim that is antialiased must be known"
+            message = "an antialiased dim must be static"
             raise UnsupportedError(message)
         return _smoothed(b, row, int(n), scale, stated)
     column = _column(b, n)

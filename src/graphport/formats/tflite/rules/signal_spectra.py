@@ -70,7 +70,7 @@ def rfft2d(op: Operator) -> Value:
 
 
 def _crop_or_pad(b: Builder, x: Value, lengths: tuple[int, int]) -> Value:
-    dims = sizes(b.dims(x)[-2:], "what is transformed")
+    dims = sizes(b.dims(x)[-2:], "the transformed tensor")
     rank = len(b.dims(x))
     kept = [min(n, m) for n, m in zip(dims, lengths, strict=True)]
     if tuple(kept) != dims:

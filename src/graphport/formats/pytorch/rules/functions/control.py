@@ -6,7 +6,7 @@ from graphport.formats.pytorch.rules.binding import DIALECT, emits
 from graphport.ops.declare import Refusal, lift
 from graphport.ops.lowering.branches import lift_if
 
-_WITHOUT_A_BODY = "what it chooses or repeats is not in the text: pnnx leaves bodies out"
+_WITHOUT_A_BODY = "its subgraphs are missing: pnnx does not write them"
 
 emits("prim::If", "prim::Loop")(Refusal(_WITHOUT_A_BODY))
 lift(DIALECT, "If")(lift_if)

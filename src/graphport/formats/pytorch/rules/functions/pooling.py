@@ -162,7 +162,7 @@ def adaptive_max_pool(b: Builder, input: Value, output_size: Any, return_indices
         if b.count == 1:
             return _adaptive(b, input, output_size, MaxPool)
         if 0 in lengths:
-            message = "indices of adaptive max pooling with an output size of None over an open dim"
+            message = "indices of adaptive max pooling with an output size of None over a dynamic dim"
             raise UnsupportedError(message)
         y, indices = largest(b, x, dict(enumerate(lengths, 2)))
         return unbatched(b, y, is_added=is_added), unbatched(b, indices, is_added=is_added)

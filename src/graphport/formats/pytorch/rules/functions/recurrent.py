@@ -58,7 +58,7 @@ def _layer(
     names = [f"{name}_{end}" for end in ends for name in ("weight_ih", "weight_hh")]
     missing = [name for name in names if name not in weights]
     if missing:
-        message = f"the layer has no {', '.join(missing)}"
+        message = f"missing weights of the layer: {', '.join(missing)}"
         raise UnsupportedError(message)
     w = _joined(b, [_reordered(b, weights[f"weight_ih_{end}"], kind) for end in ends], 0)
     r = _joined(b, [_reordered(b, weights[f"weight_hh_{end}"], kind) for end in ends], 0)

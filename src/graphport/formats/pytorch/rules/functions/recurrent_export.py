@@ -46,18 +46,18 @@ def _lifted(
     size = b.dims(op.x, at_least=3)[2]
     are_given = [state is not None for state in states]
     if w is None or r is None or (op.b is not None and bias is None) or not isinstance(size, int):
-        return in_steps(b, op, "its weights are computed")
+        return in_steps(b, op, "computed weights")
     if op.layout or any(are_given) != all(are_given):
-        return in_steps(b, op, "the batch is in front" if op.layout else "one of two states is given")
+        return in_steps(b, op, "batch_first layout" if op.layout else "only one of two initial states")
     if dtype_of(op.x) is not DType.FLOAT32:
-        return in_steps(b, op, "weights of modules are float32")
+        return in_steps(b, op, "weights other than float32")
     ways = len(DIRECTIONS[op.direction])
     hidden = r.shape[2] if op.hidden_size is None else op.hidden_size
     x = _in_module_order(b, op, op.x)
     time, batch, _ = b.dims(x, 3)
     lengths = computed_list(b, (time, batch, ways, hidden), x)
     if lengths is None:
-        return in_steps(b, op, "its lengths are no expressions of those of inputs")
+        return in_steps(b, op, "sequence lengths that are not expressions of input sizes")
     weights: dict[str, Any] = {}
     for way, end in enumerate(("", "_reverse")[:ways]):
         weights[f"@weight_ih_l0{end}"] = _slice_direction(w, way, order)

@@ -154,7 +154,7 @@ def squeeze(b: Builder, input: Value, dim: Any = None) -> Value:
     dims = b.dims(input)
     axes = axes_of(dim, len(dims)) if dim is not None else tuple(range(len(dims)))
     if any(isinstance(dims[axis], Symbolic) for axis in axes if dims):
-        message = "it is unknown whether the open dim is 1"
+        message = "unknown dim: it may be 1"
         raise UnsupportedError(message)
     chosen = [axis for axis in axes if dims and dims[axis] == 1]
     return b(Squeeze, input, vector(b, chosen)) if chosen else input
@@ -197,7 +197,7 @@ def permute(b: Builder, input: Value, dims: Any) -> Value:
     rank = len(b.dims(input))
     order = [axis_of(axis, rank) for axis in integers(dims)]
     if sorted(order) != list(range(rank)):
-        message = f"{order} is no permutation of {rank} axes"
+        message = f"{order} is not a permutation of {rank} axes"
         raise ShapeError(message)
     return moved(b, input, order)
 
