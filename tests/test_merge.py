@@ -58,7 +58,7 @@ def test_models_with_one_end_each_need_no_names(files):
     assert (list(found.inputs), list(found.outputs)) == (["x"], ["n"])
 
 
-def test_bodies_come_along_with_what_they_read():
+def test_bodies_are_copied_with_captured_values():
     loop = gp.from_onnx(looped())
     found = gp.merge(loop, loop, {"y": "x"})
     verify(found.graph)

@@ -174,7 +174,7 @@ def test_a_tab_takes_four_cells():
     assert " 1 |     a =    f;" in as_text([Diagnostic("NNEF0001", "m", span_of("a", "\ta =\tf;"))])
 
 
-def test_a_cut_line_fills_the_width_also_with_marks_in_it():
+def test_a_truncated_line_fills_the_width_with_control_marks():
     text = "e\u0301" * 100 + "bad" + "e\u0301" * 100
     excerpt = as_text([Diagnostic("NNEF0001", "m", span_of("bad", text))], width=45).splitlines()[3]
     assert excerpt == " 1 | …" + "e\u0301" * 18 + "bad" + "e\u0301" * 17 + "…"

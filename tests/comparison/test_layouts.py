@@ -53,7 +53,7 @@ def test_what_is_turned_and_right_is_passed_by(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 4, 5, 6), (2, 4, 4, 3)])
-def test_what_is_turned_and_wrong_is_reported_by_its_node(shape: tuple[int, ...]) -> None:
+def test_a_wrong_transposed_value_is_reported_by_its_node(shape: tuple[int, ...]) -> None:
     x = {"x": RANDOM.normal(size=shape).astype(np.float32)}
     found = gp.find_difference(first(shape), last(shape, scale=SCALE * np.array([1, 1, 3, 1], np.float32)), x)
     assert found is not None

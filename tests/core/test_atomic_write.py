@@ -279,7 +279,7 @@ def asked_ahead(monkeypatch, path, *, least):
     return asked
 
 
-def test_the_disk_begins_while_the_rest_is_written(tmp_path, monkeypatch):
+def test_flushing_starts_during_the_write(tmp_path, monkeypatch):
     monkeypatch.delenv("GRAPHPORT_UNFLUSHED", raising=False)
     assert asked_ahead(monkeypatch, tmp_path / "model", least=10) == [(0, 10, "begin"), (10, 10, "begin")]
     assert asked_ahead(monkeypatch, tmp_path / "model", least=100) == []

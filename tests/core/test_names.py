@@ -64,7 +64,7 @@ def test_many_names_that_look_alike_once_they_are_bent_are_quick():
 
 
 @given(st.text(), st.sets(st.text("ab_1", max_size=4)), st.sets(st.text("ab_1", max_size=4)))
-def test_an_identifier_is_one_and_is_neither_taken_nor_reserved(name, taken, reserved):
+def test_identifiers_are_valid_unique_and_not_reserved(name, taken, reserved):
     found = identifier(name, taken, reserved)
     assert found.isidentifier()
     assert found.isascii()

@@ -22,7 +22,7 @@ def test_a_result_that_is_listed_again_has_a_number(names, expected):
     assert labels([values[name] for name in names.split()]) == expected.split()
 
 
-def test_what_a_run_gave_is_there_by_name_and_in_order():
+def test_results_are_accessible_by_name_and_position():
     a, b = Value("a"), Value("b")
     found = Outputs({"a": 1, "b": 2}, [b, a, b])
     assert list(found.items()) == [("b", 2), ("a", 1), ("b:2", 2)]

@@ -86,7 +86,7 @@ def test_a_node_with_a_body_is_cut_with_what_the_body_reads():
     np.testing.assert_array_equal(gp.run(gp.Model(found), {"x": x, "outer": -x})["y"], whole_y)
 
 
-def test_a_part_of_a_body_takes_what_the_node_hands_to_it():
+def test_a_subgraph_of_a_body_receives_the_operands_of_its_node():
     whole = gp.from_onnx(looped()).graph
     found = subgraph.cut(named(whole, "next")).graph
     verify(found)

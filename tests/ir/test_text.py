@@ -161,7 +161,7 @@ def test_a_fact_comes_back_as_it_was(fact):
 @pytest.mark.parametrize("dtype", DType, ids=str)
 @settings(max_examples=times(25))
 @given(data=st.data())
-def test_every_bit_of_a_tensor_comes_back(dtype, data):
+def test_tensors_round_trip_bit_for_bit(dtype, data):
     storage = data.draw(storages(st.just(dtype)))
     assert_same_attribute(storage, attribute_of(text_of(storage, inline=None)), {})
 
@@ -740,7 +740,7 @@ def test_numpy_has_limits_of_its_own():
         assert code == "IO0105"
 
 
-def test_all_findings_up_to_the_first_word_out_of_place_are_reported():
+def test_all_findings_before_the_first_syntax_error_are_reported():
     text = textwrap.dedent("""\
         graph g(%x, %x) opsets {a = 1, a = 2} {
           %y = X(%p)

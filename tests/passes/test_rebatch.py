@@ -48,7 +48,7 @@ def test_every_item_is_computed_as_before(batch):
     assert str(graph) == before
 
 
-def test_an_open_batch_gets_its_number_wherever_it_stands():
+def test_an_open_batch_is_bound_at_any_axis():
     graph = read([node("Add", "x z", "y")], ("x", ["N", 3]), ("z", ["N", "L"]))
     twin = change_batch(graph, 4)
     assert [[str(dim) for dim in value.fact.shape] for value in twin.inputs] == [["4", "3"], ["4", "L"]]

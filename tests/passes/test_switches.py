@@ -129,7 +129,7 @@ def test_a_pass_states_what_it_does_and_when_not(name):
     assert "Preserves values" in said
 
 
-def test_the_command_reports_why_a_rule_kept_its_hands_off(tmp_path):
+def test_the_command_reports_why_a_rule_did_not_apply(tmp_path):
     nodes = [node("Conv", "x w", "h"), bn("h", "k"), node("Relu", "h", "r"), node("Add", "k r", "y")]
     onnx.save(model(nodes, [info("x", MAPS)], [info("y", None)], {**W, **norm(6)}), tmp_path / "net.onnx")
     arguments = ["prepare", str(tmp_path / "net.onnx"), str(tmp_path / "out.onnx"), "--only", "fuse-batchnorm", "-v"]

@@ -150,7 +150,7 @@ def test_divergence_of_a_form_from_itself_is_zero():
     assert divergences(counts, np.asarray([8]), 4) == pytest.approx([0.0], abs=1e-9)
 
 
-def test_divergence_is_that_of_the_formula():
+def test_divergence_equals_the_formula():
     counts = np.asarray([4, 2, 1, 1])
     p, q = np.asarray([4, 2, 1, 1]) / 8, np.asarray([3, 3, 1, 1]) / 8
     assert divergences(counts, np.asarray([4]), 2) == pytest.approx([float(np.sum(p * np.log(p / q)))])

@@ -332,7 +332,7 @@ def test_what_openvino_has_by_itself_is_reported_where_it_exists(place, monkeypa
     assert result.exit_code == 0
 
 
-def test_a_result_is_timed_in_the_words_that_are_written_for_its_target(monkeypatch):
+def test_a_result_is_timed_in_the_form_written_for_its_target(monkeypatch):
     """ONNX Runtime computes on reals what is bent behind a product of integers, unless that is said otherwise."""
     from graphport.api.run import timed_session
     from graphport.formats.onnx import runtime as onnxruntime

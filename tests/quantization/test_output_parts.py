@@ -111,7 +111,7 @@ def test_channels_of_another_scale_are_judged_on_their_own_but_not_rare_classes(
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_the_worst_part_is_that_of_the_formula(data: st.DataObject) -> None:
+def test_the_worst_part_equals_the_formula(data: st.DataObject) -> None:
     """Random concatenations of values of any scale, with any noise, in any order of axes."""
     rank = data.draw(st.integers(2, 4))
     axis = data.draw(st.integers(1, rank - 1))

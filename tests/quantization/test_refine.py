@@ -89,7 +89,7 @@ def test_what_is_best_already_stays():
     assert np.array_equal(refined(codes, weight, second).numbers, codes.numbers)
 
 
-def test_the_error_is_that_of_the_formula():
+def test_the_error_equals_the_formula():
     codes, weight, second = _problem(3, 5, rows=3, groups=2)
     gap = codes.numbers.astype(np.float64) * codes.scale - weight
     assert errors(codes, weight, second) == pytest.approx(np.einsum("god,gde,goe->go", gap, second, gap), rel=1e-5)

@@ -76,7 +76,7 @@ SPECIAL = np.array([-np.inf, -200.0, -90.0, -1e-30, -0.0, 0.0, 1e-30, 90.0, 200.
 @pytest.mark.parametrize(
     "name", ["Relu", "Sigmoid", "Tanh", "Softplus", "LeakyRelu", "Elu", "Selu", "Celu", "HardSigmoid"]
 )
-def test_activation_takes_infinite_and_huge_numbers(name):
+def test_activations_accept_infinite_and_huge_values(name):
     found = run_page(registry.pages()[name], [SPECIAL[:-1]])[0]
     compare(found, run_ort(name, [SPECIAL[:-1]])[0], tolerance=1e-5)
     assert np.isnan(run_page(registry.pages()[name], [SPECIAL])[0][-1])

@@ -44,7 +44,7 @@ def test_it_matches_what_onnx_runtime_matches(pattern):
 
 
 @every("pattern", REFUSED, ids=ascii)
-def test_what_re2_refuses_is_refused(pattern):
+def test_patterns_that_re2_rejects_are_rejected(pattern):
     with pytest.raises(Exception, match=r"(?i)regex|pattern"):
         by_ort(pattern)
     with pytest.raises(PatternError) as caught:
