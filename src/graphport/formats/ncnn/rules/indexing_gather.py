@@ -96,13 +96,19 @@ def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int
     _real_table(data)
     dims, wanted = sizes(b.dims(data), "the gathered tensor"), sizes(b.dims(indices), "the indices")
     flat_indices = _counted(b, indices, dims)
-    rest = dims[wanted[-1] :]
-    if not prod(rest):
-        message = "ncnn has no blobs of 0 elements"
-        raise UnsupportedError(message)
+    rest = _window(dims, wanted[-1])
     table = b(Reshape, data, vector(b, [1, prod(dims) // prod(rest), prod(rest)]))
     found = _sliced(b, table, flat_indices, (prod(wanted[:-1]),), 1)
     return b(Reshape, found, vector(b, [*wanted[:-1], *rest]))
+
+
+def _window(dims: Sequence[int], depth: int) -> Sequence[int]:
+    """Return the dims that an index of `depth` entries selects together."""
+    window = dims[depth:]
+    if not prod(window):
+        message = "ncnn has no blobs of 0 elements"
+        raise UnsupportedError(message)
+    return window
 
 
 def _counted(b: Builder, indices: Value, dims: Sequence[int]) -> Value:
@@ -122,7 +128,7 @@ def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *
         return _emit_scatter(b, ScatterND, data, indices, updates, reduction)
     _real_table(data)
     dims, wanted = sizes(b.dims(data), "the scatter target"), sizes(b.dims(indices), "the indices")
-    count, rest = prod(wanted[:-1]), prod(dims[wanted[-1] :])
+    count, rest = prod(wanted[:-1]), prod(_window(dims, wanted[-1]))
     n = prod(dims) // rest
     affordable(count * n)
     # [1, j, i]: whether update j is written to i.
