@@ -10,7 +10,7 @@ from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.binding import ROWS
 from graphport.formats.openvino.rules.emitting import emitted_cast, renamed, wrapping
 from graphport.ops.constant_folding import Widened
-from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import cast, dtype_of
 from graphport.ops.pages.arithmetic import Cast, CastLike, Pow
@@ -53,9 +53,12 @@ def _is_decided(_b: Builder, x: Value) -> bool:
 
 
 def _unsigned(_b: Builder, x: Value) -> DType:
-    """The type without a sign that holds the bits; ONNX Runtime shifts none of sixteen."""
-    bits = dtype_of(x).bits
-    return DType.of(f"uint{32 if bits == 16 else bits}")
+    """Return the unsigned type with the bits of an integer type; 32 for 16, which ONNX Runtime does not shift."""
+    dtype = dtype_of(x)
+    if not dtype.is_integer:
+        message = f"bits of {dtype} cannot be shifted"
+        raise ShapeError(message, "expected integers")
+    return DType.of(f"uint{32 if dtype.bits == 16 else dtype.bits}")
 
 
 ROWS.having(unsigned=_unsigned).lower("""
