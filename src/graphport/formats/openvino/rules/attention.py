@@ -133,7 +133,7 @@ def export_attention(b: Builder, op: AttentionView) -> Lifted:
         q, key, value = _with_heads(b, q, counts[0]), _with_heads(b, key, counts[1]), _with_heads(b, value, counts[1])
     key = key if op.past_key is None else emit(b, "opset1.Concat", op.past_key, key, axis=2)
     value = value if op.past_value is None else emit(b, "opset1.Concat", op.past_value, value, axis=2)
-    (size,) = sizes(b.dims(q)[3:], "the head size")
+    (size,) = sizes(b.dims(q, 4)[3:], "the head size")
     factor = 1 / sqrt(size) if op.scale is None else op.scale
     keys, values = (_repeated(b, each, b.dims(q, at_least=2)[1]) for each in (key, value))
     window = (op.left_window_size, 0 if op.is_causal else op.right_window_size)
@@ -294,7 +294,7 @@ def export_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
     """Rotary position embedding: rotate pairs of columns by the angles of their positions."""
     rank = len(b.dims(op.x))
     heads = _with_heads(b, op.x, op.num_heads or 1) if rank == 3 else op.x
-    (size,) = sizes(b.dims(heads)[3:], "the head size")
+    (size,) = sizes(b.dims(heads, 4)[3:], "the head size")
     rotated = op.rotary_embedding_dim or size
     caches = op.cos_cache, op.sin_cache
     if op.position_ids is not None:

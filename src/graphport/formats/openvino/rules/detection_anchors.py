@@ -134,7 +134,7 @@ def proposal(
 def _check(b: Builder, scores: Value, anchors: Anchors, before: int, after: int) -> None:
     """Check counts against the shape of the scores, and side lengths."""
     count, base = anchors.count, anchors.base_size
-    (channels,) = sizes(b.dims(scores)[1:2], "the number of scores per position")
+    (channels,) = sizes(b.dims(scores, 4)[1:2], "the number of scores per position")
     if channels != 2 * count or not count:
         message = f"{channels} scores per position for {count} boxes"
         raise ShapeError(message, "expected two scores for each pair of a ratio and a scale")

@@ -191,7 +191,7 @@ def broadcast(b: Builder, x: Value, target: Value, mapping: Value | None = None,
 
 def _mapped(b: Builder, x: Value, axes: tuple[int, ...], target: Value) -> Value:
     """`x` with an axis of 1 for each of the target that is not its own."""
-    (rank,) = sizes(b.dims(target), "the rank of a broadcast")
+    (rank,) = sizes(b.dims(target, 1), "the rank of a broadcast")
     dims = b.dims(x)
     if len(axes) != len(dims) or len(set(axes)) != len(axes):
         # A single element is broadcast to all axes.

@@ -156,7 +156,7 @@ def stft(
 
 def centered(b: Builder, window: Value, size: int) -> Value:
     """Center a window in a frame with zero padding."""
-    (own,) = sizes(b.dims(window), "the length of a window")
+    (own,) = sizes(b.dims(window, 1), "the length of a window")
     before = (size - own) // 2
     return b(Pad, window, vector(b, [before, size - own - before])) if own < size else window
 
@@ -251,7 +251,7 @@ def _frame(b: Builder, whole: Dim, window: Value | None, frame_length: Value | N
         return needed_integer(frame_length, "the frame length")
     if window is None:
         return sizes([whole], "the length of a signal")[0]
-    return sizes(b.dims(window), "the length of a window")[0]
+    return sizes(b.dims(window, 1), "the length of a window")[0]
 
 
 def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic: int, dtype: DType) -> Value:
@@ -301,7 +301,7 @@ def istft(
     x = cast(b, data, DType.FLOAT32)
     x = b(Unsqueeze, x, vector(b, [0])) if is_single else x
     frames = irdft(b, b(Transpose, x, perm=(0, 2, 1, 3)), vector(b, [2]), vector(b, [size]))
-    (own,) = sizes(b.dims(window), "the length of a window")
+    (own,) = sizes(b.dims(window, 1), "the length of a window")
     if own > size:
         message = f"a window of {own} elements for frames of {size}"
         raise ShapeError(message)
