@@ -91,7 +91,8 @@ def test_mistyped_verbs_options_and_passes_are_answered_with_a_question(net):
     for arguments, meant in (
         (["chek", "x"], "'check'"),
         (["simplfy", "a", "b"], "'simplify'"),
-        (["check", "--jso", "x"], "'--json'"),
+        (["check", "--jso", "x"], "No such option '--jso'. Did you mean '--json'?"),
+        (["--versio"], "No such option '--versio'. Did you mean '--version'?"),
         (["prepare", str(net), "b.onnx", "--only", "fuse-batchnor"], "'fuse-batchnorm'"),
         (["schema", "chek"], "'check'"),
     ):

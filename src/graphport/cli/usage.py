@@ -55,7 +55,21 @@ def grouped(group: str, *names: str, **named: Any) -> Callable[[Any], Any]:
     return click.option(*names, cls=Option, group=group, **named)
 
 
-class Verb(click.Command):
+class _EscapedOptions(click.Command):
+    """A command whose error for an unknown option is the same with every click; older ones print it unescaped."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            found = [repr(name) for name in error.possibilities or ()]
+            similar = f" (Did you mean one of: {', '.join(found)}?)" if found else ""
+            if len(found) == 1:
+                similar = f" Did you mean {found[0]}?"
+            raise click.UsageError(f"No such option {error.option_name!r}.{similar}", error.ctx) from None
+
+
+class Verb(_EscapedOptions):
     """A command that prints only errors with `-q`."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -103,7 +117,7 @@ def _write_arguments(params: Iterable[click.Parameter], formatter: click.HelpFor
             formatter.write_dl(records)
 
 
-class Verbs(click.Group):
+class Verbs(_EscapedOptions, click.Group):
     """A group that suggests similar commands for a typo, and prints usage errors as JSON on request."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
