@@ -42,6 +42,7 @@ def test_models_are_timed_in_turns(nets):
 @pytest.mark.parametrize("backend", ["onnxruntime", "openvino", "ncnn", "litert"])
 def test_what_is_timed_computes_as_it_does_for_users(nets, monkeypatch, backend):
     """What is computed to compare is more exact, and takes twice the time where weights are bytes."""
+    pytest.importorskip(BACKENDS[backend].package)
     module = import_module(BACKENDS[backend].module)
     told, real = [], module.prepare
     monkeypatch.setattr(

@@ -117,6 +117,8 @@ def branch(op: str) -> onnx.GraphProto:
 
 
 def test_other_formats_are_cut_into(tmp_path):
+    pytest.importorskip("openvino")
+    pytest.importorskip("tract")
     folder = write_nnef(tmp_path / "small")
     cut(folder, tmp_path / "part.xml", "--to", "h", "--verify")
     cut(folder, tmp_path / "part", "--from", "h", "--verify")

@@ -382,6 +382,7 @@ def test_inspect_of_nnef_names_the_edition(small):
 
 
 def test_convert_verifies(small, tmp_path):
+    pytest.importorskip("tract")
     target = tmp_path / "small.onnx"
     result = run("convert", small, target)
     assert result.exit_code == 0
@@ -441,6 +442,8 @@ def test_convert_that_must_be_verified_and_cannot_is_refused(strange, tmp_path):
 
 
 def test_convert_that_changes_numbers_ends_with_1(small, tmp_path, monkeypatch):
+    pytest.importorskip("tract")
+
     def spoiled(*arguments, **options):
         loaded = gp.load(*arguments, **options)
         scale_weight(loaded.graph)
@@ -481,6 +484,7 @@ def test_an_option_of_another_format_is_wrong_usage(net, tmp_path):
 
 
 def test_many_models_are_converted_into_a_folder(net, small, tmp_path, monkeypatch):
+    pytest.importorskip("openvino")
     monkeypatch.chdir(tmp_path)
     Path("damaged.onnx").write_bytes(b"\0" * 9)
     arguments = ["*.onnx", small, "missing.onnx", "--to", "openvino", "--out-dir", "made/here"]
