@@ -56,7 +56,7 @@ def grouped(group: str, *names: str, **named: Any) -> Callable[[Any], Any]:
 
 
 class _EscapedOptions(click.Command):
-    """A command whose error for an unknown option is the same with every click; older ones print it unescaped."""
+    """A command that escapes the name of an unknown option; click before 8.4 does not."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
