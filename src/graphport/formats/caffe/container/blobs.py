@@ -57,7 +57,7 @@ def shape_of_blob(blob: Message, numbers: Storage | None) -> tuple[int, ...]:
 
 
 def blob_of_storage(storage: Storage) -> Message:
-    """`storage`, of single floats, as a blob."""
+    """Convert a float32 storage to a blob."""
     shape = Message(schema.SHAPE)
     for extent in storage.shape:
         shape.add("dim", extent)
@@ -80,7 +80,7 @@ def _read_elements(blob: Message, findings: Findings, what: str) -> Storage | No
     raw = next((entry.content for entry in blob.all("raw_data") if isinstance(entry.content, FileStorage)), None)
     if raw is None:
         return None
-    # Of NVIDIA's fork.
+    # A field of NVIDIA's fork.
     kind = blob.text("raw_data_type", Identifier("DOUBLE"))
     dtype = _RAW.get(kind)
     if dtype is None or raw.count % (dtype.bits // 8):

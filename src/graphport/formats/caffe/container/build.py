@@ -1,4 +1,4 @@
-"""A network's layers as a graph."""
+"""Build a dialect graph from the layers of a network."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute
 
 LAYER_NOTE = "layer"
-"""The note of a node: the fields of its layer that have no meaning for inference."""
+"""Note of a node: the fields of its layer that do not affect inference."""
 BLOB_NOTE = "blob"
-"""The note of a value: the blob that it is for a while, where another value has that name in the end."""
+"""Note of a value: the name of its blob, if a later in-place layer overwrites the blob."""
 SOURCE_NOTE = "source"
-"""The note of an input: the layer that brings it."""
+"""Note of an input: its data layer."""
 
 PARAMETER = "Parameter"
-"""The type of layer that has a blob and nothing else."""
+"""The layer type that consists of a single blob."""
 
 _STRUCTURE = frozenset({"name", "type", "bottom", "top", "blobs"})
 _IDLE = frozenset({"force_nd_im2col", "stable_prod_grad", "save_output_param", "visualize", "visualize_threshold"})
@@ -37,7 +37,7 @@ _IDLE = frozenset({"force_nd_im2col", "stable_prod_grad", "save_output_param", "
 
 
 class Building:
-    """Builds the graph of one network."""
+    """Builder of the graph of one network."""
 
     def __init__(self, findings: Findings, weights: Mapping[str, Sequence[Message]]) -> None:
         registry.load(DIALECT)
@@ -49,7 +49,7 @@ class Building:
         """Blobs whose present value some layer has read."""
 
     def build(self, net: Message, layers: Sequence[Message]) -> Graph:
-        """The graph of `layers`, which are of version 2 and belong to inference."""
+        """Build the graph of `layers`, which are the inference layers in the format of version 2."""
         self.graph.name = net.text("name") or "main"
         self.graph.origin = net.span
         self._inputs(net)
@@ -144,7 +144,7 @@ class Building:
                 )
                 return None
         if len(known) != len(bottoms):
-            # Later layers may read what this one would write: one finding is enough.
+            # Define the tops anyway, so that their consumers are not reported as well.
             for top in tops:
                 self.blobs[top] = Value(top)
             return None
@@ -164,7 +164,7 @@ class Building:
         before = self.blobs.get(top)
         if before is None:
             return self.graph.fresh(top)
-        # A computed blob gives its name to what replaces it; an input keeps it.
+        # An in-place result takes over the name of a computed blob; an input keeps its name.
         return self.graph.fresh(f"{top}.{layer}") if before.producer is None else top
 
     def _bottom(self, entry: FieldValue, layer: str) -> Value | None:
@@ -281,5 +281,5 @@ def _content(entry: FieldValue) -> Attribute:
 
 
 def weights_of(layers: Sequence[Message]) -> dict[str, list[Message]]:
-    """Blobs by the name of their layer."""
+    """Return the blobs of each layer by layer name."""
     return {layer.text("name"): layer.messages("blobs") for layer in layers if layer.has("blobs")}

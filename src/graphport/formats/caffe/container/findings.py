@@ -9,18 +9,18 @@ LISTED_FINDINGS = 200
 
 
 class Findings:
-    """The findings of one network, in the order in which they were made."""
+    """Diagnostics of one network in order of creation."""
 
     def __init__(self) -> None:
         self.diagnostics: list[Diagnostic] = []
         self.left_out = 0
 
     def error(self, code: str, message: str, span: Span | None, help: str | None = None) -> None:
-        """Something that makes the network unusable."""
+        """Add an error."""
         self._add(Diagnostic(code, message, span, help))
 
     def warn(self, code: str, message: str, span: Span | None, help: str | None = None) -> None:
-        """Something that a reader should know."""
+        """Add a warning."""
         self._add(Diagnostic(code, message, span, help, Severity.WARNING))
 
     def _add(self, finding: Diagnostic) -> None:
@@ -35,10 +35,10 @@ class Findings:
         return any(finding.is_error for finding in self.diagnostics)
 
     def raise_errors(self) -> None:
-        """Stop if there is an error.
+        """Raise all diagnostics if one is an error.
 
         Raises:
-            DiagnosticError: with all that was found.
+            DiagnosticError: all diagnostics.
         """
         if self.has_errors:
             raise DiagnosticError(*self.all_findings())

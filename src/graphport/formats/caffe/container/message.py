@@ -1,4 +1,4 @@
-"""Messages as Caffe's files hold them, of text and of bytes alike, each with its place."""
+"""Protobuf messages of Caffe, from text or binary files, with locations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FieldValue(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Message:
-    """Values of fields by name; `kind` is empty for a message that is not known."""
+    """Values of fields by name; `kind` is empty for an unknown message."""
 
     kind: str
     span: Span | None = None
@@ -41,7 +41,7 @@ class Message:
         self.entries.setdefault(name, []).append(FieldValue(content, span))
 
     def all(self, name: str) -> list[FieldValue]:
-        """Every value of the field `name`, in order."""
+        """Return all values of the field `name`, in order."""
         return self.entries.get(name, [])
 
     def has(self, name: str) -> bool:
@@ -49,28 +49,28 @@ class Message:
         return name in self.entries
 
     def messages(self, name: str) -> list[Message]:
-        """The messages in the field `name`."""
+        """Return the messages in the field `name`."""
         return [entry.content for entry in self.all(name) if isinstance(entry.content, Message)]
 
     def message(self, name: str) -> Message | None:
-        """The message in the field `name`, the last where there are several."""
+        """Return the last message in the field `name`."""
         found = self.messages(name)
         return found[-1] if found else None
 
     def texts(self, name: str) -> list[str]:
-        """The texts in the field `name`."""
+        """Return the strings in the field `name`."""
         return [entry.content for entry in self.all(name) if isinstance(entry.content, str)]
 
     def text(self, name: str, default: str = "") -> str:
-        """The text in the field `name`."""
+        """Return the string in the field `name`."""
         found = self.texts(name)
         return found[-1] if found else default
 
     def integers(self, name: str) -> list[int]:
-        """The integers in the field `name`."""
+        """Return the integers in the field `name`."""
         return [int(entry.content) for entry in self.all(name) if isinstance(entry.content, int)]
 
     def integer(self, name: str, default: int = 0) -> int:
-        """The integer or flag in the field `name`."""
+        """Return the integer or boolean in the field `name`."""
         found = self.integers(name)
         return found[-1] if found else default

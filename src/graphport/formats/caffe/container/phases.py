@@ -1,4 +1,4 @@
-"""Which layers belong to a run: the rules that layers give by phase, level and stage."""
+"""Select the layers of inference by their rules on phase, level and stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes messages in the text form of protobuf."""
+"""Write messages in protobuf's text format."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _scalar(content: Content, type: str) -> str:
         case int():
             return str(content)
         case float():
-            # The shortest decimal that is the same number in the field's precision.
+            # The shortest decimal that rounds to the value in the field's precision.
             text = repr(content) if type == "double" else str(np.float32(content))
             return text.removesuffix(".0")
         case Identifier():

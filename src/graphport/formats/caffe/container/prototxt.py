@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from graphport.formats.caffe.container.schema import Field
 
 MOST_NESTED = 64
-"""Messages within each other that are read."""
+"""Maximum nesting of messages."""
 
 MOST_DIGITS = 400
-"""Characters of a number that is read."""
+"""Maximum characters of a number."""
 
 _SKIPPED = re.compile(r"(?:[ \t\r\n\f\v\ufeff]+|#[^\n]*)*")
 _COMMENT = re.compile(r"#[^\r\n]*")
@@ -87,7 +87,7 @@ class _Parser:
         self.advance()
 
     def parse_message(self, kind: str) -> Message:
-        """The message that is all of the text."""
+        """Parse the whole text as a message."""
         root = Message(kind, Span(self.source, 0, len(self.text)))
         stack: list[tuple[Message, str, int]] = [(root, "", 0)]
         while stack:
@@ -108,7 +108,7 @@ class _Parser:
         return root
 
     def field(self, message: Message, closing: str) -> tuple[Message, str, int] | None:
-        """Read a field; a message in it is entered."""
+        """Parse a field; return the message to continue in, its closing bracket and its start."""
         if self.kind != "name":
             self.fail("a field" + (f" or '{closing}'" if closing else ""))
         name, span = self.word, self.here()
@@ -139,7 +139,7 @@ class _Parser:
         near = get_close_matches(name, schema.fields(kind), n=1)
         suggestion = f"did you mean {near[0]!r}?" if near else None
         if kind == schema.NET and self.opens():
-            # Passed over, it might have been a layer.
+            # An error, because a skipped message may be a layer.
             self.findings.error("CAFFE0213", f"unknown field {name} of a network", span, suggestion)
             return
         remedy = "correct the field name; the reader preserves the field but does not interpret it"
@@ -201,7 +201,7 @@ class _Parser:
         return _Scalar(kind, sign + text, self.since(start))
 
     def typed(self, name: str, field: Field, scalar: _Scalar) -> Content | None:
-        """The scalar as the field's type; `None` where it is none, which is a finding."""
+        """Convert a scalar to the field's type; return `None` after an error."""
         found = _read(field.type, scalar)
         if found is None:
             if field.type in schema.ENUMS and scalar.kind == "name":
@@ -237,7 +237,7 @@ class _Parser:
         return True
 
     def opens(self) -> bool:
-        """Whether a message begins here."""
+        """Whether a message starts at the current token."""
         return self.kind == "sign" and self.word in _CLOSING
 
     def separator(self) -> None:

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 TEXT = ".prototxt"
 VERSION_NOTE = "version"
-"""The note of a graph: the version of its file's layers."""
+"""Note of a graph: the format version of the file."""
 
 MOST_TEXT = 1 << 26
-"""Bytes of a text that is read."""
+"""Maximum bytes of a text."""
 
 
 def versions(graph: Graph) -> dict[str, str]:
-    """The version of the format that the layers of a raw graph are written in."""
+    """Return the format version of the source file."""
     return {"layers": str(graph.notes.get(VERSION_NOTE, 2)) if graph.has_notes else "2"}
 
 

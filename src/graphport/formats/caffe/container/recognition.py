@@ -18,7 +18,7 @@ _FIELDS_OF_OTHERS = (b"node", b"ir_version", b"opset_import", b"versions", b"lib
 def recognizes(path: Path, head: bytes) -> bool:
     """Whether `path`, a file that begins with `head`, is a network or its weights."""
     if not head:
-        return False  # a folder, or a file of nothing
+        return False  # a folder, or an empty file
     if b"\0" not in head and path.suffix != WEIGHTS:
         first = _FIRST_FIELD.match(head)
         is_other = first is not None and first[1] in _FIELDS_OF_OTHERS
@@ -32,7 +32,7 @@ def _has_layer_fields(head: bytes) -> bool:
 
 
 def _begins_as_weights(head: bytes) -> bool:
-    """Whether the first field is a name in printable characters and the next one of a network."""
+    """Whether the first field is a printable name and the next field belongs to a network."""
     if len(head) < 4 or head[0] != 0x0A or head[1] >= 0x80:
         return False
     name, behind = head[2 : 2 + head[1]], head[2 + head[1] : 4 + head[1]]

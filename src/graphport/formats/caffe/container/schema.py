@@ -20,13 +20,13 @@ BLOB = "BlobProto"
 SHAPE = "BlobShape"
 FILLER = "FillerParameter"
 ENGINE = "Engine"
-"""Which library computes a layer: of no meaning."""
+"""Enumeration of computing libraries; it does not affect the result."""
 
 SCALARS = frozenset({"int32", "uint32", "int64", "bool", "float", "double", "string", "bytes"})
 
 
 class Field(NamedTuple):
-    """A field of a message; `type` is a scalar's, an enumeration's or a message's name."""
+    """A field of a message; `type` names a scalar type, an enumeration or a message."""
 
     name: str
     number: int
@@ -72,7 +72,7 @@ _MESSAGES: Mapping[str, str] = {
     " clip_param 148 ClipParameter, annotated_data_param 200 AnnotatedDataParameter,"
     " permute_param 202 PermuteParameter, prior_box_param 203 PriorBoxParameter,"
     " detection_output_param 204 DetectionOutputParameter, norm_param 206 NormalizeParameter,"
-    # From here on, forks disagree about the numbers; texts use names.
+    # Forks use different numbers for the following fields; texts use names.
     " proposal_param 1201 ProposalParameter, interp_param 2001 InterpParameter, upsample_param 2002 UpsampleParameter,"
     " shuffle_channel_param 2003 ShuffleChannelParameter, bn_param 2004 BNParameter, reorg_param 2005 ReorgParameter,"
     " hard_sigmoid_param 2006 HardSigmoidParameter, unpooling_param 2007 PoolingParameter,"
@@ -265,7 +265,7 @@ ENUMS: Mapping[str, Mapping[str, int]] = MappingProxyType(
 
 @cache
 def fields(kind: str) -> Mapping[str, Field]:
-    """The fields of the message `kind` by name; none where it is not known."""
+    """Return the fields of the message `kind` by name; empty for an unknown message."""
     found: dict[str, Field] = {}
     for entry in _MESSAGES.get(kind, "").split(","):
         words = entry.split()
@@ -278,7 +278,7 @@ def fields(kind: str) -> Mapping[str, Field]:
 
 @cache
 def fields_by_number(kind: str) -> Mapping[int, Field]:
-    """The fields of the message `kind` by number."""
+    """Return the fields of the message `kind` by number."""
     return MappingProxyType({field.number: field for field in fields(kind).values()})
 
 

@@ -1,1 +1,1 @@
-"""Layers of Caffe."""
+"""Import and export rules of Caffe layers."""

@@ -52,7 +52,7 @@ ROWS.lower("Threshold(x, *, threshold=0.0) -> Cast(Greater(x, threshold), to=flo
 
 @layer("PReLU", "prelu_param")
 def prelu(at: Layer, *, channel_shared: bool = False) -> Value:
-    """One slope a channel, or one for all."""
+    """PReLU with per-channel slopes, or a single slope."""
     dims = at.dims()
     slope = at.blob(0, (1,) if channel_shared or len(dims) < 2 else (dims[1],), "slope")
     return at.b(PRelu, at.x, slope if channel_shared else aligned(at.b, slope, min(1, len(dims) - 1), len(dims)))
@@ -60,7 +60,7 @@ def prelu(at: Layer, *, channel_shared: bool = False) -> Value:
 
 @layer("Softmax", "softmax_param")
 def softmax(at: Layer, *, axis: int = 1) -> Value:
-    """Softmax over one axis, by default the channels."""
+    """Softmax along one axis, by default the channel axis."""
     return at.b(Softmax, at.x, axis=at.axis(axis))
 
 
@@ -96,7 +96,7 @@ def export_clip(
 
 @PRelu.lift("caffe")
 def export_prelu(b: Builder, x: Value, slope: Value) -> tuple[Value, ...] | None:
-    """One slope a channel, or one for all."""
+    """Export PRelu with per-channel slopes, or a single slope."""
     dims, own = b.dims(x), b.dims(slope)
     aligned_own = (*[1] * (len(dims) - len(own)), *own)
     if any(decide_equal(n, 1) is not True for axis, n in enumerate(aligned_own) if axis != 1) or len(dims) < 2:

@@ -69,7 +69,7 @@ def _times(at: Layer, value: Value, factor: float) -> Value:
 
 
 def _linear(at: Layer, scale: float, shift: float) -> Value:
-    """`shift + scale * x`."""
+    """Return shift + scale * x."""
     y = at.x if scale == 1 else _times(at, at.x, scale)
     return y if shift == 0 else at.b(Add, y, at.float_scalar(shift))
 
@@ -87,7 +87,7 @@ def power(at: Layer, *, power: float = 1.0, scale: float = 1.0, shift: float = 0
 
 @layer("Exp", "exp_param")
 def exponential(at: Layer, *, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Value:
-    """`base ** (shift + scale * x)`; e where the base is -1."""
+    """base ** (shift + scale * x); a base of -1 means e."""
     if base != -1 and base <= 0:
         message = f"base is {base}"
         raise ShapeError(message, "use a positive base, or -1 for e")
@@ -97,7 +97,7 @@ def exponential(at: Layer, *, base: float = -1.0, scale: float = 1.0, shift: flo
 
 @layer("Log", "log_param")
 def logarithm(at: Layer, *, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Value:
-    """The logarithm of `shift + scale * x`; natural where the base is -1."""
+    """log(shift + scale * x) to `base`; a base of -1 means e."""
     if base != -1 and (base <= 0 or base == 1):
         message = f"base is {base}"
         raise ShapeError(message, "use a positive base other than 1, or -1 for e")
@@ -143,7 +143,7 @@ def _second(at: Layer, axis: int, num_axes: int, what: str) -> tuple[int, tuple[
 
 @layer("Axpy", bottoms=3)
 def axpy(at: Layer) -> Value:
-    """The second bottom times the first, which has one number a feature map, and the third added."""
+    """a * x + y with bottoms a [N, C], x and y [N, C, H, W]."""
     factor, x, y = at.bottoms
     return at.b(Add, at.b(Mul, x, aligned(at.b, factor, 0, len(at.dims(1)))), y)
 
@@ -169,7 +169,7 @@ Log -> Log(input)
 
 @Pow.lift("caffe")
 def export_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
-    """An exponent that is a number."""
+    """Export Pow with a constant scalar exponent."""
     exponent = _scalar_of(y)
     return None if exponent is None or not _keeps_shape(b, x, y) else _power(b, x, power=exponent)
 
@@ -217,7 +217,7 @@ def export_sub(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
 
 @Div.lift("caffe")
 def export_div(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
-    """A product with the reciprocal."""
+    """Export Div as a product with the reciprocal."""
     first, second = _scalar_of(x), _scalar_of(y)
     if second is not None and _keeps_shape(b, x, y):
         return _power(b, x, scale=1 / second) if second else None
@@ -232,7 +232,7 @@ def export_div(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
 
 
 def _several(operation: str, b: Builder, *operands: Value) -> tuple[Value, ...] | None:
-    """Blobs of one shape."""
+    """Export an element-wise operator on operands of equal shape as Eltwise."""
     first, *rest = operands
     if not rest or not all(_elements_agree(b, first, other) for other in rest):
         return None
@@ -252,19 +252,19 @@ def _elementwise(
 
 
 def _elements_agree(b: Builder, x: Value, y: Value) -> bool:
-    """Whether both have one shape."""
+    """Whether both shapes are equal."""
     one, other = b.dims(x), b.dims(y)
     return len(one) == len(other) and all(decide_equal(m, n) is True for m, n in zip(one, other, strict=True))
 
 
 def _scalar_of(value: Value) -> float | None:
-    """The only entry of a constant."""
+    """Return the only element of a constant, else `None`."""
     found = small_numbers(value)
     return float(found.reshape(-1)[0]) if found is not None and found.size == 1 else None
 
 
 def _keeps_shape(b: Builder, x: Value, number: Value) -> bool:
-    """Whether the result with a number has the shape of `x`."""
+    """Whether broadcasting `x` with a scalar constant keeps the shape of `x`."""
     return len(b.dims(number)) <= len(b.dims(x))
 
 
@@ -291,7 +291,7 @@ def _along_axes(b: Builder, type: str, x: Value, y: Value) -> tuple[Value, ...] 
         stated: dict[str, Any] = {"axis": place, "num_axes": count}
         if type != "Bias":
             return in_caffe(b, type, x, blobs=[flat], **stated)
-        # The layer that only shifts is younger than most readers of the format.
+        # Many readers of the format do not support the Bias layer.
         ones = b.constant(np.ones(bounded(whole), np.float32))
         return in_caffe(b, "Scale", x, blobs=[ones, flat], bias_term=True, **stated)
     second = y if len(own) == len(shape) else reshaped_in_caffe(b, y, TensorFact(DType.FLOAT32, shape))[0]

@@ -45,12 +45,12 @@ class LayerType:
 
 
 LAYERS: dict[str, LayerType] = {}
-"""Filled by `@layer` while the families are imported."""
+"""Layer types by name; `@layer` registers them when the rule modules are imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer that is being lowered."""
+    """A layer during import: builder, bottoms and blobs."""
 
     b: Builder
     bottoms: tuple[Value, ...]
@@ -65,7 +65,7 @@ class Layer:
         """Bottom `index`.
 
         Raises:
-            ShapeError: there are not as many.
+            ShapeError: the layer has fewer bottoms.
         """
         if index >= len(self.bottoms):
             message = f"{len(self.bottoms)} bottoms, expected at least {index + 1}"
@@ -78,7 +78,7 @@ class Layer:
         return self.b.count
 
     def dims(self, index: int = 0) -> tuple[Dim, ...]:
-        """The shape of a bottom; raises `Unknown` where its rank is not known."""
+        """Return the shape of a bottom; raises `Unknown` if the rank is unknown."""
         return self.b.dims(self.bottom(index))
 
     def axis(self, axis: int, index: int = 0) -> int:
@@ -124,19 +124,19 @@ class Layer:
         return None if storage is None else storage.numpy().reshape(-1)
 
     def bounded(self, count: int) -> int:
-        """`count` entries to be filled.
+        """Return `count` after a check against the element budget.
 
         Raises:
-            OverBudgetError: they are too many.
+            OverBudgetError: the count exceeds the budget.
         """
         return reserve(count)
 
     def integers(self, *blob_elements: int) -> Value:
-        """A vector of integers."""
+        """Create an int64 constant of rank 1."""
         return self.b.constant(np.array(blob_elements, np.int64))
 
     def float_scalar(self, number: float) -> Value:
-        """A single float."""
+        """Create a float constant of rank 0."""
         with np.errstate(over="ignore"):
             return self.b.constant(np.float32(number))
 
@@ -144,7 +144,7 @@ class Layer:
 _FLAT = ("Shaped", "tuple[int, ...]", "tuple[float, ...]")
 """Annotations of parameters that are lists of numbers."""
 _SINGLE = frozenset(f"{kind}{rest}" for kind in ("int", "float", "bool", "str") for rest in ("", " | None"))
-"""How those are annotated that are one value."""
+"""Annotations of scalar parameters."""
 
 
 def layer(

@@ -90,7 +90,7 @@ def im2col(at: Layer, **attributes: Any) -> Value:
         message = "the number of channels is unknown"
         raise UnsupportedError(message)
     at.bounded(channels * count**2)
-    # Each channel's window by one that is 1 at a single place.
+    # Convolve each channel with one-hot kernels.
     single = np.eye(count, dtype=np.float32).reshape(count, 1, *window.kernel)
     reserve(channels, single.size)
     filters = at.b.constant(np.tile(single, (channels, *[1] * (len(dims) + 1))))
@@ -110,7 +110,7 @@ def deconvolution(at: Layer, *, group: int = 1, **attributes: Any) -> tuple[Valu
 
 
 def _over(at: Layer, page: Page, index: int, shape: Sequence[Dim], group: int, stated: ConvolutionAttributes) -> Value:
-    """A convolution of a bottom by weights of a shape."""
+    """Convolve bottom `index` with weights of `shape`."""
     weights = at.blob(0, shape)
     bias = at.blob(1, (stated.num_output,), "bias") if stated.bias_term else None
     attributes = stated.frame(len(shape) - 2).attributes()
@@ -141,7 +141,7 @@ def export_conv(b: Builder, op: ConvView) -> tuple[Value, ...]:
 
 @ConvTransposeView.lift("caffe")
 def export_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...]:
-    """Nothing more than the whole window, cut off evenly."""
+    """Export ConvTranspose with symmetric padding and without output padding."""
     slid = transposed_window_of(op)
     axes = zip(b.dims(op.x)[2:], slid.kernel, slid.strides, slid.dilations, slid.pads, slid.lengths, strict=True)
     if any(decide_equal((n - 1) * s + (k - 1) * d + 1 - p - q, out) is not True for n, k, s, d, (p, q), out in axes):

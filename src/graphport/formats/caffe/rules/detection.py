@@ -1,4 +1,4 @@
-"""Layers of Caffe's forks for detectors: boxes to start from, regions to look into, and detections to end with."""
+"""Detection layers of Caffe's forks: prior boxes, region proposals, detection output."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 Reals = tuple[float, ...]
 
 LARGEST_BOX = 1 << 16
-"""Pixels, or times, that a box to start from is less than."""
+"""Exclusive upper bound of the sizes, scales and ratios of prior boxes and anchors."""
 
 MOST_PICTURES = 64
-"""Batch size up to which detections are computed image by image."""
+"""Maximum batch size: detections are computed image by image."""
 
 
 @dataclass(frozen=True, slots=True)
 class Priors:
-    """The parameters of a layer that makes up boxes."""
+    """Parameters of PriorBox."""
 
     min_size: Reals = ()
     max_size: Reals = ()
@@ -54,7 +54,7 @@ class Priors:
     offset: float = 0.5
 
     def sizes(self) -> list[tuple[float, float]]:
-        """Width and height of the boxes at one place, in order."""
+        """Return width and height of the boxes at one cell, in order."""
         if not self.min_size or min(self.min_size) <= 0 or len(self.max_size) not in (0, len(self.min_size)):
             message = f"min_size {list(self.min_size)} and max_size {list(self.max_size)}"
             raise ShapeError(message, "use at least one min_size, and equally many max_size or none")
@@ -68,7 +68,7 @@ class Priors:
         return found
 
     def _ratios(self) -> list[float]:
-        """Ratios other than 1, each once, and their inverses."""
+        """Return the distinct aspect ratios other than 1, and their inverses."""
         found = [1.0]
         for ratio in self.aspect_ratio:
             if not 1e-6 < ratio < 1e6:
@@ -80,7 +80,7 @@ class Priors:
         return [ratio for ratio in found if abs(ratio - 1) >= 1e-6]
 
     def variances(self) -> list[float]:
-        """One for each coordinate."""
+        """Return the variances of the four coordinates."""
         if len(self.variance) not in (0, 1, 4) or any(entry <= 0 for entry in self.variance):
             message = f"variance is {list(self.variance)}"
             raise ShapeError(message, "expected 1 or 4 positive values")
@@ -166,7 +166,7 @@ def detection_output(
 
 
 def _decoded(at: Layer, extents: tuple[int, int, int], code_type: str, *, is_encoded: bool) -> Value:
-    """The corners of every box, [batch, locations, boxes, 4]."""
+    """Decode priors and offsets to box corners [batch, locations, boxes, 4]."""
     batch, count, locations = extents
     offsets = at.b(Reshape, at.bottoms[0], at.integers(batch, count, locations, 4))
     offsets = at.b(Transpose, offsets, perm=(0, 2, 1, 3))
@@ -206,7 +206,7 @@ def _only_best(at: Layer, scores: Value, limit: int) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """What suppression leaves."""
+    """Selection of detections: thresholds and limits of non-maximum suppression."""
 
     at: Layer
     num_classes: int
@@ -215,7 +215,7 @@ class _Selection:
     lowest: float
 
     def of_picture(self, index: int, batch: int, boxes: Value, scores: Value, locations: int, keep_top_k: int) -> Value:
-        """The rows of one picture, by class and then by score: [n, 7]."""
+        """Return the detections of one image, ordered by class and score: [n, 7]."""
         b, at = self.at.b, self.at
         if batch > 1:
             boxes = b(Gather, boxes, at.integers(index))
@@ -256,7 +256,7 @@ class _Selection:
         return at.b.constant(np.array([most], np.int64)), at.float_scalar(self.overlap), at.float_scalar(self.lowest)
 
     def _best(self, rows: Value, scores: Value, count: int) -> Value:
-        """The best `count` of the rows, in the order in which they are."""
+        """Return the `count` rows with the highest scores in their original order."""
         b, at = self.at.b, self.at
         limit = b(Min, at.integers(count), b(Shape, scores))
         _, best = b.results(TopK, 2, scores, limit, axis=0)
@@ -265,7 +265,7 @@ class _Selection:
 
 
 def _never_empty(at: Layer, rows: Value, batch: int) -> Value:
-    """`rows`, or if there are none, one of -1 for each picture."""
+    """Return `rows`; if empty, one row of -1 for each image."""
     b = at.b
     none = b(Sub, at.integers(1), b(Min, at.integers(1), b(Shape, rows, end=1)))
     blank = np.full((batch, 7), -1, np.float32)
@@ -278,7 +278,7 @@ def _never_empty(at: Layer, rows: Value, batch: int) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Anchors:
-    """The boxes that a layer of proposals puts on every place of a map."""
+    """Anchors of a Proposal layer at every cell of a feature map."""
 
     feat_stride: int = 16
     base_size: int = 16
@@ -286,10 +286,10 @@ class Anchors:
     scale: Reals = ()
 
     def kinds(self) -> int:
-        """How many boxes a place has.
+        """Return the number of anchors per cell.
 
         Raises:
-            ShapeError: they are none, or no boxes.
+            ShapeError: there are no anchors, or a ratio or scale is not positive.
         """
         stated = np.array([self.feat_stride, self.base_size, *self.ratio, *self.scale])
         if not self.ratio or not self.scale or not ((stated > 0) & (stated < LARGEST_BOX)).all():
@@ -299,7 +299,7 @@ class Anchors:
         return len(self.ratio) * len(self.scale)
 
     def boxes(self) -> np.ndarray[Any, Any]:
-        """Corners of the boxes on the first place, by ratio and then by scale; corners are whole pixels within."""
+        """Return the anchor corners at the first cell, ordered by ratio and scale; corner pixels belong to the box."""
         ratio = np.array(self.ratio, np.float64)
         width = np.floor(np.sqrt(self.base_size**2 / ratio) + 0.5)
         height = np.floor(width * ratio + 0.5)
@@ -308,7 +308,7 @@ class Anchors:
         return np.stack([middle - reach[0], middle - reach[1], middle + reach[0], middle + reach[1]], axis=-1)
 
     def on(self, rows: int, columns: int) -> np.ndarray[Any, Any]:
-        """Corners of all boxes, row by row: [rows * columns * boxes, 4]."""
+        """Return the anchor corners at all cells in row-major order: [rows * columns * anchors, 4]."""
         y, x = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
         shifts = np.stack([x, y, x, y], axis=-1).reshape(-1, 1, 4) * self.feat_stride
         return (shifts + self.boxes()).reshape(-1, 4).astype(np.float32)
@@ -324,7 +324,7 @@ def proposal(
     nms_thresh: float = 0.7,
     **attributes: Any,
 ) -> tuple[Value, ...]:
-    """The best regions of one picture that overlap little, [n, 5]: picture 0 and corners; and their scores, [n, 1]."""
+    """Region proposals of one image after suppression: [n, 5], image index 0 and corners; and scores [n, 1]."""
     stated = Anchors(**attributes)
     rows, columns = _static_size(at.dims(0)[2:])
     kinds = stated.kinds()
@@ -341,7 +341,7 @@ def proposal(
     boxes, sizes = _inside(at, _moved(at, stated.on(rows, columns)), min_size)
     scores = at.b(Slice, at.bottoms[0], at.integers(kinds), at.integers(2 * kinds), at.integers(1))
     scores = at.b(Reshape, at.b(Transpose, scores, perm=(0, 2, 3, 1)), at.integers(count))
-    # A region that is too small is as bad as can be, but still one.
+    # Regions below the minimum size get the lowest score, but are not removed.
     scores = at.b(Mul, scores, at.b(Cast, sizes, to=DType.FLOAT32))
     scores, order = at.b.results(TopK, 2, scores, at.integers(min(pre_nms_topn, count)), axis=0)
     boxes = at.b(Gather, boxes, order)
@@ -352,7 +352,7 @@ def proposal(
 
 
 def _moved(at: Layer, anchors: np.ndarray[Any, Any]) -> Value:
-    """The corners of `anchors`, [n, 4], moved and stretched by the second bottom; a pixel is part of its box."""
+    """Apply the offsets in the second bottom to `anchors`; return corners [n, 4]. Corner pixels belong to the box."""
     b = at.b
     offsets = b(Reshape, b(Transpose, at.bottoms[1], perm=(0, 2, 3, 1)), at.integers(len(anchors), 4))
     moves, stretches = b.results(Split, 2, offsets, axis=1, num_outputs=2)

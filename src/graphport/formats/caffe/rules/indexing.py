@@ -1,4 +1,4 @@
-"""Layers of Caffe that choose entries."""
+"""Indexing layers of Caffe."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @layer("Crop", "crop_param", bottoms=2)
 def crop(at: Layer, *, axis: int = 2, offset: tuple[int, ...] = ()) -> Value:
-    """The first bottom cut down to the second one's extents, from `axis` on."""
+    """Crop the axes of the first bottom from `axis` on to the sizes of the second bottom."""
     dims, wanted = at.dims(0), at.dims(1)
     start = at.axis(axis)
     axes = range(start, len(dims))
@@ -52,7 +52,7 @@ def crop(at: Layer, *, axis: int = 2, offset: tuple[int, ...] = ()) -> Value:
 
 @layer("Embed", "embed_param")
 def embed(at: Layer, *, num_output: int, input_dim: int, bias_term: bool = True) -> Value:
-    """Rows of the weights, by number."""
+    """Gather rows of the weights by index; optionally add a bias."""
     table = at.blob(0, (input_dim, num_output))
     y = at.b(Gather, table, at.b(Cast, at.x, to=DType.INT64))
     return at.b(Add, y, at.blob(1, (num_output,), "bias")) if bias_term else y

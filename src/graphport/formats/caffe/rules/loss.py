@@ -27,7 +27,7 @@ _LEAST = 1e-20
 
 @layer("EuclideanLoss", "loss_param", bottoms=2)
 def euclidean_loss(at: Layer) -> Value:
-    """Half the sum of squared differences, by the size of the batch."""
+    """Euclidean loss: Σ (x - y)² / (2 * batch size)."""
     difference = at.b(Sub, *at.bottoms)
     total = at.b(ReduceSumSquare, difference, keepdims=0)
     return at.b(Div, total, at.b(Mul, _batch(at), at.float_scalar(2)))
@@ -46,7 +46,7 @@ def softmax_with_loss(
     normalize: bool | None = None,
     normalization: str | None = None,
 ) -> tuple[Value, ...]:
-    """The mean of the negative logarithms of the probabilities of the labels, and then all probabilities."""
+    """Softmax cross entropy, the mean of -log(p[label]); the second top is the softmax."""
     place, x = at.axis(axis), at.x
     labels, ignored = _labels(at, place, ignore_label)
     chosen = labels if ignored is None else at.b(Where, ignored, at.b.constant(np.int64(0)), labels)
@@ -77,7 +77,7 @@ def _normalized(at: Layer, total: Value, labels: Value, ignored: Value | None, m
 
 def _labels(at: Layer, place: int, ignore_label: int | None) -> tuple[Value, Value | None]:
     """Return the labels as integers with an axis of length 1 at `place`, and which are ignored."""
-    # Labels may come with the axis of the classes or without it.
+    # The class axis of the labels is optional.
     others: list[Dim] = [1 if index == place else dim for index, dim in enumerate(at.dims())]
     shape = [dim for dim in others if isinstance(dim, int)]
     if len(shape) != len(others):
@@ -108,7 +108,7 @@ def sigmoid_cross_entropy_loss(
 
 @layer("MultinomialLogisticLoss", "loss_param", bottoms=2)
 def multinomial_logistic_loss(at: Layer) -> Value:
-    """The mean of the negative logarithms of the probabilities of the labels."""
+    """Mean of -log(p[label])."""
     labels, _ = _labels(at, 1, None)
     chosen = at.b(Max, at.b(GatherElements, at.x, labels, axis=1), at.float_scalar(_LEAST))
     return at.b(Div, at.b(ReduceSum, at.b(Neg, at.b(Log, chosen)), keepdims=0), _batch(at))
@@ -116,7 +116,7 @@ def multinomial_logistic_loss(at: Layer) -> Value:
 
 @layer("HingeLoss", "hinge_loss_param", "loss_param", bottoms=2)
 def hinge_loss(at: Layer, *, norm: str = "L1") -> Value:
-    """How far each class is from the right side of a margin of 1."""
+    """Hinge loss: mean of max(0, 1 - x) for the label and max(0, 1 + x) for other classes, or of its squares (L2)."""
     flat = at.b(Flatten, at.x)
     classes = at.b.dims(flat, at_least=2)[1]
     if norm not in ("L1", "L2") or not isinstance(classes, int):
@@ -145,7 +145,7 @@ def contrastive_loss(at: Layer, *, margin: float = 1.0, legacy_version: bool = F
 
 @layer("Accuracy", "accuracy_param", bottoms=2)
 def accuracy(at: Layer, *, top_k: int = 1, axis: int = 1, ignore_label: int | None = None) -> Value:
-    """The part of the labels to whose entry fewer than `top_k` others are equal or larger."""
+    """Top-k accuracy: the share of labels for which fewer than `top_k` other scores are equal or larger."""
     if at.tops > 1:
         message = "the accuracy of each class"
         raise UnsupportedError(message)
@@ -153,7 +153,7 @@ def accuracy(at: Layer, *, top_k: int = 1, axis: int = 1, ignore_label: int | No
     labels, ignored = _labels(at, place, ignore_label)
     chosen = labels if ignored is None else at.b(Where, ignored, at.b.constant(np.int64(0)), labels)
     own = at.b(GatherElements, at.x, chosen, axis=place)
-    # The label's entry is counted with them.
+    # The count includes the score of the label.
     ahead = at.b(Cast, at.b(GreaterOrEqual, at.x, own), to=DType.FLOAT32)
     is_right = at.b(LessOrEqual, at.b(ReduceSum, ahead, at.integers(place)), at.float_scalar(top_k))
     right = at.b(Cast, is_right, to=DType.FLOAT32)

@@ -1,4 +1,4 @@
-"""Products of matrices in Caffe."""
+"""Matrix products in Caffe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def inner_product(
     at: Layer, *, num_output: int, bias_term: bool = True, axis: int = 1, transpose: bool = False
 ) -> tuple[Value, ...]:
-    """Everything from `axis` on times the weights, of each bottom."""
+    """Flatten the axes of each bottom from `axis` on and multiply by the weights; optionally add a bias."""
     return tuple(_multiplied(at, index, num_output, axis, bias_term, transpose) for index in range(len(at.bottoms)))
 
 
@@ -46,7 +46,7 @@ def _multiplied(at: Layer, index: int, num_output: int, axis: int, bias_term: bo
 
 @GemmView.lift("caffe")
 def export_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
-    """Constant weights, and a bias of one number a column."""
+    """Export Gemm with constant weights and a bias of one element per column."""
     maps = b.dims(op.b)[0 if op.transB else 1]
     if op.alpha != 1 or (op.c is not None and op.beta != 1) or op.transA or not isinstance(maps, int):
         return None
@@ -65,7 +65,7 @@ def export_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
 
 @MatMul.lift("caffe")
 def export_mat_mul(b: Builder, x: Value, w: Value) -> tuple[Value, ...] | None:
-    """Constant weights of two axes."""
+    """Export MatMul with a constant weight matrix."""
     dims, weights = b.dims(x), b.dims(w)
     if len(dims) < 2 or len(weights) != 2 or not isinstance(weights[1], int):
         return None

@@ -33,9 +33,9 @@ def batch_norm(
     eps: float = 1e-5,
     scale_bias: bool = False,
 ) -> Value:
-    """Mean and variance are stored as sums, with the factor that they are to be divided by as third blob.
+    """Batch normalization; the blobs are mean * factor, variance * factor, and the factor.
 
-    With `scale_bias`, scale and bias are the last two blobs; of four, none is a factor.
+    With `scale_bias`, the last two blobs are scale and bias; four blobs contain no factor.
     """
     del moving_average_fraction
     dims = at.dims()
@@ -89,7 +89,7 @@ def _scaled_and_shifted(at: Layer, y: Value, channels: Dim) -> Value:
 
 
 def _standardized(at: Layer, x: Value, axes: list[int], eps: float) -> Value:
-    """`(x - mean) / sqrt(variance + eps)` over `axes`."""
+    """(x - mean) / sqrt(variance + eps) over `axes`."""
     over = at.integers(*axes)
     centred = at.b(Sub, x, at.b(ReduceMean, x, over))
     variance = at.b(ReduceMean, at.b(Mul, centred, centred), over)
@@ -100,7 +100,7 @@ def _standardized(at: Layer, x: Value, axes: list[int], eps: float) -> Value:
 def segnet_bn(
     at: Layer, *, bn_mode: str = "LEARN", frozen: bool = False, momentum: float = 0.9, eps: float = 1e-5
 ) -> Value:
-    """SegNet's form for inference: scale and shift alone, the statistics in them."""
+    """SegNet's BN for inference: scale and shift, which include the statistics."""
     del frozen, momentum, eps
     if len(at.blobs) == 4:
         message = (
@@ -162,7 +162,7 @@ def mvn(at: Layer, *, normalize_variance: bool = True, across_channels: bool = F
 
 @layer("Normalize", "norm_param")
 def normalize(at: Layer, *, across_spatial: bool = True, channel_shared: bool = True, eps: float = 1e-10) -> Value:
-    """Divided by the 2-norm of the picture, or of the channels at each place, and scaled."""
+    """Divide by the L2 norm of the image, or of the channels at each position, and multiply by a scale."""
     dims = at.dims()
     over = at.integers(*range(1, len(dims))) if across_spatial else at.integers(1)
     squares = at.b(ReduceSum, at.b(Mul, at.x, at.x), over)
@@ -173,7 +173,7 @@ def normalize(at: Layer, *, across_spatial: bool = True, channel_shared: bool = 
 
 @BatchNormalizationView.lift("caffe")
 def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...] | None:
-    """Two layers: the statistics, then scale and shift."""
+    """Export BatchNormalization as BatchNorm (statistics) and Scale."""
     if op.training_mode or b.count > 1:
         return None
     one = b.constant(np.ones(1, np.float32))

@@ -97,7 +97,7 @@ def _pooled(at: Layer, pool: str, window: Frame, *, is_ceil: bool) -> tuple[Valu
         return (at.b(MaxPool, at.x, **stated),)
     y, indices = at.b.results(MaxPool, 2, at.x, **stated)
     height, width = sizes(at.dims()[2:], "an image")
-    # ONNX counts through the whole tensor, Caffe through one feature map.
+    # ONNX's indices refer to the whole tensor, Caffe's to one feature map.
     within = at.b(Mod, indices, at.b.constant(np.int64(height * width)))
     return y, at.b(Cast, within, to=DType.FLOAT32)
 
@@ -163,7 +163,7 @@ def unpooled(at: Layer, height: int, width: int) -> Value:
 
 @MaxPoolView.lift("caffe")
 def export_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
-    """Maxima alone, not where they were."""
+    """Export MaxPool without indices."""
     if b.count > 1:
         return None
     return _emitted_pooling(b, op, "MAX")
@@ -171,7 +171,7 @@ def export_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
 
 @AveragePoolView.lift("caffe")
 def export_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...]:
-    """Padding counts."""
+    """Export AveragePool whose mean includes padding."""
     if not op.count_include_pad and (any(op.pads or ()) or op.auto_pad in ("SAME_UPPER", "SAME_LOWER")):
         message = "average pooling that excludes the padding"
         raise UnsupportedError(message)
@@ -191,7 +191,7 @@ def _emitted_pooling(b: Builder, op: AveragePoolView | MaxPoolView, pool: str) -
     ceiled = window_of(replace(op, ceil_mode=1))
     same = all(decide_equal(a, c) is True for a, c in zip(slid.lengths, ceiled.lengths, strict=True))
     if not any(stated["pad"] or ()) and any(s > k for s, k in zip(slid.strides, kernel, strict=True)):
-        # Here Caffe's rounding up has windows that cover nothing, and ONNX has none.
+        # Caffe rounds up to windows without elements here, ONNX does not.
         same = False
     rounded = None if same else "FLOOR"
     if rounded and op.ceil_mode:

@@ -1,4 +1,4 @@
-"""Recurrent layers of Caffe, which begin anew wherever the second bottom is 0."""
+"""Recurrent layers of Caffe; the second bottom resets the state where it is 0."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Step = Callable[[Builder, Sequence[Value], Value, Value], tuple[list[Value], Va
 
 @layer("LSTM", "recurrent_param", bottoms=None)
 def lstm(at: Layer, *, num_output: int, expose_hidden: bool = False) -> tuple[Value, ...]:
-    """Gates in the order input, forget, output, candidate."""
+    """LSTM with gates in the order input, forget, output, candidate."""
     driven, used = _driven(at, 4 * num_output, 2 if expose_hidden else 0)
     recurrent = _transposed(at, used, (4 * num_output, num_output), "recurrent weights")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @layer("Reduction", "reduction_param")
 def reduction(at: Layer, *, operation: str = "SUM", axis: int = 0, coeff: float = 1.0) -> Value:
-    """All axes from `axis` on reduced to one number."""
+    """Reduce all axes from `axis` on."""
     pages = {"SUM": ReduceSum, "ASUM": ReduceL1, "SUMSQ": ReduceSumSquare, "MEAN": ReduceMean}
     if operation not in pages:
         message = f"operation is {operation}"
@@ -36,12 +36,12 @@ def reduction(at: Layer, *, operation: str = "SUM", axis: int = 0, coeff: float 
 
 @layer("ArgMax", "argmax_param")
 def arg_max(at: Layer, *, out_max_val: bool = False, top_k: int = 1, axis: int | None = None) -> Value:
-    """Indices or values of the largest entries; without an axis, both per image."""
+    """Indices or values of the largest elements; without an axis, both for each image."""
     if axis is None:
         indices, largest = _largest(at, at.b(Flatten, at.x), 1, top_k)
         rows = [at.b(Unsqueeze, value, at.integers(1)) for value in (indices, largest)]
         y = at.b(Concat, *rows, axis=1) if out_max_val else rows[0]
-        # It has as many axes as the bottom, and three at least.
+        # The result has the rank of the bottom, at least 3.
         rank = len(at.dims())
         return at.b(Unsqueeze, y, at.integers(*range(3, rank))) if rank > 3 else y
     indices, largest = _largest(at, at.x, at.axis(axis), top_k)
@@ -50,7 +50,7 @@ def arg_max(at: Layer, *, out_max_val: bool = False, top_k: int = 1, axis: int |
 
 def _largest(at: Layer, x: Value, axis: int, count: int) -> tuple[Value, Value]:
     if count == 1:
-        # Caffe prefers the last of equal entries.
+        # Caffe selects the last of equal elements.
         indices = at.b(ArgMax, x, axis=axis, select_last_index=1)
         largest = at.b(ReduceMax, x, at.integers(axis))
     else:

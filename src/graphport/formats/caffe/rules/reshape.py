@@ -1,4 +1,4 @@
-"""Layers of Caffe that move entries and compute nothing."""
+"""Reshape, concatenation and permutation layers of Caffe."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def reshape(at: Layer, *, shape: Shaped = (), axis: int = 0, num_axes: int = -1)
 
 @layer("Flatten", "flatten_param")
 def flatten(at: Layer, *, axis: int = 1, end_axis: int = -1) -> Value:
-    """The axes from `axis` to `end_axis` as one."""
+    """Flatten the axes from `axis` to `end_axis`."""
     dims = at.dims()
     start, end = at.axis(axis), at.axis(end_axis)
     if start > end:
@@ -119,7 +119,7 @@ def _axis(axis: int | None, older: int | None) -> int:
 def slices(
     at: Layer, *, axis: int | None = None, slice_dim: int | None = None, slice_point: Shaped = ()
 ) -> tuple[Value, ...]:
-    """Pieces between the points, or equal ones."""
+    """Split at the slice points, or into equal parts."""
     place = at.axis(_axis(axis, slice_dim))
     extent, count = at.dims()[place], at.tops
     if not slice_point:
@@ -152,7 +152,7 @@ def _slice_parts(at: Layer, axis: int, lengths: list[Dim]) -> tuple[Value, ...]:
 
 @layer("Tile", "tile_param")
 def tile(at: Layer, *, tiles: int, axis: int = 1) -> Value:
-    """Repeated along one axis."""
+    """Repeat along one axis."""
     place = at.axis(axis)
     if tiles < 1:
         message = f"tiles is {tiles}"
@@ -162,7 +162,7 @@ def tile(at: Layer, *, tiles: int, axis: int = 1) -> Value:
 
 @layer("Reorg", "reorg_param")
 def reorg(at: Layer, *, stride: int = 2, reverse: bool = False) -> Value:
-    """Darknet's rearrangement: the maps are read as a space that blocks are gathered from; in reverse, as blocks."""
+    """Darknet's Reorg: space to depth on the reinterpreted tensor; with `reverse`, depth to space."""
     dims = [dim for dim in at.dims() if isinstance(dim, int)]
     if len(dims) != 4 or len(at.dims()) != 4:
         message = f"the dims {list(at.dims())} of feature maps"
@@ -180,7 +180,7 @@ def reorg(at: Layer, *, stride: int = 2, reverse: bool = False) -> Value:
 
 @layer("ShuffleChannel", "shuffle_channel_param")
 def shuffle_channel(at: Layer, *, group: int = 1) -> Value:
-    """Channels dealt out to groups and collected across them."""
+    """Channel shuffle: reshape channels to [group, n], transpose, flatten."""
     dims = at.dims()
     channels = dims[1]
     if not isinstance(channels, int):
@@ -232,7 +232,7 @@ def export_transpose(b: Builder, x: Value, *, perm: Shaped | None = None) -> tup
 
 @DepthToSpace.lift("caffe")
 def export_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> tuple[Value, ...]:
-    """Three moves: forks have no Reorg, or one that knows no `reverse`."""
+    """Export DepthToSpace as Reshape, Permute, Reshape, because most forks lack Reorg or its `reverse`."""
     n, c, h, w = b.dims(input, 4)
     blocks, maps = (blocksize, blocksize), c // blocksize**2
     split = (n, *blocks, maps, h, w) if mode == "DCR" else (n, maps, *blocks, h, w)
@@ -248,7 +248,7 @@ def export_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> tuple[
 
 
 def _moved(b: Builder, x: Value, dims: tuple[Dim, ...], perm: Shaped) -> tuple[Value, ...]:
-    """`x` with the extents `dims` and then its axes in the order `perm`, in the shape of the result."""
+    """Reshape `x` to `dims`, permute the axes by `perm`, and reshape to the result's shape."""
     (split,) = reshaped_in_caffe(b, x, TensorFact(DType.FLOAT32, dims))
     fact = TensorFact(DType.FLOAT32, tuple(dims[axis] for axis in perm))
     (moved,) = in_caffe(b, "Permute", split, facts=[fact], order=perm)

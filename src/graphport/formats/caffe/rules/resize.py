@@ -93,7 +93,7 @@ def upsample(
 
 @ResizeView.lift("caffe")
 def export_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
-    """Repeating entries by a transposed convolution; bilinear with corners on corners."""
+    """Export Resize: nearest as a transposed convolution, linear with aligned corners as Interp."""
     dims = b.dims(op.x)
     if len(dims) != 4 or op.antialias or op.exclude_outside or op.keep_aspect_ratio_policy != "stretch":
         return None

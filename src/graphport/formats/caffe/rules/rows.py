@@ -1,4 +1,4 @@
-"""Rows of Caffe: the bottoms of a layer, then the fields of its parameters."""
+"""Rule table of Caffe: operands are the bottoms of a layer, keywords the fields of its parameters."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from graphport.ops.pages.convolution.window import Window
 
 Stated: TypeAlias = "tuple[tuple[int, ...], int | None, int | None]"
-"""A list of entries, and those of height and width; `None` if absent."""
+"""The repeated field, and the separate fields for height and width; `None` if absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A window with one entry an axis in each field."""
+    """A window; each field has one element per axis."""
 
     kernel: tuple[int, ...]
     pad: tuple[int, ...]
