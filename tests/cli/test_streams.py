@@ -116,7 +116,7 @@ def test_summaries_of_the_help_are_whole(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     listed = run("--help").output.partition("Look at a model:")[2]
     assert "..." not in listed
-    assert " ".join(listed.split()).count("the formats that supports it") == 1
+    assert " ".join(listed.split()).count("the formats that can express it") == 1
 
 
 def test_options_of_writers_stand_below_the_format_that_they_are_for():
