@@ -205,7 +205,7 @@ def test_models_are_saved_to_open_files(format: str, path: Path) -> None:
     [
         (io.BytesIO(), None, "format='onnx'"),
         (io.BytesIO(), "openvino", "several files"),
-        (io.StringIO(), "onnx", "open for writing bytes"),
+        (io.StringIO(), "onnx", "opened in binary mode"),
     ],
 )
 def test_an_open_file_that_cannot_hold_the_model_is_refused(

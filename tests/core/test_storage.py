@@ -427,7 +427,7 @@ def test_any_layout_in_memory_is_written_in_one():
 
 
 def test_an_array_holds_what_is_stated():
-    with pytest.raises(ValueError, match="an array of float64 does not hold float32"):
+    with pytest.raises(ValueError, match="an array of float64 cannot store float32"):
         ArrayStorage(np.zeros(2), DType.FLOAT32)
     with pytest.raises(ValueError, match="an array of uint8 cannot store int4"):
         ArrayStorage(np.zeros(2, np.uint8), DType.INT4)

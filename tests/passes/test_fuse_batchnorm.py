@@ -166,7 +166,7 @@ def test_what_stands_behind_takes_it(name):
     ops, journal = fused(nodes, shape)
     assert ops == [expected]
     assert [str(note) for note in journal.done] == [
-        f"BatchNormalization h: folded into the weights of {expected} behind it"
+        f"BatchNormalization h: folded into the weights of the following {expected}"
     ]
 
 

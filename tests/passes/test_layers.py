@@ -39,7 +39,7 @@ def test_what_makes_a_gemm():
                 **rest,
             )
             assert ops == (["Gemm"] if is_one else ["MatMul", "Add"])
-            assert [note.text for note in journal.done] == (["became a Gemm with y"] if is_one else [])
+            assert [note.text for note in journal.done] == (["fused with y to a Gemm"] if is_one else [])
     grows = [product, node("Add", "h c", "y")]
     ops, journal = done(form_gemm, grows, (("x", (1, 4)),), exact=False, c=some(3, 6), **rest)
     assert (ops, len(journal.left)) == (["MatMul", "Add"], 1)
@@ -60,7 +60,7 @@ def test_what_becomes_a_bias():
     for op, operands in (("Add", "h c"), ("Add", "c h"), ("Sub", "h c"), ("Sub", "c h")):
         ops, journal = done(fuse_bias, [conv, node(op, operands, "y")], exact=False, c=some(5, 1), **w)
         assert ops == ["Conv"]
-        assert [note.text for note in journal.done] == ["became the bias of Conv"]
+        assert [note.text for note in journal.done] == ["folded into the bias of Conv"]
     for c in ((3,), (2, 1, 1), (1, 1, 3)):
         ops, journal = done(fuse_bias, [conv, node("Add", "h c", "y")], c=some(*c), **w)
         assert (ops, len(journal.left)) == (["Conv", "Add"], 1)

@@ -24,7 +24,7 @@ def test_reshapes_that_no_constant_can_state_stay_two():
     two = [node("Unsqueeze", "x a", "h"), node("Reshape", "h s", "y")]
     ops, journal = done(merge_reshapes, two, a=[0], s=[6, 4])
     assert ops == ["Reshape"]
-    assert [note.text for note in journal.done] == ["reads x as [6, 4]"]
+    assert [note.text for note in journal.done] == ["reshapes x directly to [6, 4]"]
     for shape, is_one in ((("N", 4), True), (("N", "M"), False)):
         nodes = [node("Unsqueeze", "x a", "h"), node("Squeeze", "h b", "k"), node("Unsqueeze", "k a", "y")]
         graph = read(nodes, (("x", shape),), a=np.array([0]), b=np.array([0]))

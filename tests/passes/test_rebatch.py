@@ -119,4 +119,4 @@ def test_shapes_that_are_computed_are_no_items():
 
 def test_an_extent_that_is_open_next_to_a_batch_that_is_not_cannot_be_counted():
     graph = read([node("Relu", "x", "y")], ("x", [2, "L"]))
-    assert refusal(graph, 5) == "the items do not stay apart in Relu y"
+    assert refusal(graph, 5) == "Relu y mixes batch elements"

@@ -119,7 +119,7 @@ AT = node("SequenceAt", "s place", "y")
         pytest.param(
             [SPLIT, AT],
             {"sizes": [3, 4], "more": [info("place", [], I64)], "feeds": {"place": np.array(1)}},
-            "known places",
+            "constant indices",
             id="computed place",
         ),
         pytest.param(

@@ -135,7 +135,7 @@ def test_the_command_reports_why_a_rule_did_not_apply(tmp_path):
     arguments = ["prepare", str(tmp_path / "net.onnx"), str(tmp_path / "out.onnx"), "--only", "fuse-batchnorm", "-v"]
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 0
-    assert "fuse-batchnorm left alone:\n  BatchNormalization k: h has another consumer; " in result.output
+    assert "fuse-batchnorm not changed:\n  BatchNormalization k: h has another consumer; " in result.output
 
 
 def test_the_command_reports_where_nodes_would_be_computed(tmp_path):

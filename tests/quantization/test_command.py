@@ -210,7 +210,7 @@ def test_an_interruption_states_what_is_kept(place, monkeypatch):
     monkeypatch.setattr("graphport.quantization.layerwise.Follower.run", interrupted)
     result = _run(place, "--no-latency", "--resume", place / "seen.npz")
     assert result.exit_code != 0
-    assert "seen.npz: the same command goes on from there" in result.stderr
+    assert "seen.npz: run the same command to resume" in result.stderr
 
 
 def test_statistics_of_other_samples_are_refused(place):
@@ -328,7 +328,7 @@ def test_what_openvino_has_by_itself_is_reported_where_it_exists(place, monkeypa
     if not is_there:
         monkeypatch.setattr("graphport.quantization.engine.is_installed", lambda name: name != "openvino")
     result = _run(place, "--preset", "fast", "--target", "openvino", "--no-latency")
-    assert ("as OpenVINO runs it here" in result.stdout) is is_there
+    assert ("as run by OpenVINO" in result.stdout) is is_there
     assert result.exit_code == 0
 
 

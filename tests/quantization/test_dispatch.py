@@ -169,7 +169,7 @@ def test_the_reason_is_that_of_the_method(method, sigmoid, before):
 
 def test_overrides_win_and_state_so():
     decisions = dispatch(network(), floating=["first", "behind"], quantized=["before"])
-    found = {each.name: str(d.reason) for each, d in decisions.items() if "asked" in d.reason}
+    found = {each.name: str(d.reason) for each, d in decisions.items() if "the settings" in d.reason}
     assert found == {
         "before": "the settings request it",
         "first": "the settings keep it",

@@ -181,7 +181,7 @@ def test_a_folder_may_have_files_without_the_axis_of_samples(tmp_path):
 def test_a_file_that_does_not_fit_is_named(tmp_path):
     np.save(tmp_path / "a.npy", X)
     np.save(tmp_path / "b.npy", X[:, :2])
-    with pytest.raises(DiagnosticError, match=r"'x' in b.npy have the shape \[7, 2, 4\]"):
+    with pytest.raises(DiagnosticError, match=r"'x' in b.npy have shape \[7, 2, 4\]"):
         gather(_graph(), tmp_path)
 
 

@@ -76,7 +76,7 @@ def test_no_values_are_remembered(tmp_path):
     pytest.param({"values": {"a": None, "b.c/d": None}}, "the observed values", id="axes"),
 ])  # fmt: skip
 def test_what_differs_is_reported(tmp_path, changes, words):
-    with pytest.raises(DiagnosticError, match=rf"QUANT0009.*{words}.*delete it"):
+    with pytest.raises(DiagnosticError, match=rf"QUANT0009.*{words}.*delete the file"):
         remembered(_written(tmp_path / "s.npz"), _fingerprint(**changes))
 
 
@@ -88,7 +88,7 @@ def test_settings_that_change_no_statistics_do_not_matter(tmp_path):
 @pytest.mark.parametrize(("content", "words"), [
     pytest.param(b"", "is not a statistics file", id="nothing"),
     pytest.param(b"\x93NUMPY", "is not a statistics file", id="another format"),
-    pytest.param(b"PK\x03\x04 nothing", "cut off", id="the beginning of an archive"),
+    pytest.param(b"PK\x03\x04 nothing", "truncated", id="the beginning of an archive"),
 ])  # fmt: skip
 def test_another_file_is_refused(tmp_path, content, words):
     (tmp_path / "s.npz").write_bytes(content)
@@ -98,7 +98,9 @@ def test_another_file_is_refused(tmp_path, content, words):
 
 def test_samples_in_place_of_statistics_are_not_to_be_deleted(tmp_path):
     np.savez(tmp_path / "s.npz", x=np.ones(3))
-    with pytest.raises(DiagnosticError, match=r"QUANT0009.*holds no statistics, but x.npy \(name another file"):
+    with pytest.raises(
+        DiagnosticError, match=r"QUANT0009.*has no statistics, but contains x.npy \(choose another file"
+    ):
         remembered(tmp_path / "s.npz", _fingerprint())
 
 
@@ -112,7 +114,7 @@ def test_statistics_of_an_earlier_version_are_refused(tmp_path):
 def test_statistics_that_are_cut_off_are_refused(tmp_path, length):
     path = _written(tmp_path / "s.npz")
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(DiagnosticError, match=r"QUANT0009.*cut off"):
+    with pytest.raises(DiagnosticError, match=r"QUANT0009.*truncated"):
         remembered(path, _fingerprint())
 
 
@@ -176,7 +178,7 @@ def test_a_part_that_promises_very_much_takes_no_memory(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in (parts | {"counts.npy": header.getvalue()}).items():
             archive.writestr(name, content)
-    with pytest.raises(DiagnosticError, match=r"QUANT0009.*counts.npy has the shape"):
+    with pytest.raises(DiagnosticError, match=r"QUANT0009.*counts.npy has shape"):
         remembered(path, _fingerprint())
 
 
@@ -312,7 +314,7 @@ def test_statistics_of_something_else_are_refused(tmp_path, change, words):
     assert (tmp_path / "s.npz").read_bytes() == before
 
 
-@pytest.mark.parametrize(("name", "words"), [("nowhere/s.npz", "there is no folder"), ("", "it is a folder")])
+@pytest.mark.parametrize(("name", "words"), [("nowhere/s.npz", "folder not found"), ("", "it is a folder")])
 def test_a_place_where_nothing_can_be_kept_is_reported(tmp_path, name, words):
     with pytest.raises(DiagnosticError, match=f"QUANT0016.*{words}"):
         refuse_path(tmp_path / name)

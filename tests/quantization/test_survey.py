@@ -30,7 +30,7 @@ def test_enough_samples_that_differ_are_fine():
 
 @pytest.mark.parametrize(("data", "code", "words"), [
     pytest.param(np.zeros_like(X), "QUANT0017", "all elements of the calibration data of 'x' are 0", id="zeros"),
-    pytest.param(np.full_like(X, 2.5), "QUANT0017", "'x' is 2.5", id="one number"),
+    pytest.param(np.full_like(X, 2.5), "QUANT0017", "'x' are 2.5", id="one number"),
     pytest.param(np.repeat(X[:1], 9, axis=0), "QUANT0017", "all 9 samples are equal", id="one sample again"),
     pytest.param(X[:1], "QUANT0017", "a single sample determines", id="a single one"),
     pytest.param(X[:7], "QUANT0017", "all 7 samples determine", id="few"),

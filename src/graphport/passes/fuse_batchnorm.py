@@ -115,7 +115,7 @@ def _into_behind(node: Node, affine: Affine, journal: Journal) -> str:
     absorb(absorb_before, targets[0], affine, journal)
     rewrite.replace(result, value)
     rewrite.erase(node)
-    return f"folded into the weights of the following {targets[0].op} {targets[0].name}".replace("  ", " ")
+    return f"folded into the weights of the following {targets[0].op} {targets[0].name}".rstrip()
 
 
 def _stand_in(node: Node, value: Value) -> None:

@@ -41,7 +41,7 @@ _PARTS, _OTHERS = 6, (2, 3)
 """Arrays of ranges of each value, and those that exclude the sample of the first two."""
 
 _ANEW = "delete the file to collect statistics again"
-_ELSEWHERE = "name another file; statistics are written to a new one"
+_ELSEWHERE = "choose another file; statistics are written to a new one"
 
 
 @dataclass(slots=True, eq=False)
