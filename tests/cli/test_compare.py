@@ -74,7 +74,7 @@ def test_limits_decide_what_passes(files, options, code):
 
 
 def test_a_limit_that_is_no_number_is_wrong_usage(files):
-    assert "no number" in compare(*files, "--rtol", "y=much", code=2).output
+    assert "neither a number" in compare(*files, "--rtol", "y=much", code=2).output
 
 
 def test_rows_are_sorted_and_limited(files):
@@ -126,7 +126,7 @@ def test_models_with_other_inputs_are_compared_by_their_inputs(unrelated, option
     (finding,) = document["diagnostics"]
     assert finding["code"] == "RUN0014"
     assert "the first model has no z (float32[2, 5])" in finding["message"]
-    assert "x is float32[1, 3] and float32[2, 5]" in finding["message"]
+    assert "x is float32[1, 3] in one model and float32[2, 5] in the other" in finding["message"]
 
 
 def test_inputs_that_fit_neither_model_are_reported_as_such(files):

@@ -57,7 +57,7 @@ def test_the_table_states_what_each_pass_did_and_with_v_why_not(net, tmp_path):
     )
     assert "folded into the weights" not in plain.stdout
     told = run("prepare", net, tmp_path / "ready.onnx", "-v", "--skip", "fuse-batchnorm", "--skip", "batchnorm-to-conv")
-    assert "onnx.Clip y: said in today's words, not in those of onnx 10" in told.stdout
+    assert "onnx.Clip y: upgraded to the current opset from onnx 10" in told.stdout
     assert "batchnorm-to-scale did:\n  BatchNormalization k: is a Mul and an Add" in told.stdout
 
 

@@ -399,7 +399,7 @@ def test_convert_verifies(small, tmp_path):
 
 def test_convert_without_verification_reports_it(small, tmp_path):
     result = run("convert", small, tmp_path / "small.onnx", "--no-verify")
-    assert "not verified: not asked for" in result.stdout
+    assert "not verified: not requested" in result.stdout
     document = told("convert", small, tmp_path / "small.onnx", "--verify-limit", 0)
     assert document["verify"] is None
     assert "MiB of weights exceed the limit" in document["skipped"]

@@ -63,7 +63,7 @@ def test_a_signature_names_inputs_and_outputs(tmp_path: Path) -> None:
     assert list(gp.load(path).inputs) == ["x0"]
     model = gp.load(path, program="second")
     assert (list(model.inputs), list(model.outputs)) == (["image"], ["answer"])
-    with pytest.raises(DiagnosticError, match="no signature 'third'") as caught:
+    with pytest.raises(DiagnosticError, match="unknown signature 'third'") as caught:
         gp.load(path, program="third")
     assert caught.value.diagnostics[0].code == "TFL0207"
     assert "'first', 'second'" in (caught.value.diagnostics[0].help or "")

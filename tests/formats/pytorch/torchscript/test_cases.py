@@ -91,7 +91,7 @@ def test_open_dims_stay_open():
 
 
 def test_shapes_are_asked_for():
-    with pytest.raises(gp.DiagnosticError, match=r"TS0007.*no shapes for the input x.*--input x="):
+    with pytest.raises(gp.DiagnosticError, match=r"TS0007.*missing shapes for the input x.*--input x="):
         gp.load(CASES / "sizes.pt")
 
 

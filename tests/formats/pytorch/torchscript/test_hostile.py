@@ -97,7 +97,9 @@ def test_code(body, code, tmp_path):
 
 def test_place_of_an_error(tmp_path):
     path = written(tmp_path / "m.pt", "y = torch.relu(x)\nreturn ops.mylib.fused(y)")
-    with pytest.raises(gp.DiagnosticError, match=r"code/__torch__/\S+\.py:8: error\[TS0006\]: mylib::fused"):
+    with pytest.raises(
+        gp.DiagnosticError, match=r"code/__torch__/\S+\.py:8: error\[TS0006\]: unsupported custom operator mylib::fused"
+    ):
         gp.load(path, shapes=SHAPES)
 
 
