@@ -304,7 +304,7 @@ def apply_options(graph: Graph, options: Mapping[str, Any]) -> Graph:
         graph = rewrite.copy(graph)
         driver.run(graph, SIMPLIFY)
     if options.get("qdq"):
-        from graphport.formats.pytorch.parameters import QDQ
+        from graphport.formats.pytorch.rules.binding import QDQ
 
         graph = rewrite.copy(graph)
         graph.notes[QDQ] = True

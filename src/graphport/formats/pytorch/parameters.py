@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 KIND = "pt2.kind"
 """Note of a constant: its kind as declared by the program (parameter, buffer or constant)."""
-QDQ = "pt2.qdq"
-"""Note of a graph whose quantization is written as operators of `quantized_decomposed`."""
 PARAMETER, BUFFER = "parameter", "buffer"
 INITIALIZER = "pt2.initializer"
 """Note of a constant of the model, in contrast to constants that export rules create."""

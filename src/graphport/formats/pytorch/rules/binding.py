@@ -34,6 +34,9 @@ DIALECT = "pnnx"
 KEYS = "$"
 """Attribute with the names of the operands."""
 
+QDQ = "pt2.qdq"
+"""Note of a graph whose quantization is written as operators of `quantized_decomposed`."""
+
 COMPLEX = "complex:"
 """Prefix of op types with complex operands or results, and the attribute that marks the operands."""
 

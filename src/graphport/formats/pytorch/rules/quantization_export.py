@@ -11,9 +11,8 @@ from typing import Any
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.pytorch.parameters import QDQ
 from graphport.formats.pytorch.rules.arithmetic_export import HELD_AS, NARROW
-from graphport.formats.pytorch.rules.binding import KEYS
+from graphport.formats.pytorch.rules.binding import KEYS, QDQ
 from graphport.formats.pytorch.rules.emitting import DIALECT, aten, dtype_name
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder

@@ -36,6 +36,10 @@ class Calls(Protocol):
         """Evaluate a call of `torch.name`."""
         ...
 
+    def on_tensors(self, name: str, given: list[Any], named: dict[str, Any]) -> Any:
+        """Emit a tensor operator and return its results."""
+        ...
+
     def to_scalar(self, value: Any, kind: Kind) -> Any:
         """Evaluate `int(value)`, `float(value)` or `bool(value)`."""
         ...

@@ -13,14 +13,14 @@ from graphport.formats.pytorch.torchscript.scalar_functions import static_items_
 from graphport.formats.pytorch.torchscript.values import Nested, Tensor
 
 if TYPE_CHECKING:
-    from graphport.formats.pytorch.torchscript.operators import Operators
+    from graphport.formats.pytorch.torchscript.context import Calls
 
 _MASK = 18
 """Index of `mask` in the arguments of `_transformer_encoder_layer_fwd`, before `mask_type`."""
 _KEY_PADDING = 1
 
 
-def from_mask(ops: Operators, t: Tensor, mask: Tensor, mask_check: Any = None) -> Nested:
+def from_mask(ops: Calls, t: Tensor, mask: Tensor, mask_check: Any = None) -> Nested:
     """The rows of `t` [n, s, c] where `mask` [n, s] is true."""
     del mask_check
     before, after = (ops.on_tensors("slice", [mask, 1, *ends], {}) for ends in ((0, -1), (1, None)))
@@ -29,7 +29,7 @@ def from_mask(ops: Operators, t: Tensor, mask: Tensor, mask_check: Any = None) -
     return Nested(t.value, padding=ops.on_tensors("logical_not", [mask], {}), is_ragged=is_ragged)
 
 
-def encoder_layer(ops: Operators, src: Tensor, *given: Any, **named: Any) -> Tensor:
+def encoder_layer(ops: Calls, src: Tensor, *given: Any, **named: Any) -> Tensor:
     """An encoder layer; the padding of a nested tensor is no key of its attention."""
     if not isinstance(src, Nested):
         return ops.on_tensors("_transformer_encoder_layer_fwd", [src, *given], named)
@@ -39,7 +39,7 @@ def encoder_layer(ops: Operators, src: Tensor, *given: Any, **named: Any) -> Ten
     return replace(src, value=ops.on_tensors("_transformer_encoder_layer_fwd", arguments, {}).value)
 
 
-def to_padded(ops: Operators, tensor: Any, padding: Any, output_size: Any = None) -> Tensor:
+def to_padded(ops: Calls, tensor: Any, padding: Any, output_size: Any = None) -> Tensor:
     """The padded tensor of a nested one."""
     if not isinstance(tensor, Nested):
         refuse("TS0009", "to_padded_tensor takes a nested tensor, which _nested_tensor_from_mask creates")
