@@ -41,6 +41,9 @@ def slice_(
     emit, rank = OpBuilder(b), len(b.dims(input))
     indices = tuple(axis_of(axis, rank) for axis in axes)
     steps = static(stride) if isinstance(stride, Value) else stride
+    if steps and len(steps) != len(indices):
+        message = f"axes and stride have {len(indices)} and {len(steps)} entries, expected equal counts"
+        raise ShapeError(message)
     first, last = static(begin), static(end)
     ends: Numbers = end
     if last is not None:

@@ -9,6 +9,7 @@ import numpy as np
 from graphport.formats.nnef.rules import padding as nnef
 from graphport.formats.nnef.rules.tract.binding import import_rule, static
 from graphport.ir.graph import Value
+from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ def pad(b: Builder, input: Value, *, padding: Pairs | Value, border: str = "cons
         known = static(padding)
         if known is None:
             return _at_run(b, input, padding, own, value)
+        if len(known) % 2:
+            message = f"the padding has {len(known)} entries, expected pairs"
+            raise ShapeError(message)
         padding = tuple(zip(known[::2], known[1::2], strict=True))
     return nnef.pad(b, input, padding=padding, border=own, value=value)
 
