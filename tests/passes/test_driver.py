@@ -59,7 +59,7 @@ def test_a_pass_that_breaks_the_graph_is_caught():
         graph.rename(graph.outputs[0], "x")
         journal.did("x", "broken")
 
-    with pytest.raises(VerificationError, match="two values are called x"):
+    with pytest.raises(VerificationError, match="duplicate value name x"):
         run(chain("Relu"), PassList((Pass("bad", work, "exact"),)))
 
 

@@ -126,5 +126,5 @@ def test_large_constants_stay_shared_where_copies_of_all_would_take_too_much(mon
 
 
 def test_another_treatment_of_shared_parameters_is_wrong_usage():
-    with pytest.raises(ValueError, match="cannot be treated as 'some'; there are auto, split, keep"):
+    with pytest.raises(ValueError, match="unknown value 'some' of `shared`: expected auto, split, keep"):
         made("prepare", TWO, ["y"], {"shared": "some"}, w=LARGE, c=some(64))

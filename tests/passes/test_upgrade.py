@@ -118,7 +118,7 @@ def test_nodes_of_old_forms_are_reported_and_compute_what_they_did(net: Net, con
     outcome = find_upgraded_nodes(told.graph)
     assert outcome.name == "upgrade"
     assert sorted(note.node.split()[1] for note in outcome.done) == sorted(net.told)
-    assert {note.text for note in outcome.done} <= {f"said in today's words, not in those of onnx {opset}"}
+    assert {note.text for note in outcome.done} <= {f"upgraded to the current opset from onnx {opset}"}
     prepared, _ = gp.simplify(told)
     assert find_upgraded_nodes(prepared.graph).done == ()
 
@@ -127,6 +127,6 @@ def test_words_of_formats_without_versions_are_reported(tmp_path) -> None:
     raw = gp.load(write_nnef(tmp_path / "net"), raw=True)
     notes = find_upgraded_nodes(raw.graph).done
     assert [str(note) for note in notes] == [
-        "nnef.conv h: said in today's words",
-        "nnef.relu y: said in today's words",
+        "nnef.conv h: upgraded to the current opset",
+        "nnef.relu y: upgraded to the current opset",
     ]

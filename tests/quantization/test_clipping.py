@@ -28,7 +28,7 @@ def _uneven():
 
 def test_a_moving_average_over_uneven_samples_is_reported():
     (finding,), snr = _warnings(_uneven(), "moving-average")
-    assert "the method moving-average cuts so much off" in finding.message
+    assert "the method moving-average clips" in finding.message
     assert "--method auto" in finding.help
     assert finding.severity == "warning"
     assert _warnings(_uneven(), "auto")[1] > snr + 10
@@ -61,5 +61,5 @@ def test_more_than_four_times_the_noise_of_the_whole_range_is_reported(times, is
     found = clipping("mse", {value: qparams}, {value: state}, lambda _: whole)
     assert bool(found) is is_told
     if is_told:
-        assert "off 1 of 1 values" in found[0].message
+        assert "clips 1 of 1 values" in found[0].message
         assert "up to 6.1 dB ('x')" in found[0].message

@@ -219,7 +219,7 @@ def test_what_cannot_be_the_knee_is_not_timed_again():
 
 
 def test_there_is_no_other_point():
-    with pytest.raises(DiagnosticError, match=r"QUANT0025.*no point 7"):
+    with pytest.raises(DiagnosticError, match=r"QUANT0025.*unknown point 7"):
         numbered_as(POINTS, 7)
 
 

@@ -242,7 +242,7 @@ def test_a_goal_is_met_with_the_fewest_floating_layers():
     assert quantized.report.snr_db >= base + 2
     floating = [layer.name for layer in quantized.report.floating]
     assert 0 < len(floating) < 3
-    assert all("noise" in layer.reasons[0] for layer in quantized.report.floating)
+    assert all("SNR goal" in layer.reasons[0] for layer in quantized.report.floating)
 
 
 def test_a_goal_that_cannot_be_met_is_stated_not_to_be():

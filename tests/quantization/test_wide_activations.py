@@ -106,8 +106,8 @@ def test_tools_with_integers_alone_are_reported_16_bits_of_layers_that_a_goal_as
 @pytest.mark.parametrize(
     ("target", "changes", "said"),
     [
-        ("tflite", {}, "QUANT0004.*tflite has no single layers.*--bits 16"),
-        ("ncnn", {}, "QUANT0004.*ncnn has no single layers"),
+        ("tflite", {}, "QUANT0004.*tflite does not support 16-bit activations of single layers.*--bits 16"),
+        ("ncnn", {}, "QUANT0004.*ncnn does not support 16-bit activations of single layers"),
         ("onnxruntime", {"weights_only": True}, "QUANT0004"),
         ("onnxruntime", {"wide_nodes": ("frist",)}, "QUANT0010.*'frist'"),
     ],

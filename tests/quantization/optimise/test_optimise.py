@@ -50,7 +50,7 @@ def _timed(monkeypatch, times):
     class Beside:
         milliseconds = 2.0
 
-        def part(self, graph):
+        def relative_time(self, graph):
             return times(graph)
 
     monkeypatch.setattr(optimise, "_relative_timer", lambda session, base: Beside())

@@ -93,8 +93,8 @@ def test_no_symmetric_block_is_further_off_than_with_its_whole_range():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"weight_bits": 4}, "tract has codes for weights alone"),
-        ({"weights_only": True}, "tract has no weights of int8 .it has int4"),
+        ({"weight_bits": 4}, "tract supports only weight-only quantization"),
+        ({"weights_only": True}, "tract does not support weights of type int8 .choose int4"),
         ({"weight_block": 64, **FOUR}, "tract supports blocks of 32 weights, not 64"),
     ],
 )

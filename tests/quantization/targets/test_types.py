@@ -92,11 +92,11 @@ def test_powers_of_two_are_powers_of_two(target):
 
 
 @pytest.mark.parametrize(("target", "changes", "said"), [
-    pytest.param("ncnn", {"activation_bits": 16}, "ncnn has no activations of int16", id="ncnn, wide"),
-    pytest.param("ncnn", {"weight_bits": 4}, "ncnn has no weights of int4", id="ncnn, narrow"),
+    pytest.param("ncnn", {"activation_bits": 16}, "ncnn does not support activations of type int16", id="ncnn, wide"),
+    pytest.param("ncnn", {"weight_bits": 4}, "ncnn does not support weights of type int4", id="ncnn, narrow"),
     pytest.param("ncnn", {"weight_block": 16}, "ncnn does not support block-wise scales", id="ncnn, blocks"),
-    pytest.param("nnef", {"weight_type": "float8_e4m3fn"}, "nnef has no weights of float8", id="nnef, floats"),
-    pytest.param("openvino", {"activation_type": "float8_e5m2"}, "openvino has no activations of float8", id="openvino"),
+    pytest.param("nnef", {"weight_type": "float8_e4m3fn"}, "nnef does not support weights of type float8", id="nnef, floats"),
+    pytest.param("openvino", {"activation_type": "float8_e5m2"}, "openvino does not support activations of type float8", id="openvino"),
 ])  # fmt: skip
 def test_what_a_target_has_no_form_for_is_refused_before_work(target, changes, said):
     found = nets.residual()
