@@ -118,7 +118,7 @@ def _run_onnx(path: str, inputs: list[Any]) -> list[Any]:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return session.run(None, dict(zip((x.name for x in session.get_inputs()), inputs, strict=False)))
+    return list(session.run(None, dict(zip((x.name for x in session.get_inputs()), inputs, strict=False))))
 
 
 def difference(found: list[Any], row: Row, arrays: Arrays) -> str:

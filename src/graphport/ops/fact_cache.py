@@ -130,8 +130,9 @@ def _key(node: Node, outputs: Sequence[Value | None], *, reads: bool, ignores_fl
 
 def _shape_key(fact: Fact) -> Hashable:
     """Return the key of a fact whose float elements have no influence."""
-    is_float_constant = type(fact) is TensorFact and fact.reals is not None and fact.elements is None
-    return (fact.dtype, fact.shape) if is_float_constant else id(fact)
+    if isinstance(fact, TensorFact) and fact.reals is not None and fact.elements is None:
+        return fact.dtype, fact.shape
+    return id(fact)
 
 
 def _ignores_float_elements(node: Node) -> bool:

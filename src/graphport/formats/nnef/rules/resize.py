@@ -246,7 +246,7 @@ def _by_axes(
     if policy == "stretch" and len(given) == len(chosen):  # other axes may be open
         resized = [(axis, n) for axis, n in zip(chosen, given, strict=True) if n != (1 if is_scaled else dims[axis])]
         chosen, given = tuple(axis for axis, _ in resized), [n for _, n in resized]
-    lengths = known([dims[axis] for axis in chosen], "the shape of the resized tensor")
+    lengths = list(known([dims[axis] for axis in chosen], "the shape of the resized tensor"))
     numbers = np.array(given) if is_scaled else np.array(known(given, "the new shape"), np.int64)
     wanted, ratios = target(lengths, numbers if is_scaled else None, None if is_scaled else numbers, policy)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from graphport.core.diagnostics import Diagnostic, Severity
 from graphport.core.facts import TensorFact
@@ -42,7 +42,7 @@ def report_narrow_types(graph: Graph) -> list[Diagnostic]:
     names_by_type = graph.notes.get(_WIDENED) if graph.has_notes else None
     if not isinstance(names_by_type, dict):
         return []
-    return [_warning(dtype, names) for dtype, names in names_by_type.items()]
+    return [_warning(dtype, names) for dtype, names in cast("dict[DType, list[str]]", names_by_type).items()]
 
 
 def _warning(dtype: DType, names: list[str]) -> Diagnostic:
@@ -67,7 +67,7 @@ def _state_type(node: Node) -> None:
 
 def _widen_value(value: Value, names_by_type: dict[DType, list[str]]) -> None:
     fact = value.fact
-    if not isinstance(fact, TensorFact) or fact.dtype not in HELD_AS:
+    if not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype not in HELD_AS:
         return
     names_by_type.setdefault(fact.dtype, []).append(value.name)
     value.notes[NARROW] = fact.dtype

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core.dtypes import DType
 from graphport.core.python_code import CodeError, Names, call, literal, path, source
@@ -74,7 +74,8 @@ def attribute_literal(name: str, value: Any) -> Any:
     if isinstance(value, DType):
         return value.text
     items: list[Any] = list(value) if is_sequence(value) else [value]
-    if not all(type(item) in _TYPES for item in items) or len({type(item) for item in items}) > 1:
+    types: set[Any] = {type(item) for item in items}
+    if not types <= _TYPES.keys() or len(types) > 1:
         message = f"the attribute {name} is not a number, a string or a list of one type"
         raise CodeError(message)
     return items if is_sequence(value) else value
@@ -82,7 +83,7 @@ def attribute_literal(name: str, value: Any) -> Any:
 
 def _type_of(value: Any) -> str:
     if isinstance(value, list):
-        items: list[Any] = value
+        items = cast("list[Any]", value)
         return f"{_TYPES[type(items[0])] if items else 'int'}[]"
     return _TYPES[type(value)]
 
