@@ -228,7 +228,7 @@ def test_a_small_file_whose_values_are_large_is_not_run_unless_its_user_allows_i
     (tmp_path / "m.ncnn.bin").touch()
     found = told("convert", path, tmp_path / "m.onnx", code=0)
     assert not found["verify"]["witnesses"]
-    assert "MiB; GRAPHPORT_LIMITS=proof.memory=N allows more" in found["verify"]["unproven"]
+    assert "MiB; set GRAPHPORT_LIMITS=proof.memory=N to raise it" in found["verify"]["unproven"]
     told("convert", path, tmp_path / "m.onnx", "--verify", code=1)
     path.write_text(path.read_text().replace("5170", "170"))
     assert told("convert", path, tmp_path / "m.onnx", code=0)["verify"]["passed"]

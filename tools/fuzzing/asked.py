@@ -98,6 +98,20 @@ def _called(arguments: list[str]) -> int:
     return int(code or 0)
 
 
+def _rename(asked: Any, params: Any) -> None:
+    """Send a rename request; an error response is an answer as well."""
+    from lsprotocol.types import LSPErrorCodes
+    from pygls.exceptions import JsonRpcException
+
+    from graphport.lsp import server
+
+    try:
+        server._rename(asked, params)
+    except JsonRpcException as error:
+        if error.code != LSPErrorCodes.RequestFailed:
+            raise
+
+
 def verbs_of_editor(path: Path) -> Iterator[Verb]:
     """Each request about a text, at some places of it and beside them."""
     from lsprotocol import types
@@ -141,7 +155,7 @@ def verbs_of_editor(path: Path) -> Iterator[Verb]:
             ("references", server._references, types.ReferenceParams(context, this, token_at)),
             ("highlight", server._highlight, types.DocumentHighlightParams(this, token_at)),
             ("prepare rename", server._prepare_rename, types.PrepareRenameParams(this, token_at)),
-            ("rename", server._rename, types.RenameParams(this, token_at, "other")),
+            ("rename", _rename, types.RenameParams(this, token_at, "other")),
             ("complete", server._complete, types.CompletionParams(this, token_at)),
         ):
             yield name, partial(answer, asked, given)

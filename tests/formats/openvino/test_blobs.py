@@ -31,7 +31,7 @@ def test_each_tensor_is_there_and_what_is_the_same_is_there_once(arrays):
     file = io.BytesIO()
     blobs = Blobs(file)
     storages = [ArrayStorage(array) for array in arrays]
-    pieces = [blobs.place(storage) for storage in storages]
+    pieces = [blobs.append(storage) for storage in storages]
     blobs.finish()
     for array, piece in zip(arrays, pieces, strict=True):
         assert file.getvalue()[piece.offset : piece.offset + piece.size] == array.tobytes()

@@ -360,7 +360,7 @@ def test_a_word_that_nobody_knows_is_told():
     program = Program((2, 3))
     program.put("aten.mystery_.default", program.now[0][0])
     (finding,) = functionalize(program.graph)
-    assert (finding.code, "no rule for aten.mystery.default" in finding.message) == ("LEG0004", True)
+    assert (finding.code, "unsupported in-place operator aten.mystery.default" in finding.message) == ("LEG0004", True)
 
 
 BATCH = {"training": True, "momentum": 0.1, "eps": 1e-5, "cudnn_enabled": True}

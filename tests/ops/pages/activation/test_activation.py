@@ -109,7 +109,7 @@ def test_line_functions_are_those_of_onnx_runtime(page, data):
 
 @pytest.mark.parametrize("page", [Softmax, LogSoftmax, Hardmax], ids=lambda page: page.name)
 def test_line_functions_refuse_an_axis_outside(page):
-    refuse(page, [f32(2, 3)], "axis 2 is outside is out of range for rank 2", axis=2)
+    refuse(page, [f32(2, 3)], "axis 2 is outside of a tensor of rank 2", axis=2)
 
 
 def test_softmax_of_equal_infinities_is_not_a_number_and_of_one_side_is():

@@ -49,8 +49,8 @@ def _dft_shape(op: DFTView[TensorFact]) -> TensorFact:
     if isinstance(place, Symbolic):
         return op.input.with_shape((*[OPEN] * (rank - 1), last))
     if not -rank <= place <= rank - 2 or place == -1:
-        message = f"axis {place} of a tensor of rank {rank}"
-        raise ShapeError(message, f"-{rank} to -2, or 0 to {rank - 2}")
+        message = f"axis {place} is outside of the signal axes of a tensor of rank {rank}"
+        raise ShapeError(message, f"use -{rank} to -2, or 0 to {rank - 2}")
     given = op.input.dims[place]
     length = _scalar_element(op.dft_length, 2 * (given - 1) if op.inverse and op.onesided else given)
     if decide_less(length, 1):
