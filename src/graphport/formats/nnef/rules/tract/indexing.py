@@ -41,8 +41,8 @@ def slice_(
     emit, rank = OpBuilder(b), len(b.dims(input))
     indices = tuple(axis_of(axis, rank) for axis in axes)
     steps = static(stride) if isinstance(stride, Value) else stride
-    if steps and len(steps) != len(indices):
-        message = f"axes and stride have {len(indices)} and {len(steps)} entries, expected equal counts"
+    if steps and (count := len(steps)) != len(indices):
+        message = f"{count} strides for {len(indices)} axes"
         raise ShapeError(message)
     first, last = static(begin), static(end)
     ends: Numbers = end
