@@ -91,7 +91,8 @@ def peaks(source: Path, target: Path, **options: object) -> Peaks:
 def large_onnx(path: Path, layers: int, channels: int, *, is_external: bool = False) -> Path:
     """A model of convolutions, each with a normalization behind it, whose weights are holes in a file.
 
-    The numbers are 0, and the file takes no room; only its length is that of the weights.
+    All elements but the first of each weight are 0, and the file takes little room; only its length is that of the
+    weights.
     """
     shape = [channels, channels, 3, 3]
     size = channels * channels * 9 * 4
@@ -126,6 +127,9 @@ def _write_beside(path, model, tensors, size):
     path.write_bytes(model.SerializeToString())
     with path.with_name(f"{path.name}.data").open("wb") as file:
         file.truncate(len(tensors) * size)
+        for n in range(len(tensors)):
+            file.seek(n * size)
+            file.write(struct.pack("<f", n + 1))
 
 
 def _write_inside(path, model, tensors, size):
@@ -138,9 +142,9 @@ def _write_inside(path, model, tensors, size):
     model.ClearField("graph")
     with path.open("wb") as file:
         file.write(model.SerializeToString() + head(model.GRAPH_FIELD_NUMBER, length) + rest)
-        for said in heads:
-            file.write(said)
-            file.seek(size, 1)
+        for n, said in enumerate(heads):
+            file.write(said + struct.pack("<f", n + 1))
+            file.seek(size - 4, 1)
         file.truncate()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Node, Value
 
 MAX_KEY_BYTES = 1 << 12
-"""Number of bytes of a constant in its key; longer constants with equal keys are compared completely."""
+"""Number of bytes of a constant in its key; longer constants with equal keys are compared by a digest."""
 
 
 def merge_duplicates(graph: Graph, journal: Journal) -> None:
@@ -34,30 +35,45 @@ def merge_duplicates(graph: Graph, journal: Journal) -> None:
         _merge_nodes(inner, journal)
 
 
+class _Alike:
+    """Constants of one type and shape with equal first bytes, by their digests."""
+
+    def __init__(self, value: Value, storage: Storage) -> None:
+        self._first = value, storage
+        self._by_digest: dict[bytes, Value] = {}
+
+    def find(self, value: Value, storage: Storage) -> Value:
+        """Return the first constant with the elements of `storage`: `value` itself if there is none."""
+        first, held = self._first
+        if held is storage or storage.nbytes <= MAX_KEY_BYTES:
+            return first
+        if not self._by_digest:
+            self._by_digest[_digest(held)] = first
+        return self._by_digest.setdefault(_digest(storage), value)
+
+
+def _digest(storage: Storage) -> bytes:
+    found = blake2b(digest_size=32)
+    for chunk in storage.chunks():
+        found.update(chunk)
+    return found.digest()
+
+
 def merge_constants(graph: Graph, journal: Journal) -> None:
     """Merge the constants of a graph, without bodies, that have equal elements."""
-    seen: dict[Hashable, list[tuple[Value, Storage]]] = {}
+    seen: dict[Hashable, _Alike] = {}
     for value in list(graph.constants):
         storage = value.storage
         if storage is None or storage.dtype is DType.STRING or value.has_notes:
             continue
         begin = next(storage.chunks(MAX_KEY_BYTES), b"")
-        alike = seen.setdefault((storage.dtype, storage.shape, value.is_literal, bytes(begin)), [])
-        first = next((other for other, held in alike if _is_equal(held, storage)), None)
-        if first is None:
-            alike.append((value, storage))
-        if first is None or value.is_output:
+        key = (storage.dtype, storage.shape, value.is_literal, bytes(begin))
+        first = seen.setdefault(key, _Alike(value, storage)).find(value, storage)
+        if first is value or value.is_output:
             continue
         value.replace_uses(first)
         graph.remove_constant(value)
         journal.did(value.name, f"is equal to {first.name}")
-
-
-def _is_equal(a: Storage, b: Storage) -> bool:
-    """Whether two storages of one type, shape and beginning have equal bytes."""
-    if a is b or a.nbytes <= MAX_KEY_BYTES:
-        return True
-    return all(bytes(x) == bytes(y) for x, y in zip(a.chunks(), b.chunks(), strict=False))
 
 
 def _merge_nodes(graph: Graph, journal: Journal) -> None:
