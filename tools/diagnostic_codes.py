@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "graphport"
@@ -70,13 +70,35 @@ class Finding:
 def findings(source: Path = SOURCE) -> list[Finding]:
     """Every diagnostic that a module below `source` makes, by code and place."""
     found: list[Finding] = []
-    for path in sorted(source.rglob("*.py")):
-        found += in_module(path.read_text(encoding="utf-8"), path.relative_to(source).as_posix())
+    texts = {
+        path.relative_to(source).as_posix(): path.read_text(encoding="utf-8") for path in sorted(source.rglob("*.py"))
+    }
+    offsets = help_offsets(texts)
+    for file, text in texts.items():
+        found += in_module(text, file, offsets)
     return sorted(found, key=lambda finding: (_order(finding.code), finding.file, finding.line))
 
 
-def in_module(text: str, file: str) -> list[Finding]:
-    """Every diagnostic that the module `text` makes: calls that are given a code, as it is or by a name."""
+def help_offsets(texts: Mapping[str, str]) -> dict[tuple[str, ...], set[int]]:
+    """Return how far the parameter `help` is from `code` in functions that create diagnostics, by package and name."""
+    found: dict[tuple[str, ...], set[int]] = {}
+    for file, text in texts.items():
+        if "help" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                names = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
+                if "code" in names and "help" in names:
+                    offset = names.index("help") - names.index("code")
+                    found.setdefault((*_package_of(file), node.name), set()).add(offset)
+    return found
+
+
+def in_module(text: str, file: str, offsets: Mapping[tuple[str, ...], set[int]] | None = None) -> list[Finding]:
+    """Every diagnostic that the module `text` makes: calls that are given a code, as it is or by a name.
+
+    `offsets` are those of `help_offsets`; without one, the first later text is the remedy.
+    """
     found: list[Finding] = []
     if not CODE.search(text) and "Diagnostic" not in text:
         return found
@@ -91,7 +113,8 @@ def in_module(text: str, file: str) -> list[Finding]:
                 call = _spelled_out(node, texts)
                 position, code = _code_of(call)
                 if code is not None:
-                    found.append(_finding(call, position, code, file))
+                    own = (offsets or {}).get((*_package_of(file), _name(call.func)), set())
+                    found.append(_finding(call, position, code, file, own))
     return sorted(found, key=lambda finding: finding.line)
 
 
@@ -215,8 +238,8 @@ def _code_of(call: ast.Call) -> tuple[int, str | None]:
     return 0, None
 
 
-def _finding(call: ast.Call, position: int, code: str, file: str) -> Finding:
-    given = _positional(call, position) if position >= 0 else {}
+def _finding(call: ast.Call, position: int, code: str, file: str, offsets: Collection[int]) -> Finding:
+    given = _positional(call, position, offsets) if position >= 0 else {}
     given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
     severity = _WARNERS.get(_name(call.func), "error")
     if "severity" in given:
@@ -232,11 +255,15 @@ def _finding(call: ast.Call, position: int, code: str, file: str) -> Finding:
     )
 
 
-def _positional(call: ast.Call, position: int) -> dict[str, ast.expr]:
+def _positional(call: ast.Call, position: int, offsets: Collection[int]) -> dict[str, ast.expr]:
     """The arguments of `call` by field; functions of our own take the sentence after the code, and the help later."""
     if _name(call.func) == "Diagnostic":
         return dict(zip(_FIELDS, call.args, strict=False))
     message, *rest = [*call.args[position + 1 :], None]
+    if offsets:
+        # Functions of one name and package may differ; the remedy is the last of their parameters.
+        at = [position + offset for offset in sorted(offsets, reverse=True)]
+        rest = [call.args[index] for index in at if index < len(call.args)]
     texts = [argument for argument in rest if argument is not None and _template(argument) not in {"", _UNKNOWN}]
     return ({"message": message} if message else {}) | ({"help": texts[0]} if texts else {})
 
@@ -268,7 +295,11 @@ def _template(expression: ast.expr | None) -> str:
 
 def _package(finding: Finding) -> tuple[str, ...]:
     """The part of the project that owns the code: a format, everything that runs models, or a layer."""
-    parts = PurePosixPath(finding.file).parts
+    return _package_of(finding.file)
+
+
+def _package_of(file: str) -> tuple[str, ...]:
+    parts = PurePosixPath(file).parts
     if parts[0] in ("backends", "proof", "runtimes") or parts[-1] == "runtime.py":
         return ("runtimes",)
     return parts[: 2 if parts[0] == "formats" else 1]

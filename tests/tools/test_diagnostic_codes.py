@@ -46,6 +46,16 @@ def test_a_finding_is_read_from_its_call(call, expected):
     assert (finding.severity, finding.message, finding.help) == expected
 
 
+def test_the_place_of_a_finding_is_not_its_remedy(tmp_path):
+    folder = tmp_path / "formats" / "onnx"
+    folder.mkdir(parents=True)
+    (folder / "findings.py").write_text("def error(code, message, place, help=None): ...\n", "utf-8")
+    calls = 'error("ONNX0001", "m", "graph.input")\nerror("ONNX0002", "m", f"byte {n}", "fetch the file again")\n'
+    (folder / "reader.py").write_text(calls, "utf-8")
+    without, with_remedy = findings(tmp_path)
+    assert (without.help, with_remedy.help) == ("", "fetch the file again")
+
+
 def test_a_code_may_stand_in_a_constant():
     (finding,) = found_in("""
         SYNTAX = "NNEF0101"
