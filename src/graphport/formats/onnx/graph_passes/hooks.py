@@ -108,6 +108,8 @@ def _stated_pads(node: Node) -> tuple[int, ...]:
     stated = {name: node.attributes[name] for name in ("auto_pad", "strides") if name in node.attributes}
     if not str(stated.get("auto_pad", "")).startswith("SAME"):
         return ()
+    if len(node.operands) < 2:
+        return ()  # the signature check reports the absent operand
     x, w = node.operands[0].fact, node.operands[1].fact
     if not (isinstance(x, TensorFact) and isinstance(w, TensorFact)) or x.shape is None or w.shape is None:
         return ()

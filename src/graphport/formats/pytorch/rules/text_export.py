@@ -36,7 +36,7 @@ def export_tfidf_vectorizer(b: Builder, op: TfIdfVectorizerView) -> Value:
     columns = dict(zip(ngrams(op.ngram_counts, op.pool_int64s), op.ngram_indexes, strict=True))
     y = aten(b, "full", (size_of(b, x, 0), max(op.ngram_indexes) + 1), 0.0, dtype=DType.FLOAT32)
     y = with_fact(y, DType.FLOAT32, (b.dims(x)[0], max(op.ngram_indexes) + 1))
-    for count in range(op.min_gram_length, op.max_gram_length + 1):
+    for count in range(op.min_gram_length, min(op.max_gram_length, len(op.ngram_counts)) + 1):
         pool = [gram for gram in columns if len(gram) == count]
         for step in range(1, 2 if count == 1 else op.max_skip_count + 2):
             if pool and (count - 1) * step < length:

@@ -213,7 +213,8 @@ def TfIdfVectorizer(
     Source: ONNX TfIdfVectorizer-9.
     """
     positions = dict(zip(ngrams(ngram_counts, pool_int64s or pool_strings or ()), ngram_indexes, strict=True))
-    lengths = range(min_gram_length, max_gram_length + 1)
+    # The pool has no longer grams than it has counts.
+    lengths = range(min_gram_length, min(max_gram_length, len(ngram_counts)) + 1)
     columns = max(ngram_indexes) + 1
     rows = x.tolist() if x.ndim == 2 else [x.reshape(-1).tolist()]
     found = np.zeros((len(rows), columns), np.float32)

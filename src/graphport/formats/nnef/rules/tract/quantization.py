@@ -100,7 +100,7 @@ def _of_blocks(b: Builder, op: DequantizeLinearView, x: Value) -> Any:
     size = op.block_size
     if len(extents) < len(shape) or scales is None or (zeros is None and op.x_zero_point is not None):
         return None
-    if extents[axis] % size or scales.shape[axis] * size != extents[axis]:
+    if len(scales.shape) != len(extents) or extents[axis] % size or scales.shape[axis] * size != extents[axis]:
         return None
     split = (*extents[:axis], extents[axis] // size, size, *extents[axis + 1 :])
     fact = TensorFact(DType.FLOAT32, split)
