@@ -115,6 +115,7 @@ def _rename(asked: Any, params: Any) -> None:
 def verbs_of_editor(path: Path) -> Iterator[Verb]:
     """Each request about a text, at some places of it and beside them."""
     from lsprotocol import types
+    from pygls.workspace import Workspace
 
     from graphport.lsp import server
     from graphport.lsp.diagnostics import analyse, to_lsp_diagnostic
@@ -123,7 +124,7 @@ def verbs_of_editor(path: Path) -> Iterator[Verb]:
     source = data.decode("utf-8", "surrogateescape")
     chance = random.Random(crc32(data))  # noqa: S311  places are to be the same every time
     text = server.OpenDocument(path.as_uri())
-    asked: Any = SimpleNamespace(texts={text.uri: text})
+    asked: Any = SimpleNamespace(texts={text.uri: text}, workspace=Workspace(None))
     yield "words", lambda: text.update(source, 1)
     if text.format is None:
         return
