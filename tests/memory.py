@@ -91,7 +91,7 @@ def peaks(source: Path, target: Path, **options: object) -> Peaks:
 def large_onnx(path: Path, layers: int, channels: int, *, is_external: bool = False) -> Path:
     """A model of convolutions, each with a normalization behind it, whose weights are holes in a file.
 
-    All elements but the first of each weight are 0, and the file takes little room; only its length is that of the
+    All elements but the first of each weight are 0, and the file takes little room: only its length is that of the
     weights.
     """
     shape = [channels, channels, 3, 3]
@@ -129,7 +129,7 @@ def _write_beside(path, model, tensors, size):
         file.truncate(len(tensors) * size)
         for n in range(len(tensors)):
             file.seek(n * size)
-            file.write(struct.pack("<f", n + 1))
+            file.write(struct.pack("<f", (n + 1) * 1e-6))
 
 
 def _write_inside(path, model, tensors, size):
@@ -143,7 +143,7 @@ def _write_inside(path, model, tensors, size):
     with path.open("wb") as file:
         file.write(model.SerializeToString() + head(model.GRAPH_FIELD_NUMBER, length) + rest)
         for n, said in enumerate(heads):
-            file.write(said + struct.pack("<f", n + 1))
+            file.write(said + struct.pack("<f", (n + 1) * 1e-6))
             file.seek(size - 4, 1)
         file.truncate()
 
