@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
+from graphport.core.element_digest import digest_elements
 from graphport.core.storage import Storage
 from graphport.ir import rewrite
 from graphport.ir.graph import Graph, walk
@@ -48,15 +48,8 @@ class _Alike:
         if held is storage or storage.nbytes <= MAX_KEY_BYTES:
             return first
         if not self._by_digest:
-            self._by_digest[_digest(held)] = first
-        return self._by_digest.setdefault(_digest(storage), value)
-
-
-def _digest(storage: Storage) -> bytes:
-    found = blake2b(digest_size=32)
-    for chunk in storage.chunks():
-        found.update(chunk)
-    return found.digest()
+            self._by_digest[digest_elements(held)] = first
+        return self._by_digest.setdefault(digest_elements(storage), value)
 
 
 def merge_constants(graph: Graph, journal: Journal) -> None:

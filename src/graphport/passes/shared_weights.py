@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from graphport.core.element_digest import digest_elements
 from graphport.passes.journal import Journal, SizeLimitExceeded
 from graphport.passes.substitution import graph_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphport.core.storage import Storage
     from graphport.ir.graph import Node, Value
     from graphport.passes.affine import Affine
 
@@ -51,7 +50,7 @@ def _reuse_copy(node: Node, index: int, old: Value, journal: Journal) -> bool:
     new = node.operand(index)
     if new is None or new is old or new.storage is None:
         return False
-    key = (new.storage.dtype, new.storage.shape, _digest(new.storage))
+    key = (new.storage.dtype, new.storage.shape, digest_elements(new.storage))
     twin = journal.derived.setdefault(old, {}).setdefault(key, new)
     if twin is not new and twin.uses and twin.graph is new.graph:
         node.set_input(index, twin)
@@ -62,10 +61,3 @@ def _reuse_copy(node: Node, index: int, old: Value, journal: Journal) -> bool:
 
 def _nbytes(value: Value) -> int:
     return 0 if value.storage is None else value.storage.nbytes
-
-
-def _digest(storage: Storage) -> bytes:
-    found = blake2b()
-    for piece in storage.chunks():
-        found.update(piece)
-    return found.digest()

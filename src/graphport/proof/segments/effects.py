@@ -6,10 +6,10 @@ from math import isclose
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
+from graphport.core.element_digest import digest_elements
 from graphport.core.storage import Storage
 from graphport.ir.graph import walk
 from graphport.ops import registry
-from graphport.proof.segments.numbering import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -125,7 +125,7 @@ def _is_common(x: Value | None, y: Value | None, by_b: Mapping[Value, Match]) ->
         return match.a is x
     if x.storage is None or y.storage is None or x.storage.shape != y.storage.shape or x.dtype is not y.dtype:
         return False
-    return x.storage is y.storage or digest(x.storage) == digest(y.storage)
+    return x.storage is y.storage or digest_elements(x.storage) == digest_elements(y.storage)
 
 
 def _differing_attributes(a: Node, b: Node) -> Iterator[tuple[str, Any]]:

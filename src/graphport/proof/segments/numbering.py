@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphport.core.element_digest import digest_elements
 from graphport.core.storage import Storage
 from graphport.ir.graph import Graph
 from graphport.ops import registry
@@ -98,18 +98,7 @@ class Numbering:
         if storage.nbytes > self._left:
             return id(storage)
         self._left -= storage.nbytes
-        return storage.dtype, tuple(storage.shape), digest(storage)
-
-
-def digest(storage: Storage) -> bytes:
-    """The digest of the elements of a constant."""
-    found = hashlib.sha256()
-    if storage.dtype.kind == "s":
-        found.update(repr(storage.numpy().reshape(-1).tolist()).encode())
-    else:
-        for chunk in storage.chunks():
-            found.update(chunk)
-    return found.digest()
+        return storage.dtype, tuple(storage.shape), digest_elements(storage)
 
 
 def number_pair(a: Graph, b: Graph, pairs: Mapping[Value, Value]) -> Numbering:
