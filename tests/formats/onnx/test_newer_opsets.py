@@ -4,6 +4,9 @@ import onnx.defs
 
 from graphport.formats.onnx.container import domains, schema
 from graphport.ops.declare import OPSET
+from tests.formats.onnx.newest import NEEDS_NEWEST_OPSET
+
+pytestmark = NEEDS_NEWEST_OPSET
 
 SAME = {
     *(

@@ -11,6 +11,7 @@ import pytest
 from onnx import helper
 
 import graphport as gp
+from tests.formats.onnx.newest import NEEDS_NEWEST_OPSET
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,7 @@ def test_what_is_left_of_real_numbers_has_the_sign_of_the_divisor(tmp_path: Path
         np.testing.assert_array_equal(np.signbit(found[expected == 0]), np.signbit(expected[expected == 0]))
 
 
+@NEEDS_NEWEST_OPSET
 def test_what_nobody_has_read_stays_as_it_is(tmp_path: Path) -> None:
     x = np.arange(-4, 4, dtype=np.int32)
     newest = onnx.defs.onnx_opset_version()
@@ -96,6 +98,7 @@ def test_a_causal_convolution_goes_on_where_it_ended(tmp_path: Path) -> None:
 X = np.array([[1.5, -2, 3], [1.5, 0.25, -7]], np.float32)
 
 
+@NEEDS_NEWEST_OPSET
 @pytest.mark.parametrize("half", [np.float16, BFLOAT16])
 @pytest.mark.parametrize(
     ("op", "arrays", "stated", "expected"),
