@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from click import Context, Option
 from click.testing import CliRunner, Result
 
 import graphport as gp
@@ -96,7 +97,7 @@ def test_verbs_are_in_one_group_each_and_have_a_module():
 def test_the_first_options_of_quantize_are_the_frequent_ones():
     section = run("quantize", "--help").output.partition("Options:\n")[2]
     options = [line.split()[0] for line in section.splitlines() if line.startswith("  --")]
-    assert options[:5] == ["--calibration", "--target", "--preset", "--weights-only", "--to"]
+    assert options[:5] == ["--calibration", "--target", "--preset", "--weights-only", "--to,"]
 
 
 @every("verb", VERBS)
@@ -126,6 +127,32 @@ def test_options_of_examples_are_known(verb, example):
     for word in example.split():
         if word.startswith("--"):
             assert word in known
+
+
+DIFFERENT_BY_VERB = {
+    *("--all", "--backend", "--batch", "--calibration", "--format", "--from", "--inputs", "--layout", "--metric"),
+    *("--min-metric", "--min-snr", "--output", "--outputs", "--proof", "--target", "--to", "--verbose", "--weights"),
+}
+"""Options whose description names what the verb does with them."""
+
+
+def test_an_option_is_described_alike_in_all_verbs():
+    described: dict[str, set[tuple[str, str]]] = {}
+    for verb in VERBS:
+        command = cli.get_command(Context(cli), verb)
+        assert command is not None
+        context = Context(command, info_name=verb)
+        for option in command.get_params(context):
+            for name in option.opts if isinstance(option, Option) else ():
+                described.setdefault(name, set()).add(option.get_help_record(context) or ("", ""))
+    assert {name for name, found in described.items() if name[:2] == "--" and len(found) > 1} == DIFFERENT_BY_VERB
+
+
+@pytest.mark.parametrize(
+    "verb", ["simplify", "prepare", "edit", "cut", "merge", "convert", "quantize", "dequantize", "cast"]
+)
+def test_the_format_of_the_result_is_named_format_in_every_verb(verb):
+    assert "--format FORMAT" in run(verb, "--help").output
 
 
 @pytest.mark.parametrize(

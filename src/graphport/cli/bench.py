@@ -37,6 +37,7 @@ _MOST_NODES = 20
     "--backend",
     "backends",
     multiple=True,
+    metavar="BACKEND",
     help="A runtime to measure. Repeatable; default: all that can run the models.",
 )
 @click.option("--inputs", type=MODEL, help="An .npz file with an array for each input; default: random values.")

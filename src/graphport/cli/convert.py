@@ -48,7 +48,9 @@ def _split_paths(ctx: click.Context, param: click.Parameter, paths: tuple[str, .
 
 @click.command(cls=Verb, name="convert")
 @click.argument("paths", type=str, nargs=-1, required=True, metavar="SRC... DST", callback=_split_paths)
-@click.option("--to", "--layout", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
+@click.option(
+    "--to", "--layout", "--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name)."
+)
 @click.option(
     "--out-dir",
     type=FILE,

@@ -151,12 +151,12 @@ def _document(report: CutReport, source: Path, target: Path) -> dict[str, Any]:
 
 def _tell(report: CutReport, target: Path, color: str) -> None:
     print_findings(report.findings, color)
-    for what, facts in (("takes", report.inputs), ("gives", report.outputs)):
-        click.echo(f"{what} {shown(_listed(facts))}")
+    for what, facts in (("inputs", report.inputs), ("outputs", report.outputs)):
+        click.echo(f"{what}: {shown(_listed(facts))}")
     if report.written is not None:
         click.echo(f"written to {shown(report.written)}: {report.nodes} nodes")
     print_verification(report.proof, report.skipped, str(target) if report.written is None else None)
 
 
 def _listed(facts: Mapping[str, Fact]) -> str:
-    return ", ".join(f"{name} {fact}" for name, fact in facts.items()) or "nothing"
+    return ", ".join(f"{name} {fact}" for name, fact in facts.items()) or "none"

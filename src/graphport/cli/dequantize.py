@@ -13,6 +13,7 @@ from graphport.cli.options import (
     answered,
     extract_package_options,
     extract_writer_options,
+    format_option,
     input_bindings,
     print_findings,
     print_json,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 @click.argument("src", type=MODEL)
 @click.argument("dst", type=FILE)
 @samples_options("Samples to compare both models on: a .npz, a .npy, a folder of .npy or of images.")
-@click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
+@format_option
 @reading_options
 @writer_options
 @checking_options

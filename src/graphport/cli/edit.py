@@ -17,6 +17,7 @@ from graphport.cli.options import (
     edition_option,
     extract_package_options,
     extract_writer_options,
+    format_option,
     package_options,
     print_findings,
     print_json,
@@ -94,7 +95,7 @@ class _Pair(ParamType):
     help="Metadata of an ONNX or TFLite file. Repeatable.",
 )
 @click.option("--layout", multiple=True, metavar="[NAME=]nhwc|nchw", help="Layout of four-axis inputs and outputs.")
-@click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
+@format_option
 @verification_options
 @edition_option
 @package_options
@@ -263,12 +264,12 @@ def _document(report: EditReport, source: Path, target: Path) -> dict[str, Any]:
 
 def _tell(report: EditReport, target: Path, color: str) -> None:
     print_findings(report.findings, color)
-    for what, values in (("takes", report.model.inputs), ("gives", report.model.outputs)):
-        click.echo(f"{what} {shown(_listed(f'{name} {value.fact}' for name, value in values.items()))}")
+    for what, values in (("inputs", report.model.inputs), ("outputs", report.model.outputs)):
+        click.echo(f"{what}: {shown(_listed(f'{name} {value.fact}' for name, value in values.items()))}")
     if report.written is not None:
         click.echo(f"written to {shown(report.written)}")
     print_verification(report.proof, report.skipped, str(target) if report.written is None else None)
 
 
 def _listed(texts: Iterable[str]) -> str:
-    return ", ".join(texts) or "nothing"
+    return ", ".join(texts) or "none"

@@ -14,6 +14,7 @@ from graphport.cli.options import (
     answered,
     extract_package_options,
     extract_writer_options,
+    format_option,
     package_options,
     print_findings,
     print_json,
@@ -56,7 +57,7 @@ class _Connection(ParamType):
     metavar="NAME",
     help="Run B if the new boolean input NAME is true, else A: for a decoder and its variant with a cache.",
 )
-@click.option("--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
+@format_option
 @verification_options
 @package_options
 @writer_options
@@ -123,9 +124,9 @@ def _tell(report: MergeReport, target: Path, color: str) -> None:
     print_findings(report.findings, color)
     for name, other in report.connected.items():
         click.echo(f"connected: {shown(name)} to {shown(other)}")
-    for what, values in (("takes", report.model.inputs), ("gives", report.model.outputs)):
+    for what, values in (("inputs", report.model.inputs), ("outputs", report.model.outputs)):
         listed = ", ".join(f"{name} {value.fact}" for name, value in values.items())
-        click.echo(f"{what} {shown(listed or 'nothing')}")
+        click.echo(f"{what}: {shown(listed or 'none')}")
     if report.written is not None:
         click.echo(f"written to {shown(report.written)}: {len(report.model.graph)} nodes")
     print_verification(report.proof, report.skipped, str(target) if report.written is None else None)

@@ -60,6 +60,9 @@ color_option = click.option(
 edition_option = click.option(
     "--edition", type=Choice(["provisional", "final"]), help="Edition of NNEF (default: by content)."
 )
+format_option = click.option(
+    "--to", "--format", "format", metavar="FORMAT", help="Format of DST (default: by its file name)."
+)
 program_option = grouped(
     "Files of several programs (.pt2, .tflite)",
     "--program",
@@ -143,6 +146,7 @@ input_option = click.option(
 )
 
 
+OPSET_HELP = "The opset of ONNX to write (default: the source's, or the lowest from 17 on)."
 _ONNX, _NNEF, _IR, _NCNN = "Written as ONNX", "Written as NNEF", "Written as OpenVINO IR", "Written as ncnn"
 
 
@@ -154,7 +158,7 @@ def _repeated_values(
 
 
 WRITER = (
-    grouped(_ONNX, "--opset", type=click.IntRange(1), metavar="N", help="The opset to write."),
+    grouped(_ONNX, "--opset", type=click.IntRange(1), metavar="N", help=OPSET_HELP),
     grouped(
         _ONNX,
         "--external-data/--no-external-data",

@@ -15,6 +15,7 @@ from graphport.cli.options import (
     extract_package_options,
     extract_writer_options,
     findings_end,
+    format_option,
     input_bindings,
     input_option,
     json_option,
@@ -55,7 +56,7 @@ def rewriting_options(command: Command) -> Command:
         click.option("-v", "--verbose", is_flag=True, help="Report every change and every refusal with its reason."),
         click.option("--skip", multiple=True, metavar="PASS", help="Omit a pass. Repeatable."),
         click.option("--only", multiple=True, metavar="PASS", help="Run only this pass. Repeatable."),
-        click.option("--to", "format", metavar="FORMAT", help="Format of DST (default: by its file name)."),
+        format_option,
         click.argument("dst", type=FILE),
         click.argument("src", type=MODEL),
     ):

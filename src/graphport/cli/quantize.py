@@ -11,10 +11,12 @@ import click
 from graphport.cli.options import (
     FILE,
     MODEL,
+    OPSET_HELP,
     LateChoice,
     Verb,
     answered,
     extract_package_options,
+    format_option,
     import_function,
     input_bindings,
     print_findings,
@@ -70,7 +72,7 @@ _CALIBRATION, _RESULT, _REPORT = "Calibration", "Result", "Report"
 )
 @click.option("--preset", type=Choice(_PRESETS), help="Effort (default: balanced).")
 @click.option("--weights-only", is_flag=True, help="Quantize weights only; activations stay float.")
-@click.option("--to", "format", metavar="FORMAT", help="Format of DST (default: by its file name).")
+@format_option
 @grouped(_CALIBRATION, "--method", type=Choice(_METHODS), help="Calibration method for activation ranges.")
 @grouped(_PRECISION, "--bits", type=Choice(["8", "16"]), help="Bits of activations.")
 @grouped(
@@ -96,9 +98,7 @@ _CALIBRATION, _RESULT, _REPORT = "Calibration", "Result", "Report"
     type=Choice(["qdq", "qoperator"]),
     help="Representation of integers: QDQ (default) or QOperator.",
 )
-@grouped(
-    _RESULT, "--opset", type=click.IntRange(1), metavar="N", help="The opset of ONNX to write (default: the source's)."
-)
+@grouped(_RESULT, "--opset", type=click.IntRange(1), metavar="N", help=OPSET_HELP)
 @grouped(_RESULT, "--processor", type=Choice(_PROCESSORS), help="The processor that runs the result (default: any).")
 @grouped(_GOALS, "--min-snr", type=float, metavar="DB", help="Keep layers in float until the outputs reach this SNR.")
 @grouped(_GOALS, "--max-float-layers", type=click.IntRange(0), help="Maximum number of float layers for that.")

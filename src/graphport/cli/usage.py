@@ -23,7 +23,7 @@ _ARGUMENTS = {
     "SRC": f"Model to read: {_MODEL}",
     "A": f"First model: {_MODEL}",
     "B": "Second model, in any format.",
-    "DST": "File or folder to write; its name or --to selects the format; - is standard output.",
+    "DST": "File or folder to write; its name or --format selects the format; - is standard output.",
 }
 """Descriptions of the arguments that several commands have."""
 _NAME_WIDTH = 8
