@@ -164,6 +164,14 @@ def test_results_of_branches_are_joined():
         rule(If)(BOOL, then_branch=Facts([f32(2)]), else_branch=Facts([i64(2)]))
 
 
+def test_a_symbolic_condition_leaves_both_branches_possible():
+    condition = BOOL.with_elements([Symbol("c", 0)])
+    (found,) = rule(If)(condition, then_branch=Facts([f32(2)]), else_branch=Facts([f32(3)]))
+    assert not isinstance(found.shape[0], int)
+    (found,) = rule(If)(BOOL.with_elements([0]), then_branch=Facts([f32(2)]), else_branch=Facts([f32(3)]))
+    assert found.shape == (3,)
+
+
 def test_joining_keeps_what_both_sides_say():
     assert join_of(i64(2).with_elements([1, 2]), i64(2).with_elements([1, 2])).elements == (1, 2)
     assert join_of(i64(1).with_elements([1]), i64(1).with_elements([2])).elements is None

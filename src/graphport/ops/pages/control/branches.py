@@ -18,7 +18,8 @@ def _if_shape(cond: TensorFact, *, then_branch: Body, else_branch: Body) -> list
     if len(chosen) != len(other):
         message = f"then_branch returns {len(chosen)} values, else_branch {len(other)}"
         raise ShapeError(message)
-    if cond.elements:
+    # A symbolic element is a number of a run: both branches are possible.
+    if cond.elements and isinstance(cond.elements[0], int):
         return chosen if cond.elements[0] else other
     for number, (a, b) in enumerate(zip(chosen, other, strict=True)):
         _same_dtype(a, b, number)
