@@ -111,6 +111,28 @@ class Containers(nn.Module):
         return out
 
 
+class Hooked(nn.Module):
+    """Hooks of a submodule, and a list that another list is added to in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+        def before(module, given: tuple[Tensor]) -> tuple[Tensor]:
+            return (given[0] * 2.0,)
+
+        def after(module, given: tuple[Tensor], result: Tensor) -> Tensor:
+            return result + given[0]
+
+        self.layer.register_forward_pre_hook(before)
+        self.layer.register_forward_hook(after)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = [self.layer(x)]
+        found += [x, x * 3.0]
+        return torch.cat(found)
+
+
 class ListOfInputs(nn.Module):
     """A list of tensors and a grid made from their sizes, as detection heads have it."""
 
@@ -380,6 +402,7 @@ case("steps", Steps, {"x": ones(6, 2, 4), "n": torch.tensor(4)}, {"x": ones(6, 2
 case("writes_in_loop", WritesInLoop, {"x": ones(4), "k": torch.tensor(3)}, {"x": ones(4), "k": torch.tensor(0)})
 case("breaks", BreaksAndContinues, {"x": torch.tensor([1.0, -1, 2, 3, 4, -2])}, {"x": -torch.ones(6)})
 case("containers", Containers, {"x": ones(2, 4)})
+case("hooks", Hooked, {"x": ones(2, 4)})
 case("list_of_inputs", ListOfInputs, {"xs": [ones(1, 4, 2, 3), ones(1, 4, 1, 2)]})
 case("views", Views, {"x": ones(3, 4)})
 case("views_traced", Views, {"x": ones(3, 4)}, how="trace")

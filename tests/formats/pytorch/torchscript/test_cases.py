@@ -27,7 +27,7 @@ TRACED = (
 SCRIPTED = (
     *("branches", "steps", "writes_in_loop", "breaks", "containers", "list_of_inputs", "views", "sizes"),
     *("network_frozen", "network_lite", "quantized_static", "quantized_dynamic"),
-    "paddings_scripted",
+    *("paddings_scripted", "hooks"),
     "detections",
     "encoder",
     *("enumeration", "numbers", "sizes_of_values", "writes_after_branches", "quantized_frozen"),

@@ -140,10 +140,11 @@ def _append(evaluator: Context, owner: List, value: Any) -> List:
     return owner
 
 
-def _extend(evaluator: Context, owner: List, other: Any) -> None:
+def _extend(evaluator: Context, owner: List, other: Any) -> List:
     evaluator.mutations.touch(owner)
-    owner.items.extend(unpacked(evaluator, other, 0))
+    static_items(owner).extend(unpacked(evaluator, other, 0))
     check_length(owner.items)
+    return owner
 
 
 def _pop(evaluator: Context, owner: Any, *arguments: Any) -> Any:
@@ -296,6 +297,7 @@ def _dict(_: Context, owner: Any) -> Any:
 METHODS: Mapping[str, Callable[..., Any]] = {
     "append": _append,
     "extend": _extend,
+    "add_": _extend,
     "pop": _pop,
     "insert": _insert,
     "remove": _remove,

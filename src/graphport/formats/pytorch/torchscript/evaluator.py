@@ -293,6 +293,8 @@ class Evaluator:
             return self._in_namespace(owner, name)
         if isinstance(owner, ClassText) and name in owner.constants:
             return self.state.enumerated(owner, name, self.expression(owner.constants[name], {}))
+        if isinstance(owner, ClassText) and name in owner.methods:
+            return Function(owner.methods[name])
         if isinstance(owner, NamedTuple) and name in owner.fields:
             return owner.items[owner.fields.index(name)]
         if isinstance(owner, Tensor | Quantized):
