@@ -63,7 +63,7 @@ class Span:
     stop: int | None = None
     place: str | None = None
     scope: str | None = None
-    """The parts of the network around it, outermost first, with `/` between them: modules of PyTorch's, fragments."""
+    """Modules or fragments around it, outermost first, joined by `/`; empty for the root, `None` if unknown."""
 
     @property
     def file(self) -> str:

@@ -73,3 +73,18 @@ def _abbreviates(short: str, name: str) -> bool:
     """Whether `short` is a subsequence of `name`."""
     rest = iter(name)
     return all(character in rest for character in short)
+
+
+def scope_of_modules(names: Iterable[str]) -> str:
+    """Return the scope of a node in nested modules, given their qualified names: `layers.0/conv`.
+
+    The root module has an empty name and an empty scope.
+    """
+    parts: list[str] = []
+    before = ""
+    for name in names:
+        whole = name.partition("@")[0]  # a second call of one module ends in `@1`
+        if whole:
+            parts.append(whole.removeprefix(f"{before}."))
+            before = whole
+    return "/".join(parts)

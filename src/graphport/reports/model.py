@@ -213,5 +213,5 @@ def _small_elements(storage: Storage) -> dict[str, Any]:
 
 def _flatten(storage: Storage) -> Any:
     array = storage.numpy().reshape(-1)
-    # Floats below 16 bits are not Python numbers.
+    # Floats below 16 bits are NumPy objects, not Python floats.
     return array.astype("float64") if storage.dtype.is_floating else array

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from graphport.core.storage import Storage
-from graphport.formats.onnx.container.notes import KEY, NodeNotes
 from graphport.ir.graph import Graph, walk
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ _MAX_BLOCK_LENGTH = 400
 _MAX_SCOPE_DEPTH = 24
 _MAX_INTERRUPTIONS = 3.0
 """Limit of the mean number of interruptions of a scope by other nodes."""
-_NAME_SCOPES = "pkg.torch.onnx.name_scopes"
-_QUOTED = re.compile(r"'([^']*)'")
 _NUMBER = re.compile(r"\d+")
 
 Kind = Literal["module", "body", "block", "piece"]
@@ -91,7 +88,7 @@ def node_label(node: Node) -> str:
 
 
 def is_constant(node: Node) -> bool:
-    """Whether the node is a constant tensor; exporters store weights as such nodes."""
+    """Whether the node is a constant tensor; exporters store weights as constant nodes."""
     return not node.inputs and len(node.attributes) == 1 and isinstance(next(iter(node.attributes.values())), Storage)
 
 
@@ -113,12 +110,7 @@ def _body_names(node: Node) -> list[str]:
 def _find_scope_rule(graph: Graph) -> Callable[[Node], list[str]]:
     """Return the first usable rule that maps nodes of `graph` to scope names."""
     nodes = [node for node in graph if not is_constant(node)]
-    for rule, is_trusted in (
-        (_source_scopes, True),
-        (_exporter_scopes, True),
-        (_slash_scopes, False),
-        (_dotted_scopes, False),
-    ):
+    for rule, is_trusted in ((_source_scopes, True), (_slash_scopes, False), (_dotted_scopes, False)):
         found = [rule(_scope_owner(node)) for node in nodes]
         some = sum(map(bool, found))
         if some and (is_trusted or (some * 4 >= len(found) and _are_adjacent(found))):
@@ -129,21 +121,6 @@ def _find_scope_rule(graph: Graph) -> Callable[[Node], list[str]]:
 def _source_scopes(node: Node) -> list[str]:
     span = node.origin
     return [] if span is None or not span.scope else [part for part in span.scope.split("/") if part]
-
-
-def _exporter_scopes(node: Node) -> list[str]:
-    """Return the module names in the metadata of PyTorch's ONNX exporter (`pkg.torch.onnx.name_scopes`)."""
-    notes = node.notes.get(KEY) if node.has_notes else None
-    if not isinstance(notes, NodeNotes):
-        return []
-    names: list[str] = _QUOTED.findall(dict(notes.metadata).get(_NAME_SCOPES, ""))
-    found: list[str] = []
-    before = ""
-    for name in names[:-1]:
-        if name:
-            found.append(name.removeprefix(f"{before}.") if before else name)
-            before = name
-    return found
 
 
 def _slash_scopes(node: Node) -> list[str]:

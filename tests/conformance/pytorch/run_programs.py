@@ -1,4 +1,4 @@
-"""Run exported programs in torch, in one process: `PYTHON run_programs.py FOLDER`, where PYTHON has torch.
+"""Run exported programs in torch, in one process: `PYTHON run_programs.py FOLDER [unflatten]`; PYTHON has torch.
 
 Each `NAME.pt2` is loaded by `torch.export.load` and run on `NAME.in.npz`; `NAME.out.npz` has its outputs, or `NAME.error`
 the first line of the error. Arrays that NumPy has no type for are integers of their width, and the name of the array ends in
@@ -45,7 +45,11 @@ def run(path: Path) -> None:
     """Run one program."""
     stem = str(path).removesuffix(".pt2")
     try:
-        module = torch.export.load(str(path)).module()
+        program = torch.export.load(str(path))
+        module = program.module()
+        if "unflatten" in sys.argv:
+            module = torch.export.unflatten(program)
+            assert set(module.state_dict()) == set(program.state_dict)
         with np.load(f"{stem}.in.npz") as given, torch.no_grad():
             names = sorted(given.files, key=lambda name: int(name.partition("|")[0]))
             found = module(*(to_tensor(name, given[name]) for name in names))

@@ -250,7 +250,11 @@ class GraphBuilder:
                 place = locations.text(index)
                 outputs = [value or Value(f"{place}.output[{i}]") for i, value in enumerate(outputs)]
             origin = locations, index
-            noted: dict[str, object] | None = None if notes is None else {KEY: notes}
+            noted: dict[str, object] | None = None
+            if notes is not None:
+                noted = {KEY: notes}
+                if notes.metadata:
+                    locations.metadata[index] = notes.metadata
             name = names.nodes[index] if names.is_plain else text(names.nodes[index])
             if type(attributes) is PlainAttributes and None not in outputs and (not inputs or inputs[-1] is not None):
                 wanted = cast("list[Value]", outputs)

@@ -10,6 +10,7 @@ from graphport.core.diagnostics import Span
 from graphport.core.dtypes import DType
 from graphport.formats.onnx.container import domains, schema, wire
 from graphport.formats.onnx.container.attributes import properties, text
+from graphport.formats.onnx.container.module_scopes import module_scope
 from graphport.formats.onnx.container.notes import AttributeNotes, NodeNotes
 from graphport.ir.attributes import PLAIN, PlainAttributes
 from graphport.ops import registry
@@ -69,6 +70,8 @@ class NodeLocations:
         self._source = source
         self._prefix = prefix
         self._names = names
+        self.metadata: dict[int, Properties] = {}
+        """Metadata of the nodes that have any."""
 
     def text(self, index: int) -> str:
         """Return the location of node `index` as text."""
@@ -76,7 +79,9 @@ class NodeLocations:
 
     def span(self, index: int) -> Span:
         """The place of node `index` in its file."""
-        return Span(self._source, place=self.text(index))
+        name = self._names[index]
+        scope = module_scope(name, self.metadata.get(index, ())) if isinstance(name, str) else None
+        return Span(self._source, place=self.text(index), scope=scope)
 
 
 class NodeNames(NamedTuple):

@@ -60,10 +60,13 @@ class QualifiedNames:
         self._modules: set[str] = set()
         self._counters: dict[str, int] = {}
 
+    def reserve_module(self, name: str) -> None:
+        """Reserve the name of a module, which no tensor may have."""
+        self._modules.update((name, *_prefixes(name)))
+
     def make(self, wanted: str) -> str:
         """Return a unique dotted name similar to `wanted`."""
-        parts = [_attribute_name(part) for part in _SEPARATOR.split(wanted) if part.strip("_ ")]
-        name = ".".join(parts) or "tensor"
+        name = module_name(wanted) or "tensor"
         if self._conflicts(name):
             name = unique(name.replace(".", "_"), self._tensors | self._modules, self._counters)
         self._tensors.add(name)
@@ -72,6 +75,11 @@ class QualifiedNames:
 
     def _conflicts(self, name: str) -> bool:
         return name in self._tensors or name in self._modules or any(each in self._tensors for each in _prefixes(name))
+
+
+def module_name(text: str) -> str:
+    """Return `text` as a dotted name, empty if no part of it is a name."""
+    return ".".join(_attribute_name(part) for part in _SEPARATOR.split(text) if part.strip("_ "))
 
 
 def _attribute_name(text: str) -> str:

@@ -14,6 +14,7 @@ from graphport.core.python_code import CodeError
 from graphport.core.sequences import is_sequence
 from graphport.formats.pytorch.parameters import PARAMETER, parameter_kind
 from graphport.formats.pytorch.pt2.custom_operators import NAMESPACE
+from graphport.formats.pytorch.pt2.modules import ModuleStacks, readable_name, scope_paths, weight_paths
 from graphport.formats.pytorch.pt2.names import Identifiers, QualifiedNames
 from graphport.formats.pytorch.pt2.schema import DTYPES, MEMORY_FORMATS, STRIDED
 from graphport.formats.pytorch.pt2.sizes import Sizes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from graphport.core.diagnostics import Source
     from graphport.core.storage import Storage
     from graphport.formats.pytorch.pt2.custom_operators import CustomOperators
+    from graphport.formats.pytorch.pt2.modules import Path
     from graphport.formats.pytorch.schemas import Argument, Schema
 
 DIALECT = "pytorch"
@@ -63,6 +65,8 @@ class ProgramWriter:
         self._names: dict[Value, str] = {}
         self._identifiers = Identifiers()
         self._qualified: dict[Value, str] = {}
+        self._modules: dict[Node, Path] = {}
+        self._stacks = ModuleStacks()
 
     def document(self) -> dict[str, Any]:
         """Return the program; nodes and values that cannot be written are reported in `findings`."""
@@ -95,15 +99,19 @@ class ProgramWriter:
 
     def _name_values(self) -> None:
         names = QualifiedNames()
+        scopes = scope_paths(self.graph)
+        for path in set(scopes.values()):
+            names.reserve_module(".".join(path))
         # Public names first, so that they stay unchanged if torch permits them.
         for value in [*self.graph.inputs, *self.graph.outputs]:
             if value not in self._names and not value.is_constant:
                 self._names[value] = self._identifiers.make(value.name)
         for value in self.graph.constants:
             if _is_weight(value):
-                full = self._qualified[value] = names.make(value.name)
+                full = self._qualified[value] = names.make(readable_name(value, scopes))
                 prefix = "p" if parameter_kind(value) == PARAMETER else "b"
                 self._names[value] = self._identifiers.make(f"{prefix}_{full}")
+        self._modules = scopes or weight_paths(self.graph, self._qualified)
 
     def _name(self, value: Value) -> str:
         found = self._names.get(value)
@@ -227,7 +235,7 @@ class ProgramWriter:
             "target": f"torch.ops.{node.word}" if node.word.startswith(_OVERLOADS) else node.word,
             "inputs": inputs,
             "outputs": self._results(node, schema),
-            "metadata": {},
+            "metadata": self._metadata(node),
             "is_hop_single_tensor_return": False if is_higher_order else None,
             "name": self._node_name(node),
         }
@@ -248,10 +256,15 @@ class ProgramWriter:
                 for each in formals
             ],
             "outputs": self._results(node, schema),
-            "metadata": {},
+            "metadata": self._metadata(node),
             "is_hop_single_tensor_return": None,
             "name": self._node_name(node),
         }
+
+    def _metadata(self, node: Node) -> dict[str, str]:
+        """Return the modules around a node; `torch.export.unflatten` requires them for every node of the program."""
+        path = self._modules.get(node)
+        return {"nn_module_stack": self._stacks.encode(path)} if node.graph is self.graph else {}
 
     def _node_name(self, node: Node) -> str:
         if len(node.results) == 1 and not node.word.startswith(_HIGHER_ORDER):

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core.diagnostics import Span
+from graphport.core.names import scope_of_modules
 
 if TYPE_CHECKING:
     from graphport.core.diagnostics import Source
@@ -32,9 +33,10 @@ class Spans:
         name, metadata = self._metadata[index]
         found = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
         place = _frame(found.get("stack_trace"))
-        module = module_of(found.get("nn_module_stack"))
+        modules = _modules_of(found.get("nn_module_stack"))
+        module = modules[-1] if modules else ""
         parts = [part for part in (place, f"in {module}" if module else "", f"node {name}") if part]
-        return Span(self._source, place=", ".join(parts), scope=module.replace(".", "/") or None)
+        return Span(self._source, place=", ".join(parts), scope=scope_of_modules(modules) if modules else None)
 
 
 def _frame(trace: Any) -> str:
@@ -52,10 +54,9 @@ def _frame(trace: Any) -> str:
     return f"{file}:{line}" + (f" `{shown}`" if shown else "")
 
 
-def module_of(stack: Any) -> str:
-    """Return the qualified name of the innermost module in `KEY,PATH,TYPE;KEY,PATH,TYPE`; empty for the root."""
+def _modules_of(stack: Any) -> list[str]:
+    """Return the qualified names in `KEY,NAME,TYPE;KEY,NAME,TYPE`, outermost first; the root has an empty name."""
     if not isinstance(stack, str):
-        return ""
-    entry = stack.rpartition(";")[2].split(",")
-    path = entry[1] if len(entry) > 2 else ""
-    return path.removeprefix("L['self'].").removeprefix("L['self']")
+        return []
+    names = [([*entry.split(","), ""])[1] for entry in stack.split(";")]
+    return [name.removeprefix("L['self'].").removeprefix("L['self']") for name in names]

@@ -1,4 +1,4 @@
-"""Random numbers in exported programs."""
+"""Random sampling in exported programs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def bernoulli(b: Builder, self: Value, p: Any = None) -> Value:
 
 @aten("aten.randperm")
 def randperm(b: Builder, n: Any, dtype: Any = None) -> Value:
-    """Random permutation: argsort of random numbers."""
+    """Random permutation: argsort of random values."""
     count = lengths(b, [n])
     _, indices = b.results(TopK, 2, b(RandomUniformLike, _zeros(b, [n], None)), count)
     return cast(b, indices, named_dtype(dtype) or DType.INT64)

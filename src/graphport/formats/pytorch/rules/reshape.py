@@ -69,7 +69,7 @@ def copy(b: Builder, self: Value, src: Value) -> Value:
     return wide if known[0] == known[1] else b(Expand, wide, b(Shape, self))
 
 
-# ── sizes as numbers ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sizes as integers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @aten("aten.sym_stride.int")

@@ -77,7 +77,7 @@ aten.real, aten.conj, aten.conj_physical, aten.resolve_neg(self) -> self
 """)
 
 
-# ── arithmetic with numbers ───────────────────────────────────────────────────────────────────────────────────────────
+# ── arithmetic on scalars ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _binary(name: str, b: Builder, self: Any, other: Any, alpha: Any = 1) -> Part:

@@ -222,7 +222,7 @@ aten.linear(input, weight, bias=None)
 """)
 
 
-# ── tensors made of numbers ───────────────────────────────────────────────────────────────────────────────────────────
+# ── tensors of scalars ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _full_like(b: Builder, x: Part, value: Any, dtype: Any) -> Part:
