@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 import graphport as gp
+from graphport.api.verify import side
 from graphport.proof import judge
 from graphport.proof.runners import NativeRunner
+from graphport.proof.segments import extraction
 from tests.models import write_onnx
 from tests.passes.cases import info, model, node
 
@@ -51,3 +56,22 @@ def test_a_difference_is_found(net, tmp_path, monkeypatch):
     weight = np.ones((8, 4), np.float32)
     gp.save(gp.edit(gp.load(net), weights={"w": weight}), tmp_path / "wrong.onnx")
     assert gp.verify(net, tmp_path / "wrong.onnx").failed
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_weights_in_double_precision_are_not_kept(dtype, tmp_path):
+    weight = np.random.default_rng(0).normal(size=(1024, 1025)).astype(dtype)
+    kind = TensorProto.FLOAT16 if dtype is np.float16 else TensorProto.FLOAT
+    nodes = [node("MatMul", "x w", "y")]
+    net = model(nodes, [info("x", [1, 1024], kind)], [info("y", None, kind)], {"w": weight})
+    graph = side("a", gp.load(write_onnx(tmp_path / "net.onnx", net)), label="a").graph
+    x = np.ones((1, 1024), dtype)
+    tracemalloc.start()
+    try:
+        cuts = [extraction.widen(graph.outputs[0], graph.inputs) for _ in range(3)]
+        found = [extraction.evaluate(each, [x], is_wide=True) for each in cuts]
+        assert tracemalloc.get_traced_memory()[0] < weight.size * 8
+    finally:
+        tracemalloc.stop()
+    for each in found:
+        np.testing.assert_allclose(each, np.sum(weight.astype(np.float64), 0, keepdims=True), rtol=1e-12)

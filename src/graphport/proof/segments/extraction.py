@@ -11,7 +11,7 @@ from graphport.backends import prepare
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.core.storage import ArrayStorage
+from graphport.core.storage import CHUNK, ArrayStorage, Bytes, FileStorage, Storage, release_pages
 from graphport.ir import subgraph
 from graphport.ir.graph import walk
 from graphport.ops.infer import Inference
@@ -19,7 +19,7 @@ from graphport.proof.process import UnansweredError, pool
 from graphport.proof.runners import process_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from graphport.ir.graph import Graph, Value
@@ -56,7 +56,7 @@ def widen(output: Value, inputs: Sequence[Value]) -> Cut:
     for inner in walk(found.graph):
         for value in (*inner.constants, *inner.inputs):
             if value.storage is not None and value.storage.dtype in _WIDENED:
-                value.storage = ArrayStorage(value.storage.numpy().astype(np.float64))
+                value.storage = Widened(value.storage)
             if isinstance(value.fact, TensorFact) and value.fact.dtype in _WIDENED:
                 value.fact = value.fact.with_dtype(DType.FLOAT64)
         for node in inner:
@@ -64,6 +64,31 @@ def widen(output: Value, inputs: Sequence[Value]) -> Cut:
                 if attribute in _WIDENED:
                     node.set_attribute(name, DType.FLOAT64)
     return found
+
+
+class Widened(Storage):
+    """Floats of another storage in double precision, converted on each access: no segment keeps its weights."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Storage) -> None:
+        super().__init__(DType.FLOAT64, of.shape)
+        self.of = of
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        if self.of.nbytes <= CHUNK:
+            return self.of.numpy().astype(np.float64)
+        # Pages of a mapped file count as memory of this process.
+        elements = np.empty(self.of.shape, np.float64)
+        flat, start = elements.reshape(-1), 0
+        for chunk in self.of.chunks():
+            part = FileStorage(Bytes(chunk), 0, self.of.dtype, [len(chunk) * 8 // self.of.dtype.bits]).numpy()
+            flat[start : start + part.size] = part
+            start += part.size
+        return elements
+
+    def chunks(self, limit: int = CHUNK) -> Iterator[memoryview]:
+        yield from ArrayStorage(self.numpy()).chunks(limit)
 
 
 def evaluate(found: Cut, elements: Sequence[Any], *, is_wide: bool = False) -> Any:
@@ -77,7 +102,10 @@ def evaluate(found: Cut, elements: Sequence[Any], *, is_wide: bool = False) -> A
         for value, array in zip(found.inputs, elements, strict=True)
     }
     (output,) = found.graph.outputs
-    return prepare(found.graph, "reference").run(given)[output.name]
+    try:
+        return prepare(found.graph, "reference").run(given)[output.name]
+    finally:
+        release_pages()
 
 
 def _to_float64(array: Any) -> Any:
