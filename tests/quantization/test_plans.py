@@ -17,6 +17,7 @@ FILES = {
     "openvino": "q.xml",
     "tflite": "q.tflite",
     "nnef": "q.nnef.tgz",
+    "ncnn": "q.ncnn.param",
 }
 
 

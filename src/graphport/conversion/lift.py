@@ -199,6 +199,12 @@ def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_
     return dict(counts)
 
 
+def unsupported_results(graph: Graph, dialect: str) -> dict[str, str]:
+    """Return the names of the results of unsupported nodes, with the reasons."""
+    _, failed = _export_copy(graph, dialect)
+    return {name: each.reason for each in failed for name in _result_names(each.whole)}
+
+
 def refusals(graph: Graph, dialect: str) -> Counter[tuple[str, str]]:
     """Count the unsupported nodes by operator and reason, without names and shapes in the reason."""
     _, failed = _export_copy(graph, dialect)

@@ -41,6 +41,7 @@ from graphport.quantization.shards import Plan, here, merged, parted, sharded
 from graphport.quantization.statistics_file import observed_with
 from graphport.quantization.unscale import unscale
 from graphport.quantization.wide_activations import widened
+from graphport.quantization.writer_support import rejected_layers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -348,6 +349,11 @@ class QuantizationSession:
     def _calibrated(self, graph: Graph) -> Candidate:
         states = self.timed("observe", self.observe, graph, self.statistics)
         start = self.timed("calibrate", self.candidate, graph, states)
+        target = self.choices.target
+        if target.tries_writer:
+            rejected = rejected_layers(insert_qdq(start.graph, start.quantization), target.formats[0])
+            self.kept |= rejected
+            start = self.timed("calibrate", self.candidate, graph, states) if rejected else start
         refuse_empty(graph, start.quantization.placement, self.choices.target)
         method = self.choices.calibration
         if method not in ("auto", "min-max"):

@@ -80,6 +80,7 @@ class Target:
         power_of_two: whether scales must be powers of two.
         is_simulated: whether the noise is measured in another runtime, which computes every node unfused.
         inputs_only: whether only operands of weighted operators are quantized.
+        tries_writer: whether the writer is run on each plan to find unsupported layers.
         is_beside: whether scales are also written to a table file.
         axes: supported numbers of spatial axes of integer convolutions; empty for all.
         product_axes: maximum rank of the operand of a product with a constant matrix; 0 for any.
@@ -141,6 +142,7 @@ class Target:
     power_of_two: bool = False
     is_simulated: bool = True
     inputs_only: bool = False
+    tries_writer: bool = False
     is_beside: bool = False
     for_all: bool = False
     axes: tuple[int, ...] = ()

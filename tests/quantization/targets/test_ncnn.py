@@ -8,6 +8,7 @@ import pytest
 import graphport as gp
 from graphport.formats.ncnn import read_table
 from graphport.quantization.engine import session
+from graphport.quantization.writer_support import rejected_layers
 from tests.draws import spread
 from tests.every import every
 from tests.models import model, node
@@ -201,6 +202,27 @@ def test_products_of_stacks_of_matrices_stay_real(tmp_path):
         ("ncnn supports integer matrix products of rank 3 at most, not 4",)
     ]
     gp.save(made, tmp_path / "net.param")
+
+
+@pytest.mark.parametrize("shape", [(12, 1, 16), (3, 1, 16), (3, 4, 16), (12, 16)], ids=str)
+def test_products_of_rows_without_a_batch_are_integer_layers(shape, tmp_path):
+    found = gp.from_onnx(
+        model([node("MatMul", ["x", "w"], ["y"])], [("x", shape)], [("y", (*shape[:-1], 6))], {"w": weight(16, 6)})
+    )
+    items = [{"x": np.random.default_rng(i).normal(size=shape).astype(np.float32)} for i in range(8)]
+    made = gp.quantize(found, items, "ncnn", preset="fast")
+    gp.save(made, tmp_path / "net.param")
+    assert [layer["8"] for layer in _integer_layers(tmp_path / "net.param")] == ["2"]
+    said = gp.run(made, items[0], backend="reference")["y"]
+    assert nets.snr(said, gp.run(gp.load(tmp_path / "net.param"), items[0], backend="ncnn")["y"]) > 90
+
+
+def test_layers_with_unsigned_integers_are_rejected_by_the_writer():
+    made = operator("Conv", "onnxruntime").graph
+    layers = {node.output.name for node in made if node.op in ("Conv", "Gemm", "MatMul")}
+    assert layers
+    assert rejected_layers(made, "ncnn").keys() == layers
+    assert not rejected_layers(operator("Conv", "ncnn").graph, "ncnn")
 
 
 def test_the_backend_computes_on_the_same_integers(tmp_path):

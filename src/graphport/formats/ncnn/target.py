@@ -20,6 +20,7 @@ NCNN = Target(
     symmetric=True,
     bias_bits=0,
     inputs_only=True,
+    tries_writer=True,
     is_beside=True,
     axes=(2,),
     product_axes=3,

@@ -224,10 +224,14 @@ def _checked(b: Builder, x: Value, w: Value) -> int:
 
 @ConvView.lift("ncnn")
 def export_conv(b: Builder, op: ConvView) -> Value:
-    count = _checked(b, op.x, op.w)
+    # ncnn has integer kernels for 2-D convolutions only.
+    b.looks_around = True
+    found = integers_of(op.x, op.w) if len(b.dims(op.w)) == _PLANE + 2 else None
+    x = op.x if found is None else found.x
+    count = _checked(b, x, op.w)
     maps, _, *kernel = (length(b.dims(op.w), axis) for axis in range(count + 2))
     slid = window_of(op)
-    begin, end = zip(*known_padding(op.x, slid), strict=True)
+    begin, end = zip(*known_padding(x, slid), strict=True)
     parameters: dict[str, Any] = {
         **slides_parameters(kernel, slid.dilations, slid.strides, begin, end),
         "p0": maps,
@@ -238,16 +242,13 @@ def export_conv(b: Builder, op: ConvView) -> Value:
     if folded(op.w) is None:
         return emitted(b, type_, op.x, *_given_blobs(b, op), p19=1, **parameters)
     weight = constant_float32(op.w)
-    # ncnn has integer kernels for 2-D convolutions only.
-    b.looks_around = True
-    found = integers_of(op.x, op.w) if count == _PLANE else None
     more: dict[str, Any] = {} if op.b is None else {"w1": constant_float32(op.b)}
     if found is not None:
         found = found if op.group == 1 else found.by_group(op.group)
         more |= found.parameters(1 + (op.b is not None), term=1 if op.group > 1 else 2)
         more |= winograd_forbidden(found) if op.group == 1 else {}
     stored = weight if found is None else found.codes
-    return emitted(b, type_, op.x if found is None else found.x, p6=weight.count, w0=stored, **parameters, **more)
+    return emitted(b, type_, x, p6=weight.count, w0=stored, **parameters, **more)
 
 
 def _given_blobs(b: Builder, op: ConvView | ConvTransposeView) -> list[Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphport.core.dims import Dim, settle_equal
+from graphport.core.dims import Dim, product, settle_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage
@@ -19,7 +19,9 @@ from graphport.formats.ncnn.rules.emitting import (
     placed,
     rearranged,
     refuse_constants,
+    reshaped,
     restore_leading_batch,
+    restored,
     stretched,
 )
 from graphport.formats.ncnn.rules.functions import both
@@ -140,14 +142,15 @@ def export_gemm(b: Builder, op: GemmView) -> Value:
         if c is None:
             return scaled
         return b(Add, scaled, c if beta == 1 else b(Mul, c, b.like(c, beta)))
-    blob_dims(b, a)
+    b.looks_around = True
+    found = integers_of(a, b_, axis=0 if op.transB else 1) if alpha == 1 else None
+    x = a if found is None else found.x
+    blob_dims(b, x)
     weight = _matrix(b_, is_transposed=bool(op.transB), factor=alpha)
     bias, outputs = None, weight.shape[0]
     if c is not None and folded(c) is not None and b.dims(c) in ((outputs,), (1, outputs)):
         bias = rearranged(c, lambda array: array.reshape(-1) * beta, [outputs])
-    b.looks_around = True
-    found = integers_of(a, b_, axis=0 if op.transB else 1) if alpha == 1 else None
-    y = _product(b, a, weight, bias, found)
+    y = _product(b, x, weight, bias, found)
     if c is None or bias is not None:
         return y
     return both(b, "add", y, c if beta == 1 else both(b, "mul", c, b.like(c, beta)))
@@ -173,10 +176,8 @@ def _product(
     has_bias = bias is not None
     stated: dict[str, Any] = {"p0": weight.shape[0], "p1": int(has_bias), "p2": weight.count, "w0": weight, "w1": bias}
     if found is not None:
-        x_, stated = found.x, {**stated, "w0": found.codes, **found.parameters(1 + has_bias)}
-    else:
-        x_ = x
-    return placed(emitted(b, "InnerProduct", x_, fact=fact, **stated), batch_of(x))
+        stated = {**stated, "w0": found.codes, **found.parameters(1 + has_bias)}
+    return placed(emitted(b, "InnerProduct", x, fact=fact, **stated), batch_of(x))
 
 
 @MatMul.lift("ncnn")
@@ -191,10 +192,16 @@ def export_matmul(b: Builder, a: Value, b_: Value) -> Value:
         gone = [axis for axis, own in ((rank - 2, ranks[0]), (rank - 1, ranks[1])) if own < _MATRIX]
         return b(Squeeze, y, vector(b, gone))
     if folded(a) is None and folded(b_) is not None and ranks[1] == 2:
-        lengths, batch = blob_dims(b, a), batch_of(a)
+        b.looks_around = True
+        found = integers_of(a, b_, axis=1)
+        x = a if found is None else found.x
+        lengths, batch = blob_dims(b, x), batch_of(x)
+        weight = _matrix(b_, is_transposed=False)
         if len(lengths) < 3 and batch != ranks[0] - 1:
-            b.looks_around = True
-            return _product(b, a, _matrix(b_, is_transposed=False), found=integers_of(a, b_, axis=1))
+            return _product(b, x, weight, found=found)
+        if found is not None and batch != ranks[0] - 1:
+            rows = reshaped(b, x, [product(lengths[:-1]), lengths[-1]])
+            return restored(b, _product(b, rows, weight, found=found), b.outcome, batch)
     blobs, batch = _stacked(b, a, b_)
     return restore_leading_batch(b, emitted(b, "MatMul", *blobs, fact=b.outcome), batch)
 
