@@ -139,12 +139,13 @@ def edit(model: ModelSource, changes: Edit | None = None, **keywords: Any) -> Mo
     return _edited(model, changes)
 
 
-def edit_file(
+def edit_file(  # noqa: PLR0913  keywords, each documented
     source: str | Path,
     target: str | Path,
     changes: Edit,
     *,
     format: str | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
     edition: str | None = None,
     program: str | None = None,
     states: bool = False,
@@ -161,6 +162,7 @@ def edit_file(
         target: the file to write.
         changes: the changes.
         format: the target's format, if it does not follow from the file name.
+        shapes: dims of inputs of the source, see `load`.
         edition: of an NNEF source.
         program: of a PyTorch package, see `load`.
         states: of a PyTorch program, see `load`.
@@ -173,7 +175,7 @@ def edit_file(
     """
     kind = formats.by_name(target, format)
     kind.check_choices(options)
-    model = load(source, edition=edition, program=program, states=states)
+    model = load(source, shapes=shapes, edition=edition, program=program, states=states)
     result = edit(model, changes)
     name = Path(source).name
     is_same = changes.keeps_meaning and _accepts_same_arrays(model, result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -28,7 +28,7 @@ from graphport.runtimes.inputs import free_sizes
 from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from graphport.api.model import ModelSource
     from graphport.formats.options import WriteOptions
@@ -93,6 +93,7 @@ def merge_files(  # noqa: PLR0913  keywords, each documented
     *,
     branch: str | None = None,
     format: str | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
     program: str | None = None,
     states: bool = False,
     checking: Checking | None = None,
@@ -100,12 +101,16 @@ def merge_files(  # noqa: PLR0913  keywords, each documented
 ) -> MergeReport:
     """Read two files, merge them, write `target`, and prove that it computes the composition.
 
-    Arguments and errors as for `merge` and `convert`.
+    Arguments and errors as for `merge` and `convert`. `shapes` binds inputs of the first file (`x` or `a.x`) and of the
+    second (`b.x`).
     """
     kind = formats.by_name(target, format)
     kind.check_choices(options)
     checking = checking or Checking()
-    first, second = (load(each, program=program, states=states) for each in (a, b))
+    bound = shapes or {}
+    ours = {name.removeprefix("a."): dims for name, dims in bound.items() if not name.startswith("b.")}
+    first = load(a, shapes=ours or None, program=program, states=states)
+    second = _load_second(b, bound, program=program, states=states)
     model, connected = _merged(first, second, connect, branch)
     if checking.verify is not False:
         model.findings.extend(_compared(first, second, model, connected, branch))
@@ -123,6 +128,18 @@ def merge_files(  # noqa: PLR0913  keywords, each documented
     )
     findings = [*model.findings, *became.findings]
     return MergeReport(model, connected, findings, became.proof, became.skipped, became.written)
+
+
+def _load_second(
+    path: str | Path, shapes: Mapping[str, Sequence[int | str]], *, program: str | None, states: bool
+) -> Model:
+    """Load the second model; remedies name its inputs as `b.x`."""
+    theirs = {name[2:]: dims for name, dims in shapes.items() if name.startswith("b.")}
+    try:
+        return load(path, shapes=theirs or None, program=program, states=states)
+    except DiagnosticError as error:
+        found = [replace(x, help=x.help and x.help.replace("--input ", "--input b.")) for x in error.diagnostics]
+        raise DiagnosticError(*found) from error
 
 
 @budget.fresh()

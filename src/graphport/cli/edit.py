@@ -14,13 +14,13 @@ from graphport.cli.options import (
     ShapeOption,
     Verb,
     answered,
-    edition_option,
     extract_package_options,
     extract_writer_options,
     format_option,
-    package_options,
+    input_bindings,
     print_findings,
     print_json,
+    reading_options,
     writer_options,
 )
 from graphport.cli.render import as_json, shown
@@ -97,8 +97,7 @@ class _Pair(ParamType):
 @click.option("--layout", multiple=True, metavar="[NAME=]nhwc|nchw", help="Layout of four-axis inputs and outputs.")
 @format_option
 @verification_options
-@edition_option
-@package_options
+@reading_options
 @writer_options
 @answered
 def verb(
@@ -119,6 +118,7 @@ def verb(
     layout: tuple[str, ...],
     format: str | None,
     proof: Path | None,
+    shapes: Any,
     edition: str | None,
     color: str,
     as_json_: bool,
@@ -155,7 +155,8 @@ def verb(
         postprocess=dict(map(_step, postprocess)),
         metadata=dict(metadata),
     )
-    checked, asked = Checking(**verification(options)), {"edition": edition, **extract_package_options(options)}
+    asked = {"shapes": input_bindings(shapes), "edition": edition, **extract_package_options(options)}
+    checked = Checking(**verification(options))
     writer = extract_writer_options(options, dst, format)
     report = edit_file(model, dst, changes, format=format, checking=checked, **asked, **writer)
     write_proof(report.proof, proof, model, report.written, **asked)

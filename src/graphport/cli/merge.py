@@ -15,6 +15,8 @@ from graphport.cli.options import (
     extract_package_options,
     extract_writer_options,
     format_option,
+    input_bindings,
+    input_option,
     package_options,
     print_findings,
     print_json,
@@ -59,6 +61,7 @@ class _Connection(ParamType):
 )
 @format_option
 @verification_options
+@input_option
 @package_options
 @writer_options
 @answered
@@ -69,6 +72,7 @@ def verb(
     connect: tuple[tuple[str, str], ...],
     branch: str | None,
     format: str | None,
+    shapes: Any,
     proof: Path | None,
     color: str,
     as_json_: bool,
@@ -79,7 +83,7 @@ def verb(
     Without --connect, outputs and inputs of equal names are connected, or the only ones. The merged model has the other
     inputs of both, the outputs of B and the unconnected outputs of A. Exit code 1 if types or shapes do not match, or
     the result is refuted. --branch joins two models with equal outputs into one If with the inputs of both; equal
-    weights are stored once.
+    weights are stored once. --input x=SHAPE binds an input of A, --input b.x=SHAPE an input of B.
 
     \b
     Examples:
@@ -95,7 +99,7 @@ def verb(
     if connect and branch is not None:
         message = "--connect and --branch exclude each other"
         raise click.UsageError(message)
-    composed: dict[str, Any] = {"connect": dict(connect) or None, "branch": branch}
+    composed: dict[str, Any] = {"connect": dict(connect) or None, "branch": branch, "shapes": input_bindings(shapes)}
     report = merge_files(a, b, dst, **composed, format=format, checking=checked, **asked, **writer)
     write_proof(report.proof, proof, a, report.written, **asked)
     if as_json_:

@@ -9,6 +9,8 @@ import pytest
 
 import graphport as gp
 from graphport.api.cut import cut_file
+from graphport.api.edit import edit_file
+from graphport.api.merge import merge_files
 from graphport.formats.pytorch.torchscript import reader
 
 CASES = Path(__file__).parent / "cases"
@@ -105,6 +107,17 @@ def test_a_part_of_a_scripted_module_is_cut(tmp_path):
     assert list(report.inputs) == list(inputs)
     with pytest.raises(gp.DiagnosticError, match="TS0007"):
         cut_file(CASES / "encoder.pt", tmp_path / "part.onnx", outputs=[last.results[0].name])
+
+
+def test_shapes_are_bound_where_models_are_edited_and_merged(tmp_path):
+    source, target = CASES / "hooks.pt", tmp_path / "m.onnx"
+    edited = edit_file(source, target, gp.Edit(rename={"output": "y"}), shapes={"x": ["float32:2", 4]})
+    assert list(edited.model.outputs) == ["y"]
+    merged = merge_files(source, source, target, shapes={"x": ["float32:2", 4], "b.x": ["float32:6", 4]})
+    assert str(merged.model.outputs["output"].fact) == "float32[18, 4]"
+    for given, name in (({}, "x"), ({"a.x": ["float32:2", 4]}, "b.x")):
+        with pytest.raises(gp.DiagnosticError, match=f"TS0007.*--input {name}="):
+            merge_files(source, source, target, shapes=given)
 
 
 def test_number_without_default_is_given_or_an_input():
