@@ -297,9 +297,9 @@ def onnx_decoder(path: Path, count: int) -> Path:
         "scale": np.float32(size**-0.5), "i0": np.array([0], np.int64), "i2": np.array([2], np.int64),
     }  # fmt: skip
 
-    def op(word: str, *operands: str, **attributes: Any) -> str:
-        name = f"{word.lower()}_{len(nodes)}"
-        nodes.append(helper.make_node(word, operands, [name], f"/{name}", **attributes))
+    def op(op_type: str, *operands: str, **attributes: Any) -> str:
+        name = f"{op_type.lower()}_{len(nodes)}"
+        nodes.append(helper.make_node(op_type, operands, [name], f"/{name}", **attributes))
         return name
 
     def weight(*shape: int) -> str:

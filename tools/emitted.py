@@ -55,13 +55,13 @@ class Recorder:
         self.seen: dict[Key, Seen] = {}
         self._running: list[tuple[Key, set[str]]] = []
 
-    def note(self, word: str, dialect: str) -> None:
+    def note(self, op_type: str, dialect: str) -> None:
         """A node was made: it belongs to the rule that runs, and to those of its kind that called it."""
         for key, emitted in reversed(self._running):
             if key[0] != self._running[-1][0][0]:
                 return
             if dialect == ("" if key[0] == LOWER else self._running[-1][0][1]):
-                emitted.add(word)
+                emitted.add(op_type)
 
     def apart(self, infer: Callable[..., Any]) -> Callable[..., Any]:
         """`infer`, of a body: what that holds is no part of the word that has it."""
@@ -126,16 +126,16 @@ def watch(recorder: Recorder, put: Callable[[Any, str, Any], None]) -> None:
 
     lowering, liftings, make = registry.lowering, registry.liftings, Builder._node  # pyright: ignore[reportPrivateUsage]
 
-    def watched_lowering(dialect: str, word: str, opset: int | None = None) -> Callable[..., Any] | None:
-        rule = lowering(dialect, word, opset)
-        return None if rule is None else recorder.wrapped((LOWER, dialect, word), rule)
+    def watched_lowering(dialect: str, op_type: str, opset: int | None = None) -> Callable[..., Any] | None:
+        rule = lowering(dialect, op_type, opset)
+        return None if rule is None else recorder.wrapped((LOWER, dialect, op_type), rule)
 
     def watched_liftings(dialect: str, page: Any) -> list[Callable[..., Any]]:
         return [recorder.wrapped((LIFT, dialect, page.name), rule) for rule in liftings(dialect, page)]
 
-    def watched_node(self: Builder, word: str, dialect: str, *rest: Any) -> Any:
-        recorder.note(word, dialect)
-        return make(self, word, dialect, *rest)
+    def watched_node(self: Builder, op_type: str, dialect: str, *rest: Any) -> Any:
+        recorder.note(op_type, dialect)
+        return make(self, op_type, dialect, *rest)
 
     put(registry, "lowering", watched_lowering)
     put(registry, "liftings", watched_liftings)
@@ -169,8 +169,8 @@ def merged(folder: Path, known: Mapping[str, Any], *, is_whole: bool = False) ->
     """
     seen = {} if is_whole else dict(_rows(known))
     for path in sorted(folder.glob("*.json")):
-        for kind, dialect, word, some, every, test in json.loads(path.read_text(encoding="utf-8")):
-            key, found = (kind, dialect, word), Seen(frozenset(some), frozenset(every), test)
+        for kind, dialect, op_type, some, every, test in json.loads(path.read_text(encoding="utf-8")):
+            key, found = (kind, dialect, op_type), Seen(frozenset(some), frozenset(every), test)
             seen[key] = found.joined(key, seen[key]) if key in seen else found
     if is_whole:
         seen = {key: found for key, found in _rows(known) if (ROOT / found.test).is_file()} | seen
@@ -178,13 +178,13 @@ def merged(folder: Path, known: Mapping[str, Any], *, is_whole: bool = False) ->
     seen = {key: found for key, found in seen.items() if _is_there(*key)}
     document: dict[str, Any] = {LOWER: {}, LIFT: {}}
     twins = _twins(seen)
-    for kind, dialect, word in sorted({*seen, *_rules()}):
-        key = (kind, dialect, word)
+    for kind, dialect, op_type in sorted({*seen, *_rules()}):
+        key = (kind, dialect, op_type)
         like = "" if key in seen else twins.get((kind, dialect, _rules()[key]), "")
         if key in seen or like:
-            found = seen[(kind, dialect, like or word)]
+            found = seen[(kind, dialect, like or op_type)]
             row = {"emits": sorted(found.some), "always": sorted(found.every), "test": found.test}
-            document[kind].setdefault(dialect, {})[word] = row | ({"like": like} if like else {})
+            document[kind].setdefault(dialect, {})[op_type] = row | ({"like": like} if like else {})
     return document
 
 
@@ -192,20 +192,20 @@ def _rows(document: Mapping[str, Any]) -> Iterator[tuple[Key, Seen]]:
     """What a document says was seen, without what it has of words that are like others."""
     for kind, dialects in document.items():
         for dialect, words in dialects.items():
-            for word, row in words.items():
+            for op_type, row in words.items():
                 if "like" not in row:
-                    yield (kind, dialect, word), Seen(frozenset(row["emits"]), frozenset(row["always"]), row["test"])
+                    yield (kind, dialect, op_type), Seen(frozenset(row["emits"]), frozenset(row["always"]), row["test"])
 
 
-def _is_there(kind: str, dialect: str, word: str) -> bool:
+def _is_there(kind: str, dialect: str, op_type: str) -> bool:
     """Whether there is a rule for a word, or for an operator."""
     from graphport.ops import registry
     from graphport.ops.declare import OPSET
 
     if kind == LOWER:
-        return (kind, dialect, word) in _rules() or registry.lowering(dialect, word, OPSET) is not None
-    page = registry.pages().get(word)
-    return (kind, dialect, word) in _rules() or (page is not None and bool(registry.liftings(dialect, page)))
+        return (kind, dialect, op_type) in _rules() or registry.lowering(dialect, op_type, OPSET) is not None
+    page = registry.pages().get(op_type)
+    return (kind, dialect, op_type) in _rules() or (page is not None and bool(registry.liftings(dialect, page)))
 
 
 @functools.cache
@@ -246,7 +246,7 @@ def text_of(document: dict[str, Any]) -> str:
         lines.append(f' "{kind}": {{')
         for dialect, words in dialects.items():
             lines.append(f'  "{dialect}": {{')
-            rows = [f"   {json.dumps(word)}: {json.dumps(row)}" for word, row in words.items()]
+            rows = [f"   {json.dumps(op_type)}: {json.dumps(row)}" for op_type, row in words.items()]
             lines += [f"{row}," for row in rows[:-1]] + rows[-1:]
             lines.append("  }" if dialect == list(dialects)[-1] else "  },")
         lines.append(" }" if kind == list(document)[-1] else " },")

@@ -85,7 +85,7 @@ def _operator(page: Page) -> Iterator[str]:
         yield from (*_table(["type", "may be"], types), "")
     yield from (operator_manual.versions(page), "")
     words = [
-        [name, said.direction or "no", ", ".join(f"`{word}`" for word in said.patterns or said.reads)]
+        [name, said.direction or "no", ", ".join(f"`{op_type}`" for op_type in said.patterns or said.reads)]
         for name, said in (
             (name, operator_manual.spellings(found.read_dialect)[page.name]) for name, found in FORMATS.items()
         )

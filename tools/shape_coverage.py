@@ -142,7 +142,7 @@ def verdict(shape: Shape, real: Sequence[tuple[int, ...]], bindings: Sequence[Ma
         for each, binding in zip(real, bindings, strict=True)
         for dim, n in zip(shape, each, strict=True)
     }
-    return next((word for word in ("WRONG", "open") if word in results), "right")
+    return next((op_type for op_type in ("WRONG", "open") if op_type in results), "right")
 
 
 def dim_verdict(dim: Any, real: int, binding: Mapping[str, int]) -> str:

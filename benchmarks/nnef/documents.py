@@ -99,23 +99,23 @@ _OPERATORS = ("+", "-", "*", "/", "^", "<", ">", "<=", ">=", "==", "!=")
 
 
 def elementwise() -> Iterator[Document]:
-    for word, kind in _UNARY.items():
+    for op_type, kind in _UNARY.items():
         for rank, extents in ((1, "5"), (3, "2,3,4")):
-            yield Document(f"{word}_r{rank}", f"x: {extents} {kind}".strip(), f"y = {word}(x)")
-    for word in _BINARY:
-        kind = " positive" if word == "pow" else ""
+            yield Document(f"{op_type}_r{rank}", f"x: {extents} {kind}".strip(), f"y = {op_type}(x)")
+    for op_type in _BINARY:
+        kind = " positive" if op_type == "pow" else ""
         for name, shapes in {"same": ("2,3", "2,3"), "behind": ("2,3,4", "2,3"), "ones": ("2,1,4", "2,3,1")}.items():
-            first, second = shapes if word != "pow" else shapes[::-1]
-            yield Document(f"{word}_{name}", f"x: {first}{kind}; z: {second}{kind}", f"y = {word}(x, z)")
-        yield Document(f"{word}_literal", f"x: 2,3{kind}", f"y = {word}(x, 0.5)")
-        yield Document(f"{word}_of_literal", f"x: 2,3{kind}", f"y = {word}(0.5, x)")
-        yield Document(f"{word}_channels", f"x: 2,3,4{kind}; B: 1,3{kind}", f"y = {word}(x, B)")
+            first, second = shapes if op_type != "pow" else shapes[::-1]
+            yield Document(f"{op_type}_{name}", f"x: {first}{kind}; z: {second}{kind}", f"y = {op_type}(x, z)")
+        yield Document(f"{op_type}_literal", f"x: 2,3{kind}", f"y = {op_type}(x, 0.5)")
+        yield Document(f"{op_type}_of_literal", f"x: 2,3{kind}", f"y = {op_type}(0.5, x)")
+        yield Document(f"{op_type}_channels", f"x: 2,3,4{kind}; B: 1,3{kind}", f"y = {op_type}(x, B)")
     for number, sign in enumerate(_OPERATORS):
         yield Document(f"operator_{number}", "x: 2,3 positive; z: 2,3 positive", f"y = x {sign} z")
     yield Document("negation", "x: 2,3", "y = -x + 1.0")
-    for word in ("and", "or"):
-        yield Document(f"{word}_words", "p: 2,3 logical; q: 2,3 logical", f"y = {word}(p, q)")
-        yield Document(f"{word}_behind", "p: 2,3 logical; q: 2 logical", f"y = {word}(p, q)")
+    for op_type in ("and", "or"):
+        yield Document(f"{op_type}_words", "p: 2,3 logical; q: 2,3 logical", f"y = {op_type}(p, q)")
+        yield Document(f"{op_type}_behind", "p: 2,3 logical; q: 2 logical", f"y = {op_type}(p, q)")
     yield Document("not_word", "p: 2,3 logical", "y = not(p)")
     yield Document("logic_of_reals", "x: 2,3; z: 2,3", "y = and(x > z, not(x < 0.0)); y1 = or(x >= z, z != 0.0)")
     yield Document("select_same", "p: 2,3 logical; x: 2,3; z: 2,3", "y = select(p, x, z)")
@@ -146,25 +146,27 @@ _FORMS = {
 }
 
 
-def _pooled(word: str, arguments: str) -> str:
-    left = {"max_pool_with_index": "(y, i)", "argmax_pool": "i"}.get(word, "y")
-    return f"{left} = {word}(x, {arguments})"
+def _pooled(op_type: str, arguments: str) -> str:
+    left = {"max_pool_with_index": "(y, i)", "argmax_pool": "i"}.get(op_type, "y")
+    return f"{left} = {op_type}(x, {arguments})"
 
 
 def windows() -> Iterator[Document]:
-    for word in _WINDOWED:
+    for op_type in _WINDOWED:
         for border in BORDERS:
             for name, padding in PADDINGS.items():
                 said = ", ".join(filter(None, ("size = [1, 1, 3, 2]", padding, f"border = '{border}'")))
-                yield Document(f"{word}_{name}_{border}", IMAGE, _pooled(word, said))
+                yield Document(f"{op_type}_{name}_{border}", IMAGE, _pooled(op_type, said))
         for name, form in _FORMS.items():
-            yield Document(f"{word}_{name}", IMAGE, _pooled(word, f"size = [1, 1, 2, 2], {form}, border = 'constant'"))
+            yield Document(
+                f"{op_type}_{name}", IMAGE, _pooled(op_type, f"size = [1, 1, 2, 2], {form}, border = 'constant'")
+            )
         for border in ("constant", "ignore"):
             for name, size in {"batch": "[2, 1, 2, 2]", "channels": "[1, 2, 1, 1]", "all": "[2, 2, 2, 2]"}.items():
                 said = f"size = {size}, border = '{border}', padding = [(0, 0), (0, 0), (0, 0), (0, 0)]"
-                yield Document(f"{word}_{name}_{border}", IMAGE, _pooled(word, said))
-        yield Document(f"{word}_1d", "x: 2,3,9", _pooled(word, "size = [1, 1, 3]"))
-        yield Document(f"{word}_3d", "x: 1,2,4,5,4", _pooled(word, "size = [1, 1, 2, 2, 2]"))
+                yield Document(f"{op_type}_{name}_{border}", IMAGE, _pooled(op_type, said))
+        yield Document(f"{op_type}_1d", "x: 2,3,9", _pooled(op_type, "size = [1, 1, 3]"))
+        yield Document(f"{op_type}_3d", "x: 1,2,4,5,4", _pooled(op_type, "size = [1, 1, 2, 2, 2]"))
     for border in BORDERS:
         yield Document(
             f"box_mean_{border}", IMAGE, f"y = box(x, size = [1, 1, 3, 3], border = '{border}', normalize = true)"
@@ -191,8 +193,8 @@ def windows() -> Iterator[Document]:
     )
     for factor in ("[1, 1]", "[2, 2]", "[3, 2]"):
         name = factor.strip("[]").replace(", ", "x")
-        for word in ("nearest_downsample", "area_downsample", "nearest_upsample"):
-            yield Document(f"{word}_{name}", "x: 2,3,6,6", f"y = {word}(x, factor = {factor})")
+        for op_type in ("nearest_downsample", "area_downsample", "nearest_upsample"):
+            yield Document(f"{op_type}_{name}", "x: 2,3,6,6", f"y = {op_type}(x, factor = {factor})")
         for method in ("symmetric", "asymmetric", "aligned"):
             for border in ("constant", "replicate", "reflect", "reflect-even"):
                 said = f"factor = {factor}, method = '{method}', border = '{border}'"
@@ -273,17 +275,25 @@ def convolutions() -> Iterator[Document]:
 
 
 def reductions() -> Iterator[Document]:
-    for word in ("sum_reduce", "mean_reduce", "max_reduce", "min_reduce", "argmax_reduce", "argmin_reduce", "moments"):
-        left = "y, y1" if word == "moments" else "i" if word.startswith("arg") else "y"
+    for op_type in (
+        "sum_reduce",
+        "mean_reduce",
+        "max_reduce",
+        "min_reduce",
+        "argmax_reduce",
+        "argmin_reduce",
+        "moments",
+    ):
+        left = "y, y1" if op_type == "moments" else "i" if op_type.startswith("arg") else "y"
         for axes in ("[0]", "[1]", "[1, 2]", "[0, 2]"):
             name = axes.strip("[]").replace(", ", "")
             yield Document(
-                f"{word}_{name}", "x: 2,3,4", f"{f'({left})' if ',' in left else left} = {word}(x, axes = {axes})"
+                f"{op_type}_{name}", "x: 2,3,4", f"{f'({left})' if ',' in left else left} = {op_type}(x, axes = {axes})"
             )
     yield Document("sum_normalized", "x: 2,3,4", "y = sum_reduce(x, axes = [0, 2], normalize = true)")
-    for word in ("any_reduce", "all_reduce"):
+    for op_type in ("any_reduce", "all_reduce"):
         for axes in ("[1]", "[0, 2]"):
-            yield Document(f"{word}_{axes[1]}", "p: 2,3,4 logical", f"y = {word}(p, axes = {axes})")
+            yield Document(f"{op_type}_{axes[1]}", "p: 2,3,4 logical", f"y = {op_type}(p, axes = {axes})")
     for name, said in {
         "default": "",
         "last": ", axes = [2]",
@@ -291,21 +301,21 @@ def reductions() -> Iterator[Document]:
         "first": ", axes = [0]",
     }.items():
         yield Document(f"softmax_{name}", "x: 2,3,4", f"y = softmax(x{said})")
-    for word in ("l1_normalization", "l2_normalization"):
+    for op_type in ("l1_normalization", "l2_normalization"):
         for name, said in {
             "one": "axes = [1]",
             "two": "axes = [1, 2], bias = 0.5",
             "epsilon": "axes = [2], epsilon = 0.1",
         }.items():
-            yield Document(f"{word}_{name}", "x: 2,3,4", f"y = {word}(x, {said})")
+            yield Document(f"{op_type}_{name}", "x: 2,3,4", f"y = {op_type}(x, {said})")
     for size in ("[1, 3, 1, 1]", "[1, 1, 3, 3]", "[1, 2, 2, 1]"):
         name = size[1:-1].replace(", ", "")
-        for word in ("response", "mean", "variance", "contrast"):
+        for op_type in ("response", "mean", "variance", "contrast"):
             extra = {"response": ", alpha = 0.5, beta = 0.75, bias = 2.0", "mean": ""}.get(
-                word, ", bias = 1.0, epsilon = 0.1"
+                op_type, ", bias = 1.0, epsilon = 0.1"
             )
             yield Document(
-                f"local_{word}_{name}", "x: 2,5,4,4", f"y = local_{word}_normalization(x, size = {size}{extra})"
+                f"local_{op_type}_{name}", "x: 2,5,4,4", f"y = local_{op_type}_normalization(x, size = {size}{extra})"
             )
     stats = "M: 1,3; V: 1,3 positive; O: 1,3; S: 1,3"
     yield Document(
@@ -382,17 +392,17 @@ def shapes() -> Iterator[Document]:
 
 def regions() -> Iterator[Document]:
     inputs = "x: 2,3,6,6; r: 4,4 rois; k: 4,1 below2"
-    for word in ("avg_roi_pool", "max_roi_pool"):
+    for op_type in ("avg_roi_pool", "max_roi_pool"):
         for size in ("[2, 2]", "[3, 1]", "[1, 1]"):
-            yield Document(f"{word}_{size[1]}{size[4]}", inputs, f"y = {word}(x, r, k, output_size = {size})")
+            yield Document(f"{op_type}_{size[1]}{size[4]}", inputs, f"y = {op_type}(x, r, k, output_size = {size})")
     for method in ("symmetric", "asymmetric", "aligned"):
         for size in ("[2, 2]", "[3, 4]"):
             said = f"output_size = {size}, method = '{method}'"
             yield Document(f"roi_resample_{method}_{size[1]}", inputs, f"y = roi_resample(x, r, k, {said})")
-    for word in ("avg_roi_align", "max_roi_align"):
+    for op_type in ("avg_roi_align", "max_roi_align"):
         for number, said in enumerate(("[2, 2], sampling_rate = [2, 2]", "[2, 3], sampling_rate = [1, 2], resize_method = 'asymmetric'",
                                        "[1, 1], sampling_rate = [3, 2], resize_method = 'symmetric'")):  # fmt: skip
-            yield Document(f"{word}_{number}", inputs, f"y = {word}(x, r, k, output_size = {said})")
+            yield Document(f"{op_type}_{number}", inputs, f"y = {op_type}(x, r, k, output_size = {said})")
 
 
 def documents() -> list[Document]:

@@ -137,8 +137,8 @@ def test_all_operators_without_page_are_reported_those_in_bodies_too():
 LISTS = [
     *(("Slice", ["x", *("i" if place == which else "one" for place in range(4))]) for which in range(4)),
     *(
-        (word, ["x", "i"])
-        for word in ("Tile", "Expand", "Reshape", "Squeeze", "Unsqueeze", "ReduceSum", "Split", "TopK")
+        (op_type, ["x", "i"])
+        for op_type in ("Tile", "Expand", "Reshape", "Squeeze", "Unsqueeze", "ReduceSum", "Split", "TopK")
     ),
     ("Pad", ["x", "i"]),
     ("Resize", ["x", "", "", "i"]),
@@ -147,12 +147,14 @@ LISTS = [
 ]
 
 
-@pytest.mark.parametrize(("word", "operands"), LISTS, ids=[f"{word} {operands.index('i')}" for word, operands in LISTS])
-def test_a_list_that_has_more_axes_when_it_is_given_is_reported(word, operands):
+@pytest.mark.parametrize(
+    ("op_type", "operands"), LISTS, ids=[f"{op_type} {operands.index('i')}" for op_type, operands in LISTS]
+)
+def test_a_list_that_has_more_axes_when_it_is_given_is_reported(op_type, operands):
     """Its rank is not known before; that is no fault of the rule that takes its numbers."""
-    results = ["y", "z"] if word in ("Split", "TopK") else ["y"]
+    results = ["y", "z"] if op_type in ("Split", "TopK") else ["y"]
     inputs = [("x", [2, 3]), typed("i", None, TensorProto.INT64)]
-    session = ready([node(word, operands, results)], inputs, [("y", None)], {"one": np.array([1])})
+    session = ready([node(op_type, operands, results)], inputs, [("y", None)], {"one": np.array([1])})
     for table in (np.array([[1, 1]]), np.array([[1], [1]]), np.ones((1, 1, 2), np.int64)):
         try:
             session.run({"x": X, "i": table})

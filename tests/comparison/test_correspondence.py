@@ -23,8 +23,8 @@ def fact(*shape):
     return TensorFact(DType.FLOAT32, shape)
 
 
-def add(graph, word, operands, result, shape):
-    node = graph.append(Node(word, operands, [Value(graph.fresh(result), fact(*shape))]))
+def add(graph, op_type, operands, result, shape):
+    node = graph.append(Node(op_type, operands, [Value(graph.fresh(result), fact(*shape))]))
     return node.output
 
 
@@ -36,10 +36,10 @@ def drawn(seed):
     made = set()
     for index in range(r.randint(1, 9)):
         operands = [r.choice(values) for _ in range(r.randint(1, 2))]
-        word = r.choice(["Relu", "Neg"]) if len(operands) == 1 else r.choice(["Add", "Mul"])
-        if (word, *operands) not in made:
-            made.add((word, *operands))
-            values.append(add(graph, word, operands, f"v{index}", (2, 3)))
+        op_type = r.choice(["Relu", "Neg"]) if len(operands) == 1 else r.choice(["Add", "Mul"])
+        if (op_type, *operands) not in made:
+            made.add((op_type, *operands))
+            values.append(add(graph, op_type, operands, f"v{index}", (2, 3)))
     graph.set_outputs(values[-1:])
     return graph
 

@@ -70,12 +70,12 @@ def test_a_model_that_turns_nothing_is_left_as_it_is() -> None:
     assert found is None or not found.is_beyond
 
 
-def value_of(shape: tuple[int | str, ...] | None, word: str = "Relu") -> Value:
+def value_of(shape: tuple[int | str, ...] | None, op_type: str = "Relu") -> Value:
     graph = Graph()
     fact = TensorFact(
         DType.FLOAT32, None if shape is None else tuple(Symbol(n) if isinstance(n, str) else n for n in shape)
     )
-    return graph.append(Node(word, [graph.add_input("x", fact)], [Value("y", fact)])).output
+    return graph.append(Node(op_type, [graph.add_input("x", fact)], [Value("y", fact)])).output
 
 
 def orders_between(x: tuple[int, ...], y: tuple[int, ...]) -> set[tuple[int, ...]]:

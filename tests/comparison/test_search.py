@@ -239,7 +239,9 @@ def test_names_are_exchanged_and_none_is_lost():
 
 def test_inner_values_with_other_names_make_a_part_smaller():
     def chain(prefix, last, count):
-        inner = [f"%{prefix}{i} = {word}(%{f'{prefix}{i - 1}' if i else 'x'})" for i, word in enumerate(INNER[:count])]
+        inner = [
+            f"%{prefix}{i} = {op_type}(%{f'{prefix}{i - 1}' if i else 'x'})" for i, op_type in enumerate(INNER[:count])
+        ]
         return net(*inner, f"%y = {last}(%{prefix}{count - 1})")
 
     for count in range(1, 6):
@@ -436,7 +438,7 @@ def test_no_more_values_are_looked_at_one_by_one_than_it_may(monkeypatch):
 # Bodies
 
 
-def looped(word: str, last: str = "Sub", taken: str = "") -> Graph:
+def looped(op_type: str, last: str = "Sub", taken: str = "") -> Graph:
     """s from x on, three times in two loops in each other: s = word(s) - outer."""
     return from_text(
         f"""graph g(%x: float32[1]) {{
@@ -447,7 +449,7 @@ def looped(word: str, last: str = "Sub", taken: str = "") -> Graph:
             %whole = Loop(%once, _, %x) {{body = graph outside(%i: int64[], %go: bool[], %s: float32[1]) {{
                 %inner = Loop(%twice, _, %s) {{body = graph inside(%j: int64[], %on: bool[], %t: float32[1]{taken}) {{
                     %still = Identity(%on)
-                    %changed = {word}(%t)
+                    %changed = {op_type}(%t)
                     %next = {last}(%changed, %outer)
                     return %still, %next
                 }}}}

@@ -28,16 +28,16 @@ FACT = TensorFact(DType.FLOAT32, (2, 3))
 def speak(monkeypatch):
     """Let a word of a made-up dialect be said by a function."""
 
-    def rule(word, function):
-        monkeypatch.setitem(LOWERINGS, ("madeup", word), [Rule("madeup", word, function)])
+    def rule(op_type, function):
+        monkeypatch.setitem(LOWERINGS, ("madeup", op_type), [Rule("madeup", op_type, function)])
 
     return rule
 
 
-def one_word(word: str, results: int = 1) -> Graph:
+def one_word(op_type: str, results: int = 1) -> Graph:
     graph = Graph()
     x = graph.add_input("x", FACT)
-    said = graph.append(Node(word, [x], [Value(f"y{i}") for i in range(results)], dialect="madeup"))
+    said = graph.append(Node(op_type, [x], [Value(f"y{i}") for i in range(results)], dialect="madeup"))
     graph.set_outputs(said.results)
     return graph
 

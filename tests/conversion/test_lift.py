@@ -71,7 +71,7 @@ def test_public_names_stay():
 
 def test_an_output_that_is_stated_by_its_operand_keeps_its_name(say):
     say("Relu", lambda b, x: (x,))
-    say("Identity", lambda b, input: b.word("copy", input))
+    say("Identity", lambda b, input: b.emit("copy", input))
     graph = graph_of([node("Relu", ["x"], ["y"])], [("y", [2, 3])])
     lifted, findings = lift(graph, "madeup")
     verify(lifted)
@@ -82,7 +82,7 @@ def test_an_output_that_is_stated_by_its_operand_keeps_its_name(say):
 
 def test_an_inner_value_that_is_stated_by_its_operand_goes(say):
     say("Relu", lambda b, x: (x,))
-    say("Sigmoid", lambda b, x: b.word("sigmoid", x))
+    say("Sigmoid", lambda b, x: b.emit("sigmoid", x))
     graph = graph_of([node("Relu", ["x"], ["h"]), node("Sigmoid", ["h"], ["y"])], [("y", [2, 3])])
     lifted, _ = lift(graph, "madeup")
     verify(lifted)
@@ -91,7 +91,7 @@ def test_an_inner_value_that_is_stated_by_its_operand_goes(say):
 
 def test_a_lifting_that_gives_up_leaves_nothing_behind(say):
     def try_it(b, x):
-        b.word("tried", x)
+        b.emit("tried", x)
 
     say("Relu", try_it)
     graph = graph_of([node("Relu", ["x"], ["y"])], [("y", [2, 3])])
@@ -116,18 +116,18 @@ def test_lifting_and_legalizing_keeps_the_meaning():
 def test_a_rule_may_be_made_of_canonical_operators(say):
     say("Softsign", lambda b, x: (b(Div, x, b(Add, b(Abs, x), b.like(x, 1.0))),))
     for name in ("Div", "Add", "Abs"):
-        say(name, lambda b, *operands, name=name: b.word(name.lower(), *operands, facts=[operands[0].fact]))
+        say(name, lambda b, *operands, name=name: b.emit(name.lower(), *operands, facts=[operands[0].fact]))
     graph = graph_of([node("Softsign", ["x"], ["y"]), node("Softsign", ["y"], ["z"])], [("z", [2, 3])])
     lifted, findings = lift(graph, "madeup")
     assert findings == []
-    assert [said.op for said in lifted] == [f"madeup.{word}" for word in ("abs", "add", "div")] * 2
+    assert [said.op for said in lifted] == [f"madeup.{op_type}" for op_type in ("abs", "add", "div")] * 2
     assert [value.name for value in lifted.outputs] == ["z"]
     verify(lifted)
 
 
 def test_what_a_part_cannot_be_expressed_for_is_reported_of_the_whole(say):
     say("Softsign", lambda b, x: (b(Div, b(Abs, x), b(Abs, x)),))
-    say("Div", lambda b, left, right: b.word("div", left, right, facts=[left.fact]))
+    say("Div", lambda b, left, right: b.emit("div", left, right, facts=[left.fact]))
     graph = graph_of([node("Softsign", ["x"], ["y"]), node("Softsign", ["y"], ["z"])], [("z", [2, 3])])
     _, findings = lift(graph, "madeup")
     message = "madeup: unsupported operator Softsign (2): its lowering contains Abs: no export rule exists"
@@ -179,10 +179,10 @@ def test_a_rule_is_asked_once_for_nodes_that_are_alike_unless_it_looks_around(sa
         def relu(b, x, looks=looks, is_canonical=is_canonical, asked=asked):
             asked.append(b)
             b.looks_around = looks
-            return (b(Abs, x),) if is_canonical else b.word("relu", x)
+            return (b(Abs, x),) if is_canonical else b.emit("relu", x)
 
         say("Relu", relu)
-        say("Abs", lambda b, x: b.word("abs", x))
+        say("Abs", lambda b, x: b.emit("abs", x))
         names = [f"y{place}" for place in range(4)]
         graph = graph_of([node("Relu", ["x"], [name]) for name in names], [(name, [2, 3]) for name in names])
         lifted, findings = lift(graph, "madeup")
@@ -245,7 +245,7 @@ def test_what_is_left_to_its_readers_is_reported_where_nothing_else_is(say):
 
 
 def test_where_a_model_may_be_cut_is_what_is_computed_before_it(say):
-    say("Relu", lambda b, x: b.word("relu", x, facts=[x.fact]))
+    say("Relu", lambda b, x: b.emit("relu", x, facts=[x.fact]))
     nodes = [node("Relu", ["x"], [f"h{place}"]) for place in range(8)]
     nodes += [node("Sum", ["x", "w", *(f"h{place}" for place in range(8)), "h0"], ["y"]), node("Hardmax", ["x"], ["z"])]
     graph = graph_of(nodes, [("y", [2, 3]), ("z", [2, 3])], constants={"w": np.ones((2, 3), np.float32)})
@@ -272,8 +272,8 @@ def test_a_model_does_not_grow_without_bounds(say, monkeypatch, most, fits):
     monkeypatch.setenv("GRAPHPORT_LIMITS", f"write.nodes={most}")
 
     def three(b, x):
-        for word in "abc":
-            (x,) = b.word(word, x)
+        for op_type in "abc":
+            (x,) = b.emit(op_type, x)
         return (x,)
 
     say("Relu", three)
@@ -291,7 +291,7 @@ def test_no_cut_is_named_at_an_unknown_value_or_after_an_unsupported_node(say):
     nodes = [node("Relu", ["x"], ["h"]), node("Abs", ["h"], ["y"])]
     graph = graph_of(nodes, [("y", [2, 3])])
     assert {finding.help for finding in lift(graph, "madeup")[1]} == {"choose another format"}
-    say("Relu", lambda b, x: b.word("relu", x, facts=[x.fact]))
+    say("Relu", lambda b, x: b.emit("relu", x, facts=[x.fact]))
     assert [finding.help for finding in lift(graph, "madeup")[1]] == [
         "choose another format, or export the part before it: graphport cut MODEL PART --to h"
     ]

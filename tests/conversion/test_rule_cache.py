@@ -64,7 +64,7 @@ def test_layers_that_differ_in_weights_alone_are_read_once_and_keep_their_weight
     asked, remember = [], RuleCache.remember
 
     def counted(self, key, node, *rest):
-        asked.append(node.word)
+        asked.append(node.op_type)
         remember(self, key, node, *rest)
 
     monkeypatch.setattr(RuleCache, "remember", counted)
@@ -84,7 +84,7 @@ def told(graph: Graph) -> list[str]:
     return to_text(graph).splitlines()
 
 
-def two(word: str, *attributes: dict, operands: str = "xy xy") -> list[dict]:
+def two(op_type: str, *attributes: dict, operands: str = "xy xy") -> list[dict]:
     """What two words of OpenVINO become that differ in their attributes or in which values they read."""
     graph = Graph()
     fact = TensorFact(DType.FLOAT32, (2, 2))
@@ -92,7 +92,7 @@ def two(word: str, *attributes: dict, operands: str = "xy xy") -> list[dict]:
     for index, (each, names) in enumerate(zip(attributes, operands.split(), strict=True)):
         made = Value(graph.fresh(f"r{index}"), fact)
         given = [values[name] for name in names]
-        graph.append(Node(word, given, [made], each, dialect="openvino"))
+        graph.append(Node(op_type, given, [made], each, dialect="openvino"))
         graph.add_output(made)
     result, _ = legalize(graph)
     return [{"inputs": [value.name for value in node.inputs], **node.attributes} for node in result]
@@ -161,12 +161,14 @@ FACT = TensorFact(DType.FLOAT32, (2,))
 class Net:
     """A graph of a node `y = Word(x, c)` that a rule is about to make something else of."""
 
-    def __init__(self, word: str = "Word", attributes: Any = None, outputs: int = 1) -> None:
+    def __init__(self, op_type: str = "Word", attributes: Any = None, outputs: int = 1) -> None:
         self.graph = Graph()
         self.x, self.z = (self.graph.add_input(name, FACT) for name in "xz")
         self.c = self.constant([1.0, 2.0])
         self.node = self.graph.append(
-            Node(word, [self.x, self.c], [Value(f"y{n}", FACT) for n in range(outputs)], attributes or {}, dialect="d")
+            Node(
+                op_type, [self.x, self.c], [Value(f"y{n}", FACT) for n in range(outputs)], attributes or {}, dialect="d"
+            )
         )
         self.graph.set_outputs(self.node.results)
         self.repetition = RuleCache(self.graph)
@@ -175,9 +177,9 @@ class Net:
         storage = storage_of(numbers, dtype)
         return self.graph.add_constant("c", TensorFact.of(storage), storage)
 
-    def made(self, word: str, *operands: Value | None, outputs: int = 1, **options: Any) -> Node:
+    def made(self, op_type: str, *operands: Value | None, outputs: int = 1, **options: Any) -> Node:
         results = [Value(self.graph.fresh("t"), FACT) for _ in range(outputs)]
-        return self.graph.insert_before(self.node, Node(word, operands, results, **options))
+        return self.graph.insert_before(self.node, Node(op_type, operands, results, **options))
 
     def kept(self, *made: Node, answer: Any = None, state_before: Any = None) -> Any:
         """What is remembered of `made`, the last of which gives the results."""
@@ -457,7 +459,8 @@ def test_what_is_lifted_is_distinguished_by_who_made_its_operands():
     net = Net()
     graph, x = net.graph, net.x
     made = [
-        graph.insert_before(net.node, Node(word, [x], [Value(word, FACT)], dialect="d")).output for word in ("A", "B")
+        graph.insert_before(net.node, Node(op_type, [x], [Value(op_type, FACT)], dialect="d")).output
+        for op_type in ("A", "B")
     ]
     raw = graph.insert_before(net.node, Node("Relu", [x], [Value("r", FACT)])).output
 

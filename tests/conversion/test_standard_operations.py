@@ -148,9 +148,9 @@ def flat(calls):
     return [call for call in AROUND if any(f"({call[0]}" in each or f", {call[0]}" in each for each in text)] + text
 
 
-@pytest.mark.parametrize("word", CALLS)
-def test_it_runs_on_both_alike(document, word):
-    model = gp.load(document(*CALLS[word]))
+@pytest.mark.parametrize("op_type", CALLS)
+def test_it_runs_on_both_alike(document, op_type):
+    model = gp.load(document(*CALLS[op_type]))
     assert is_canonical(model.graph)
     assert {finding.code for finding in model.findings} <= {"NNEF0631"}, "deprecated, and nothing else"
     assert all(isinstance(fact, TensorFact) and fact.is_static for fact in model.shapes().values())

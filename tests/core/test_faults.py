@@ -26,10 +26,10 @@ def quiet(monkeypatch):
     monkeypatch.delenv(faults.VARIABLE)
 
 
-def _relu(dialect="", word="Relu"):
+def _relu(dialect="", op_type="Relu"):
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
-    graph.set_outputs(graph.append(Node(word, [x], [Value("y")], dialect=dialect)).results)
+    graph.set_outputs(graph.append(Node(op_type, [x], [Value("y")], dialect=dialect)).results)
     return graph
 
 

@@ -105,7 +105,7 @@ PATTERNS = st.sampled_from([[(0, 1)], [(1, 0)], [(0, 1), (1, 2)], TRIANGLE, [(0,
 @given(graphs(most_nodes=7, nesting=0), st.data(), PATTERNS)
 def test_every_match_is_found_once(graph, data, edges):
     for node in graph:
-        node.dialect, node.word = "", data.draw(WORDS)
+        node.dialect, node.op_type = "", data.draw(WORDS)
     pattern = [data.draw(WORDS) for _ in range(1 + max(max(edge) for edge in edges))]
 
     def reads(a: Node, b: Node) -> bool:
@@ -114,7 +114,7 @@ def test_every_match_is_found_once(graph, data, edges):
     expected = [
         nodes
         for nodes in permutations(graph, len(pattern))
-        if all(node.op == word for node, word in zip(nodes, pattern, strict=True))
+        if all(node.op == op_type for node, op_type in zip(nodes, pattern, strict=True))
         and all(reads(nodes[a], nodes[b]) for a, b in edges)
     ]
     found = matches(graph, pattern, edges)

@@ -256,7 +256,7 @@ WORDS = st.sampled_from(["A", "B", "C"])
 @given(graphs(most_nodes=9, nesting=0), st.data(), WORDS, WORDS, st.sets(WORDS), st.sampled_from(["up", "down"]))
 def test_every_path_is_found(graph, data, start, end, relay, direction):
     for node in graph:
-        node.dialect, node.word = "", data.draw(WORDS)
+        node.dialect, node.op_type = "", data.draw(WORDS)
     expected = every_path(graph, start, end, relay, direction)
     assert paths(graph, start, end, relay=relay, direction=direction) == expected
     assert has_path(graph, start, end, relay=relay, direction=direction) == bool(expected)

@@ -234,7 +234,7 @@ def test_attributes_look_like_this(attribute, text):
 
 
 @pytest.mark.parametrize(
-    ("dialect", "word", "text"),
+    ("dialect", "op_type", "text"),
     [
         pytest.param("", "Conv", "Conv", id="canonical"),
         pytest.param("nnef", "conv", "nnef.conv", id="dialect"),
@@ -247,12 +247,12 @@ def test_attributes_look_like_this(attribute, text):
         pytest.param("", "return", "return", id="a word of the grammar"),
     ],
 )
-def test_operators_look_like_this(dialect, word, text):
+def test_operators_look_like_this(dialect, op_type, text):
     graph = Graph("g")
-    graph.append(Node(word, dialect=dialect))
+    graph.append(Node(op_type, dialect=dialect))
     assert to_text(graph) == f"graph g() {{\n  () = {text}()\n  return\n}}\n"
     node = node_text(f"() = {text}()")
-    assert (node.dialect, node.op_type) == (dialect, word)
+    assert (node.dialect, node.op_type) == (dialect, op_type)
 
 
 @pytest.mark.parametrize(

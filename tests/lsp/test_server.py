@@ -173,12 +173,12 @@ layer {
 """
 
 
-async def layers_session(path: Path, text: str, word: str, operator: str, broken: tuple[str, str]) -> None:
+async def layers_session(path: Path, text: str, op_type: str, operator: str, broken: tuple[str, str]) -> None:
     uri = path.as_uri()
     document = types.TextDocumentIdentifier(uri)
     async with editor(path, text) as (client, told):
         await findings(told, 1)
-        found = await client.text_document_hover_async(types.HoverParams(document, at(text, word)))
+        found = await client.text_document_hover_async(types.HoverParams(document, at(text, op_type)))
         assert operator in found.contents.value
         symbols = await client.text_document_document_symbol_async(types.DocumentSymbolParams(document))
         assert "act" in {symbol.name for symbol in symbols}
@@ -189,15 +189,15 @@ async def layers_session(path: Path, text: str, word: str, operator: str, broken
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "word", "operator", "broken"),
+    ("name", "text", "op_type", "operator", "broken"),
     [
         pytest.param("net.param", PARAM, "ReLU", "Relu", ("1 1 x h", "1 4 x h"), id="ncnn"),
         pytest.param("net.pnnx.param", PNNX, "F.relu", "Relu", ("1 1 x y", "1 4 x y"), id="pnnx"),
         pytest.param("net.prototxt", PROTOTXT, "ReLU", "Relu", ("bottom:", "bottom {{"), id="caffe"),
     ],
 )
-def test_lists_of_layers(tmp_path, name, text, word, operator, broken):
-    asyncio.run(layers_session(tmp_path / name, text, word, operator, broken))
+def test_lists_of_layers(tmp_path, name, text, op_type, operator, broken):
+    asyncio.run(layers_session(tmp_path / name, text, op_type, operator, broken))
 
 
 def large(count: int) -> str:

@@ -79,17 +79,17 @@ def table() -> dict[str, dict[str, tuple[str, str | None]]]:
     return found
 
 
-def completed(word: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def completed(op_type: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of a node as the reader gives them: what is left out has its default."""
     found: dict[str, Any] = {}
-    for key, (kind, default) in table()[word].items():
+    for key, (kind, default) in table()[op_type].items():
         name = key.replace("-", "_")
         if name == "auto_broadcast":
             continue
         if name not in attributes and default is None:
             continue
         found[name] = attributes[name] if name in attributes else _default(kind, default or "")
-    assert set(attributes) <= set(found), f"{word} has no {set(attributes) - set(found)}"
+    assert set(attributes) <= set(found), f"{op_type} has no {set(attributes) - set(found)}"
     return found
 
 
@@ -231,7 +231,7 @@ def _graph(
 
 
 def check_word(
-    word: str,
+    op_type: str,
     inputs: Sequence[Array | None],
     *,
     constants: Sequence[int] = (),
@@ -249,7 +249,7 @@ def check_word(
     """
     graph, values, arrays = _graph(inputs, constants, symbolic=symbolic)
     results = [Value(f"o{number}") for number in range(outputs)]
-    node = Node(word, values, results, completed(word, attributes), dialect="openvino")
+    node = Node(op_type, values, results, completed(op_type, attributes), dialect="openvino")
     graph.append(node)
     for result in results:
         graph.add_output(result)
@@ -266,7 +266,7 @@ def check_word(
         if fact.shape is not None:
             assert len(fact.shape) == a.ndim
             assert all(not isinstance(d, int) or d == n for d, n in zip(fact.shape, a.shape, strict=True))
-        compare(a, b, tolerance=tolerance, what=f"{word}: result {number}")
+        compare(a, b, tolerance=tolerance, what=f"{op_type}: result {number}")
     return found
 
 

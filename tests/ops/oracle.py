@@ -229,7 +229,7 @@ def old_opset(
 
 def run_word(
     dialect: str,
-    word: str,
+    op_type: str,
     inputs: Sequence[Array | None],
     *,
     opset: int | None = None,
@@ -244,8 +244,8 @@ def run_word(
     Operands whose places are in `constants` are constants, in `literals` literals; all others are inputs, with
     `symbolic` of unknown dims.
     """
-    rule = registry.lowering(dialect, word, opset)
-    assert rule is not None, f"{dialect}.{word} has no rule for opset {opset}"
+    rule = registry.lowering(dialect, op_type, opset)
+    assert rule is not None, f"{dialect}.{op_type} has no rule for opset {opset}"
     graph = Graph("one")
     values: list[Value | None] = []
     arrays: dict[Value, Array] = {}
@@ -270,20 +270,22 @@ def run_word(
         assert value is not None
         fact = value.fact
         assert isinstance(fact, TensorFact)
-        assert _may_be(fact, computed[value].shape, bindings), f"{dialect}.{word}: {fact}, not {computed[value].shape}"
+        assert _may_be(fact, computed[value].shape, bindings), (
+            f"{dialect}.{op_type}: {fact}, not {computed[value].shape}"
+        )
         found.append(computed[value])
     return found
 
 
 def lowered_nodes(
-    dialect: str, word: str, shapes: Sequence[Sequence[int]], **attributes: Any
+    dialect: str, op_type: str, shapes: Sequence[Sequence[int]], **attributes: Any
 ) -> list[tuple[str, dict[str, Any]]]:
     """The operators, with their attributes, that a word is said with, for float32 operands of these shapes."""
     graph = Graph("one")
     facts = [TensorFact(DType.FLOAT32, tuple(shape)) for shape in shapes]
     values = [graph.add_input(f"i{number}", fact) for number, fact in enumerate(facts)]
-    rule = registry.lowering(dialect, word)
-    assert rule is not None, f"{dialect}.{word} has no rule"
+    rule = registry.lowering(dialect, op_type)
+    assert rule is not None, f"{dialect}.{op_type} has no rule"
     rule(Builder(Inference(), graph), *values, **attributes)
     return [(node.op, dict(node.attributes)) for node in graph]
 

@@ -122,7 +122,7 @@ def test_random_expressions_are_canonical(tree, seed):
     settled = np.isfinite(expected) & (np.abs(expected) < 1e6)
     assert found.dtype == expected.dtype
     # What is rounded to a whole number, or a remainder, jumps where its operand is off by one unit.
-    if not any(word in text for word in ("floor", "round", "fmod", "remainder", "sign")):
+    if not any(op_type in text for op_type in ("floor", "round", "fmod", "remainder", "sign")):
         np.testing.assert_allclose(found[settled], expected[settled], rtol=1e-6, atol=1e-6)
 
 

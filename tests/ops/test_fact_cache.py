@@ -96,7 +96,7 @@ def test_a_node_like_one_before_is_not_asked_for(monkeypatch, ask):
     settle = legalizer.Inference.settle
 
     def counted(self: Any, each: Any, **options: Any) -> None:
-        asked.append(each.word)
+        asked.append(each.op_type)
         settle(self, each, **options)
 
     monkeypatch.setattr(legalizer.Inference, "settle", counted)

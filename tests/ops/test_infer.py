@@ -294,7 +294,7 @@ def test_numbers_that_are_equal_and_not_the_same_have_facts_of_their_own():
 
 
 @pytest.mark.parametrize(
-    ("word", "operands", "attributes", "message"),
+    ("op_type", "operands", "attributes", "message"),
     [
         pytest.param("Sum", [TensorFact(FLOAT, (1,)), None], {}, "absent", id="absent in a variadic operand"),
         pytest.param("Mean", [], {}, "at least 1", id="a variadic operand without any"),
@@ -305,9 +305,9 @@ def test_numbers_that_are_equal_and_not_the_same_have_facts_of_their_own():
         pytest.param("Softmax", [TensorFact(FLOAT, (4,))], {"axis": (0,)}, "expected int", id="a list as a number"),
     ],
 )
-def test_a_node_is_held_against_the_signature_before_its_shape_rule(word, operands, attributes, message):
+def test_a_node_is_held_against_the_signature_before_its_shape_rule(op_type, operands, attributes, message):
     with pytest.raises(ShapeError, match=message):
-        Inference().page(registry.pages()[word], operands, attributes, 1)
+        Inference().page(registry.pages()[op_type], operands, attributes, 1)
 
 
 def test_a_scalar_may_be_a_vector_of_one_element():

@@ -43,12 +43,12 @@ def test_a_tie_of_eight_bits_is_one_of_sixteen():
 
 
 @pytest.mark.parametrize("pads", [(0, 0), (1, 1)])
-@pytest.mark.parametrize("word", ["opset1.DeformableConvolution", "opset8.DeformableConvolution"])
-def test_a_bent_window_takes_the_last_entry_for_what_lies_just_after_it(word, pads):
+@pytest.mark.parametrize("op_type", ["opset1.DeformableConvolution", "opset8.DeformableConvolution"])
+def test_a_bent_window_takes_the_last_entry_for_what_lies_just_after_it(op_type, pads):
     places = 5 + 2 * pads[0]
     operands = [reals(1, 2, 6, 6), 2 * reals(1, 8, places, places), reals(3, 2, 2, 2)]
     flags = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": pads, "pads_end": pads}
-    check_word(word, operands, tolerance=1e-4, **flags)
+    check_word(op_type, operands, tolerance=1e-4, **flags)
 
 
 REGIONS = np.array([[0.5, 1, 5, 6], [2, 0, 7, 3.5]], np.float32)

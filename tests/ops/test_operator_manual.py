@@ -49,21 +49,21 @@ def test_a_long_signature_takes_a_line_for_each_argument():
 
 def test_a_word_that_no_test_reads_emits_what_its_row_names_or_another_word_of_it():
     registry.load("pnnx")
-    seen = {word for word, row in operator_manual._recorded_emissions()["lower"]["pnnx"].items() if row["emits"]}
+    seen = {op_type for op_type, row in operator_manual._recorded_emissions()["lower"]["pnnx"].items() if row["emits"]}
     rows = {
-        word: rule
-        for (dialect, word), rules in LOWERINGS.items()
+        op_type: rule
+        for (dialect, op_type), rules in LOWERINGS.items()
         if dialect == "pnnx" and isinstance(rule := registry.row(rules[0].function), Lowering)
     }
     told = operator_manual.reads("pnnx")
-    unseen = [word for word in rows if word not in seen]
+    unseen = [op_type for op_type in rows if op_type not in seen]
     assert unseen
-    for word in unseen:
-        others = [other for other, rule in rows.items() if rule is rows[word] and other in seen]
+    for op_type in unseen:
+        others = [other for other, rule in rows.items() if rule is rows[op_type] and other in seen]
         if others:
-            assert told[word].operators in {told[other].operators for other in others}
+            assert told[op_type].operators in {told[other].operators for other in others}
         else:
-            assert {name for name in rows[word].operators if name in PAGES} <= set(told[word].operators)
+            assert {name for name in rows[op_type].operators if name in PAGES} <= set(told[op_type].operators)
 
 
 def test_element_types_are_by_variable():
@@ -93,7 +93,7 @@ def test_versions_tell_what_is_read_by_a_rule():
 def test_every_word_that_is_read_is_listed(dialect):
     words = operator_manual.registered(dialect)
     registry.load(dialect)
-    assert {word for spoken, word in LOWERINGS if spoken == dialect} <= set(words)
+    assert {op_type for spoken, op_type in LOWERINGS if spoken == dialect} <= set(words)
     assert set(registry.patterns(dialect)) <= set(words)
     assert {name for names in words.values() for name in names} <= set(PAGES)
 
@@ -111,17 +111,17 @@ def test_every_rule_is_seen_emitting_what_the_table_says():
     """`make emitted` writes the table again; what only larger suites reach, or a rule that is new, has no row yet."""
     unseen = Counter[str]()
     for dialect in registry.names():
-        for word, emitted in operator_manual.reads(dialect).items():
-            assert set(emitted.operators) <= set(PAGES), (dialect, word)
+        for op_type, emitted in operator_manual.reads(dialect).items():
+            assert set(emitted.operators) <= set(PAGES), (dialect, op_type)
             assert emitted.always <= set(emitted.operators)
             assert not emitted.test or (ROOT / emitted.test).exists(), emitted.test
-            unseen[dialect] += not emitted.test and not registry.patterns(dialect).get(word) and dialect != "onnx"
+            unseen[dialect] += not emitted.test and not registry.patterns(dialect).get(op_type) and dialect != "onnx"
     total = sum(len(operator_manual.reads(dialect)) for dialect in registry.names())
     assert unseen.total() < total / 3, unseen
 
 
 @pytest.mark.parametrize(
-    ("dialect", "word", "always"),
+    ("dialect", "op_type", "always"),
     [
         ("pnnx", "nn.Conv2d", {"Conv"}),
         ("com.microsoft", "MatMulNBits", {"DequantizeLinear", "MatMul", "Transpose"}),
@@ -131,8 +131,8 @@ def test_every_rule_is_seen_emitting_what_the_table_says():
         ("tflite", "CONV_2D", {"Conv", "Transpose"}),
     ],
 )
-def test_a_word_of_any_dialect_is_reported_by_what_its_rule_emits(dialect, word, always):
-    assert operator_manual.reads(dialect)[word].always == always
+def test_a_word_of_any_dialect_is_reported_by_what_its_rule_emits(dialect, op_type, always):
+    assert operator_manual.reads(dialect)[op_type].always == always
 
 
 def test_a_word_counts_for_the_operator_that_fewest_words_need():
@@ -154,7 +154,7 @@ def test_spellings_of_an_operator():
 
 
 @pytest.mark.parametrize(
-    ("dialect", "word", "operators", "always"),
+    ("dialect", "op_type", "operators", "always"),
     [
         pytest.param(
             "pytorch", "aten.group_norm.default", {"GroupNormalization"}, {"GroupNormalization"}, id="overload"
@@ -165,8 +165,8 @@ def test_spellings_of_an_operator():
         pytest.param("com.microsoft", "FastGelu", {"Gelu", "Add"}, {"Gelu"}, id="two arrows"),
     ],
 )
-def test_what_other_rules_and_other_arrows_emit_is_reported(dialect, word, operators, always):
-    found = operator_manual.reading(dialect, word)
+def test_what_other_rules_and_other_arrows_emit_is_reported(dialect, op_type, operators, always):
+    found = operator_manual.reading(dialect, op_type)
     assert found is not None
     assert set(found.operators) == operators
     assert found.always == always
@@ -175,13 +175,13 @@ def test_what_other_rules_and_other_arrows_emit_is_reported(dialect, word, opera
 def test_what_a_dialect_has_from_another_is_reported_with_what_is_known_of_either():
     registry.load("tract")
     standard, patterns = operator_manual.reads("nnef"), registry.patterns("tract")
-    shared = [word for word in standard if ("tract", word) not in LOWERINGS and word not in patterns]
+    shared = [op_type for op_type in standard if ("tract", op_type) not in LOWERINGS and op_type not in patterns]
     assert len(shared) > 50
-    for word in shared:
-        own = operator_manual.reading("tract", word)
+    for op_type in shared:
+        own = operator_manual.reading("tract", op_type)
         assert own is not None
-        assert set(own.operators) >= set(standard[word].operators), word
-        assert own.always <= standard[word].always, word
+        assert set(own.operators) >= set(standard[op_type].operators), op_type
+        assert own.always <= standard[op_type].always, op_type
 
 
 def test_a_word_without_consumer_is_not_reported():
@@ -191,8 +191,10 @@ def test_a_word_without_consumer_is_not_reported():
 
 @pytest.mark.parametrize("dialect", ["pytorch", "pnnx", "ncnn"])
 def test_a_word_is_reported_to_give_an_operand_that_its_rule_hands_on(dialect):
-    told = [word for word, emitted in operator_manual.reads(dialect).items() if emitted.is_operand]
-    rules = [registry.row(LOWERINGS[dialect, word][0].function) for word in told if (dialect, word) in LOWERINGS]
+    told = [op_type for op_type, emitted in operator_manual.reads(dialect).items() if emitted.is_operand]
+    rules = [
+        registry.row(LOWERINGS[dialect, op_type][0].function) for op_type in told if (dialect, op_type) in LOWERINGS
+    ]
     rows = [rule for rule in rules if isinstance(rule, Lowering) and rule.is_operand]
     assert rows
     for rule in rows:
@@ -201,8 +203,8 @@ def test_a_word_is_reported_to_give_an_operand_that_its_rule_hands_on(dialect):
 
 
 @pytest.mark.parametrize(
-    ("dialect", "word", "operators"),
+    ("dialect", "op_type", "operators"),
     [("pytorch", "aten.absolute", {"Abs"}), ("pytorch", "aten.special_expit", {"Sigmoid"})],
 )
-def test_a_row_that_names_a_word_of_another_dialect_is_reported_as_that_is(dialect, word, operators):
-    assert set(operator_manual.reads(dialect)[word].operators) == operators
+def test_a_row_that_names_a_word_of_another_dialect_is_reported_as_that_is(dialect, op_type, operators):
+    assert set(operator_manual.reads(dialect)[op_type].operators) == operators

@@ -22,13 +22,13 @@ from graphport.ops.dialects import RULES
 
 register, homes = declare._register, {}
 
-def noting(table, dialect, word, until, **said):
+def noting(table, dialect, op_type, until, **said):
     frame = sys._getframe(1)
     while frame.f_code.co_name != "<module>":
         frame = frame.f_back
-    key = ("lowers" if table is declare.LOWERINGS else "lifts", dialect, word)
+    key = ("lowers" if table is declare.LOWERINGS else "lifts", dialect, op_type)
     homes.setdefault(key, []).append(frame.f_globals["__name__"])
-    return register(table, dialect, word, until, **said)
+    return register(table, dialect, op_type, until, **said)
 
 declare._register = noting
 for found in walk_packages(graphport.ops.__path__, "graphport.ops."):
@@ -43,20 +43,20 @@ def of(module):
     name = module.removeprefix(f"{package}.").partition(".")[0]
     return max((family for family in registry.families() if name.startswith(family)), key=len)
 
-for (kind, dialect, word), modules in homes.items():
+for (kind, dialect, op_type), modules in homes.items():
     said = {of(module) for module in modules}
     if kind == "lifts":
         # Where a page has a pattern or a rule in its own family, there is none elsewhere.
-        if len(said) > 1 or said != {family[word]} and dialect in declare.PAGES[word].spellings:
-            print("a page's rules are in several families:", dialect, word, modules)
-    elif dialect == "onnx" and word in family:
-        if said != {family[word]}:
-            print("not in the family of its page:", word, modules)
-    elif pages := [family[page.name] for page, _ in registry.patterns(dialect).get(word, ())]:
+        if len(said) > 1 or said != {family[op_type]} and dialect in declare.PAGES[op_type].spellings:
+            print("a page's rules are in several families:", dialect, op_type, modules)
+    elif dialect == "onnx" and op_type in family:
+        if said != {family[op_type]}:
+            print("not in the family of its page:", op_type, modules)
+    elif pages := [family[page.name] for page, _ in registry.patterns(dialect).get(op_type, ())]:
         if not said <= set(pages):
-            print("not in the family of a page with a pattern:", dialect, word, modules)
+            print("not in the family of a page with a pattern:", dialect, op_type, modules)
     elif dialect != "onnx" and len(modules) > 1:
-        print("has two rules:", dialect, word, modules)
+        print("has two rules:", dialect, op_type, modules)
 """
 
 

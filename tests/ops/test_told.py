@@ -132,26 +132,26 @@ def drawn(folder, dialect, seed):
 
 def untold(recorder):
     """What rules emit and nobody tells, and what they are told to emit in any case and do not."""
-    for (kind, dialect, word), seen in recorder.seen.items():
+    for (kind, dialect, op_type), seen in recorder.seen.items():
         told = (
-            operator_manual.reading(dialect, word)
+            operator_manual.reading(dialect, op_type)
             if kind == LOWER
-            else operator_manual.export_op_types(dialect, registry.pages()[word])
+            else operator_manual.export_op_types(dialect, registry.pages()[op_type])
         )
         if told is None:
-            yield kind, dialect, word, "is not told"
+            yield kind, dialect, op_type, "is not told"
             continue
         # What a pattern writes is told as the pattern.
         patterns = kind == LIFT and any("(" in name for name in told.operators)
         more, less = set(seen.some) - set(told.operators), told.always - seen.every
         if (more or less) and not patterns:
-            yield kind, dialect, word, sorted(more), sorted(less)
+            yield kind, dialect, op_type, sorted(more), sorted(less)
 
 
 @pytest.mark.parametrize("dialect", sorted(registry.names()))
 def test_every_word_is_reported(dialect):
-    found = {word: operator_manual.reading(dialect, word) for word in operator_manual.reads(dialect)}
-    assert not [word for word, told in found.items() if not (told and told.is_import_known)]
+    found = {op_type: operator_manual.reading(dialect, op_type) for op_type in operator_manual.reads(dialect)}
+    assert not [op_type for op_type, told in found.items() if not (told and told.is_import_known)]
 
 
 def test_a_word_that_is_always_refused_is_reported_with_the_reason():
@@ -162,19 +162,19 @@ def test_a_word_that_is_always_refused_is_reported_with_the_reason():
 
 def test_words_that_are_reported_as_refused_are_refused():
     refused = [
-        (dialect, word)
+        (dialect, op_type)
         for dialect in registry.names()
-        for word, told in operator_manual.reads(dialect).items()
+        for op_type, told in operator_manual.reads(dialect).items()
         if told.refused
     ]
     assert ("pytorch", "aten.linalg_svd") in refused
-    for dialect, word in refused:
+    for dialect, op_type in refused:
         graph = Graph()
         x = graph.add_input("x", TensorFact(DType.FLOAT32, (3, 3)))
-        graph.set_outputs(graph.append(Node(word, [x], [Value("y")], dialect=dialect)).results)
+        graph.set_outputs(graph.append(Node(op_type, [x], [Value("y")], dialect=dialect)).results)
         read, findings = legalize(graph)
-        assert [node.op_type for node in read] == [word]
-        assert operator_manual.reading(dialect, word).refused in findings[0].message
+        assert [node.op_type for node in read] == [op_type]
+        assert operator_manual.reading(dialect, op_type).refused in findings[0].message
 
 
 @pytest.mark.parametrize("dialect", CORNERS)

@@ -127,16 +127,16 @@ def assert_fact(fact: str, proto: onnx.ModelProto) -> None:
         case "no_deep":
             assert rest not in {node.op_type for node in nodes(proto.graph)}
         case "count":
-            word, _, count = rest.partition("=")
-            assert words[word] == int(count)
+            op_type, _, count = rest.partition("=")
+            assert words[op_type] == int(count)
         case "nodes":
             assert len(proto.graph.node) <= int(rest), [node.op_type for node in proto.graph.node]
         case "unshared":
             used = uses(proto.graph)
             assert [tensor.name for tensor in proto.graph.initializer if used[tensor.name] > 1] == []
         case "has":
-            domain, _, word = rest.partition(":")
-            assert any((node.domain, node.op_type) == (domain, word) for node in proto.graph.node)
+            domain, _, op_type = rest.partition(":")
+            assert any((node.domain, node.op_type) == (domain, op_type) for node in proto.graph.node)
         case _:
             assert kind == "dynamic"
 

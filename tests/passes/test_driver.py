@@ -23,8 +23,8 @@ FACT = TensorFact(DType.FLOAT32, (2, 3))
 def chain(*words: str) -> Graph:
     graph = Graph()
     value = graph.add_input("x", FACT)
-    for word in words:
-        value = graph.append(Node(word, [value], [Value(graph.fresh("h"))])).output
+    for op_type in words:
+        value = graph.append(Node(op_type, [value], [Value(graph.fresh("h"))])).output
     graph.add_output(value)
     return graph
 

@@ -36,9 +36,9 @@ class Net:
         for name, shape in inputs.items():
             setattr(self, name, self.graph.add_input(name, TensorFact(DType.FLOAT32, shape)))
 
-    def __call__(self, word, *operands, **attributes):
+    def __call__(self, op_type, *operands, **attributes):
         given = [self.build.constant(np.float32(x)) if isinstance(x, float) else x for x in operands]
-        return self.build(registry.pages()[word], *given, **attributes)
+        return self.build(registry.pages()[op_type], *given, **attributes)
 
     def returning(self, *values):
         self.graph.set_outputs(values)
@@ -205,8 +205,8 @@ def test_random_graphs_mean_the_same(data):
         if data.draw(st.booleans()):
             values.append(net(data.draw(st.sampled_from(SMOOTH)), data.draw(operand)))
         else:
-            word = data.draw(st.sampled_from(["Add", "Sub", "Mul", "Max", "Min"]))
-            values.append(net(word, data.draw(operand), data.draw(operand)))
+            op_type = data.draw(st.sampled_from(["Add", "Sub", "Mul", "Max", "Min"]))
+            values.append(net(op_type, data.draw(operand), data.draw(operand)))
     outputs = data.draw(st.lists(st.sampled_from(values[3:]), min_size=1, max_size=3, unique=True))
     graph = net.returning(*outputs)
     rewrite.remove_dead(graph)

@@ -26,7 +26,7 @@ def test_bodies_are_looked_at_as_deep_as_they_are():
     graph, journal = branching(), Journal()
     apply(graph, journal, lambda each: f"seen {each.op_type}")
     assert sorted(note.text for note in journal.done) == sorted(
-        f"seen {word}" for word in ("If", "If", "Abs", "Exp", "Neg", "Relu", "Sigmoid")
+        f"seen {op_type}" for op_type in ("If", "If", "Abs", "Exp", "Neg", "Relu", "Sigmoid")
     )
     only = Journal()
     apply(graph, only, lambda each: "seen" if each.op_type != "Neg" else None, {"Neg", "Exp"})
@@ -37,7 +37,7 @@ def test_bodies_of_nodes_that_are_gone_are_not_looked_at():
     graph, journal = branching(), Journal()
 
     def rule(each):
-        if each.word == "If" and each.graph is graph:
+        if each.op_type == "If" and each.graph is graph:
             rewrite.replace(each.output, graph.inputs[0])
             rewrite.erase(each)
             return "gone"
@@ -51,7 +51,7 @@ def test_why_a_node_was_left_is_reported_of_it():
     graph, journal = branching(), Journal()
 
     def rule(each):
-        if each.word == "Relu":
+        if each.op_type == "Relu":
             raise NotApplicable("it is fine")
 
     apply(graph, journal, rule)

@@ -17,7 +17,7 @@ from tests.passes.cases import info, model, node
 
 
 def _operators(program: Any) -> list[str]:
-    return [each.word for each in program.graph]
+    return [each.op_type for each in program.graph]
 
 
 @settings(max_examples=times(60), deadline=None)

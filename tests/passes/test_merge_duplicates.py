@@ -139,8 +139,8 @@ def by_hand(*rows, dialect="", inputs=1):
     """A graph of nodes on `x`, (word, attributes) each, all of whose results it returns through an Identity."""
     graph = Graph()
     given = [graph.add_input(f"x{n}", TensorFact(DType.FLOAT32, (2,))) for n in range(inputs)]
-    for index, (word, attributes) in enumerate(rows):
-        made = Node(word, given, [Value(f"a{index}")], attributes, dialect=dialect)
+    for index, (op_type, attributes) in enumerate(rows):
+        made = Node(op_type, given, [Value(f"a{index}")], attributes, dialect=dialect)
         graph.append(made)
         graph.append(Node("Identity", made.results, [Value(f"y{index}")]))
     graph.set_outputs([each.output for each in graph if each.op == "Identity"])

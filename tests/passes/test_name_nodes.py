@@ -12,8 +12,8 @@ from graphport.passes.name_nodes import name_nodes
 def chain(*rows: tuple[str, str]) -> Graph:
     graph = Graph()
     value = graph.add_input("x", TensorFact(DType.FLOAT32, (2,)))
-    for word, name in rows:
-        value = graph.append(Node(word, [value], [Value(graph.fresh("h"))], name=name)).output
+    for op_type, name in rows:
+        value = graph.append(Node(op_type, [value], [Value(graph.fresh("h"))], name=name)).output
     graph.set_outputs([value])
     return graph
 

@@ -24,12 +24,12 @@ def between(steps, first, second, *, outputs=("y",), constants=None):
     given = dict(constants or {})
     nodes = [node("Transpose", "x", "t", perm=first)]
     value = "t"
-    for index, (word, constant, is_left) in enumerate(steps):
+    for index, (op_type, constant, is_left) in enumerate(steps):
         operands = value
         if constant is not None:
             given[f"k{index}"] = constant
             operands = f"k{index} {value}" if is_left else f"{value} k{index}"
-        nodes.append(node(word, operands, f"h{index}"))
+        nodes.append(node(op_type, operands, f"h{index}"))
         value = f"h{index}"
     nodes.append(node("Transpose", value, "y", perm=second))
     proto = model(nodes, [info("x", SHAPE)], [info(name, None) for name in outputs], given)
@@ -66,7 +66,7 @@ FULL = some(5, 2, 3, seed=9)
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_constants_are_turned_with_what_they_meet(count):
     words = [("Add", FULL, False), ("Mul", FULL + 3, True), ("Relu", None, False)][:count]
-    assert between(words, (2, 0, 1), (1, 2, 0)) == [*(word for word, _, _ in words), "Transpose"]
+    assert between(words, (2, 0, 1), (1, 2, 0)) == [*(op_type for op_type, _, _ in words), "Transpose"]
 
 
 @pytest.mark.parametrize("output", ["t", "h0", "h1"])

@@ -197,11 +197,11 @@ def test_an_old_opset_is_kept_by_saying_the_operator_in_parts():
 
 
 @pytest.mark.parametrize(
-    ("parts", "opset", "word"), [(MEAN, 18, "LayerNormalization"), (SQUARES, 23, "RMSNormalization")]
+    ("parts", "opset", "op_type"), [(MEAN, 18, "LayerNormalization"), (SQUARES, 23, "RMSNormalization")]
 )
-def test_a_normalization_without_a_scale_of_its_own_has_ones(parts, opset, word):
-    assert words(simplified([*parts, node("Mul", "n other", "y")], opset)) == [word, "Mul"]
-    assert words(simplified([*parts[:-1], node(parts[-1].op_type, " ".join(parts[-1].input), "y")], opset)) == [word]
+def test_a_normalization_without_a_scale_of_its_own_has_ones(parts, opset, op_type):
+    assert words(simplified([*parts, node("Mul", "n other", "y")], opset)) == [op_type, "Mul"]
+    assert words(simplified([*parts[:-1], node(parts[-1].op_type, " ".join(parts[-1].input), "y")], opset)) == [op_type]
 
 
 def test_clips_are_one_where_their_intervals_overlap():

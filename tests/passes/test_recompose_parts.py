@@ -149,7 +149,7 @@ def test_no_layer_normalization(others):
 def test_means_over_the_last_axes_alone(axes, shape, scale, axis):
     constants = {name: each for name, each in NUMBERS.items() if name in {"eps", "two"}}
     constants |= {"last": np.array(axes), "g": some(*scale) + 2, "b": some(*scale)}
-    for parts, work, opset, word in (
+    for parts, work, opset, op_type in (
         (NORM, recompose_layernorm, 18, "LayerNormalization"),
         (RMS, recompose_rmsnorm, 23, "RMSNormalization"),
     ):
@@ -157,10 +157,10 @@ def test_means_over_the_last_axes_alone(axes, shape, scale, axis):
         graph = read(parts, (("x", shape),), opset=opset, **{k: v for k, v in constants.items() if k in used})
         work(graph, Journal())
         assert graph.outputs[0].producer.attributes.get("axis") == axis
-        assert (graph.outputs[0].producer.op == word) is (axis is not None)
+        assert (graph.outputs[0].producer.op == op_type) is (axis is not None)
         if axis is not None:
             given = {k: v for k, v in constants.items() if k in used}
-            assert done(work, parts, (("x", shape),), opset=opset, exact=False, **given)[0] == [word]
+            assert done(work, parts, (("x", shape),), opset=opset, exact=False, **given)[0] == [op_type]
 
 
 def test_means_of_other_axes_than_the_squares_and_without_the_axis():
@@ -223,9 +223,9 @@ def test_a_part_of_a_root_mean_square_that_somebody_else_reads(part):
 
 
 def test_a_root_mean_square_needs_an_opset_that_has_it():
-    for opset, word in ((22, "Mul"), (23, "RMSNormalization")):
+    for opset, op_type in ((22, "Mul"), (23, "RMSNormalization")):
         ops, journal = tried(recompose_rmsnorm, RMS, opset=opset)
-        assert (ops[-1], journal.left) == (word, [])
+        assert (ops[-1], journal.left) == (op_type, [])
 
 
 def test_ones_are_of_the_element_type_of_the_operand():
@@ -355,7 +355,7 @@ CLIP = [node("Add", "x three", "a"), node("Clip", "a zero six", "c")]
 
 
 @every(
-    ("nodes", "opset", "word"),
+    ("nodes", "opset", "op_type"),
     [
         ([node("Sigmoid", "x", "c"), node("Mul", "x c", "y")], 24, "Swish"),
         ([node("Sigmoid", "x", "c"), node("Mul", "c x", "y")], 24, "Swish"),
@@ -385,12 +385,12 @@ CLIP = [node("Add", "x three", "a"), node("Clip", "a zero six", "c")]
     ],
     ids=lambda each: " ".join(one.op_type for one in each) if isinstance(each, list) else str(each),
 )
-def test_swish_and_its_hard_form(nodes, opset, word):
+def test_swish_and_its_hard_form(nodes, opset, op_type):
     ops, _ = tried(recompose_swish, nodes, opset=opset)
-    if "two" in nodes[-1].input and word == "Swish":
+    if "two" in nodes[-1].input and op_type == "Swish":
         assert ops == [each.op_type for each in nodes] or ops == ["Swish", "Mul"]
     else:
-        assert ops == ([word] if word else [each.op_type for each in nodes])
+        assert ops == ([op_type] if op_type else [each.op_type for each in nodes])
 
 
 @pytest.mark.parametrize("part", ["a", "c"])
@@ -403,7 +403,7 @@ def test_a_hard_swish_of_which_somebody_else_reads_a_part(part):
 
 
 @every(
-    ("work", "nodes", "word"),
+    ("work", "nodes", "op_type"),
     [
         (recompose_softplus, [node("Exp", "x", "e"), node("Add", "e one", "p"), node("Log", "p", "y")], "Softplus"),
         (recompose_softplus, [node("Exp", "x", "e"), node("Add", "one e", "p"), node("Log", "p", "y")], "Softplus"),
@@ -430,8 +430,8 @@ def test_a_hard_swish_of_which_somebody_else_reads_a_part(part):
         " ".join(one.op_type for one in each) if isinstance(each, list) else str(getattr(each, "__name__", each))
     ),
 )
-def test_activations_and_what_only_looks_like_them(work, nodes, word):
-    assert tried(work, nodes)[0] == ([word] if word else [each.op_type for each in nodes])
+def test_activations_and_what_only_looks_like_them(work, nodes, op_type):
+    assert tried(work, nodes)[0] == ([op_type] if op_type else [each.op_type for each in nodes])
 
 
 @pytest.mark.parametrize(
@@ -464,7 +464,7 @@ TEST, PRODUCT, CHOICE = node("Greater", "x zero", "t"), node("Mul", "x g", "k"),
 
 
 @pytest.mark.parametrize(
-    ("nodes", "slope", "word"),
+    ("nodes", "slope", "op_type"),
     [
         ([TEST, PRODUCT, CHOICE], (4,), "PRelu"),
         ([TEST, PRODUCT, CHOICE], (3, 1), "PRelu"),
@@ -482,9 +482,9 @@ TEST, PRODUCT, CHOICE = node("Greater", "x zero", "t"), node("Mul", "x g", "k"),
     ],
     ids=lambda each: " ".join(one.op_type for one in each) if isinstance(each, list) else str(each),
 )
-def test_a_choice_between_a_value_and_its_product(nodes, slope, word):
+def test_a_choice_between_a_value_and_its_product(nodes, slope, op_type):
     ops, _ = tried(recompose_prelu, nodes, g=some(*slope))
-    assert ops == ([word] if word else [each.op_type for each in nodes])
+    assert ops == ([op_type] if op_type else [each.op_type for each in nodes])
 
 
 def test_a_slope_that_is_computed_is_no_parameter():

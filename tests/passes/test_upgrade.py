@@ -67,25 +67,30 @@ def nets(draw: st.DrawFn) -> Net:
     def words(stem: str, last: str, count: int) -> tuple[list[Any], str]:
         nodes: list[Any] = []
         for index in range(count):
-            word, name = draw(st.sampled_from(WORDS)), f"{stem}{index}"
-            is_old = opset <= word.until
-            operands = [] if is_old else [f"{name}c{place}" for place in range(len(word.operands))]
-            constants.update(zip(operands, word.operands, strict=False))
+            op_type, name = draw(st.sampled_from(WORDS)), f"{stem}{index}"
+            is_old = opset <= op_type.until
+            operands = [] if is_old else [f"{name}c{place}" for place in range(len(op_type.operands))]
+            constants.update(zip(operands, op_type.operands, strict=False))
             given = last
-            if word.op == "Squeeze":
+            if op_type.op == "Squeeze":
                 nodes.append(
                     node(
-                        "Unsqueeze", f"{last} {name}c0" if operands else last, f"{name}in", **word.old if is_old else {}
+                        "Unsqueeze",
+                        f"{last} {name}c0" if operands else last,
+                        f"{name}in",
+                        **op_type.old if is_old else {},
                     )
                 )
                 told.extend([f"{name}in"] if is_old else [])
                 given = f"{name}in"
-            nodes.append(node(word.op, " ".join([given, *operands]), name, **(word.old if is_old else word.new)))
+            nodes.append(
+                node(op_type.op, " ".join([given, *operands]), name, **(op_type.old if is_old else op_type.new))
+            )
             told.extend([name] if is_old else [])
-            if word.op == "Unsqueeze":
+            if op_type.op == "Unsqueeze":
                 nodes.append(node("Reshape", f"{name} shape", f"{name}back"))
                 name += "back"
-            if word.op.startswith("Reduce"):
+            if op_type.op.startswith("Reduce"):
                 nodes.append(node("Mul", f"x {name}", f"{name}wide"))
                 name += "wide"
             last = name

@@ -185,7 +185,7 @@ def untouched(place, monkeypatch):
 ])  # fmt: skip
 def test_where_nothing_can_be_written_is_reported_before_work(untouched, destination, options, code):
     words = ["quantize", untouched / "net.onnx", untouched / destination, "--calibration", untouched / "samples.npz"]
-    result = CliRunner().invoke(cli, [str(word) for word in [*words, *options, "--json"]])
+    result = CliRunner().invoke(cli, [str(op_type) for op_type in [*words, *options, "--json"]])
     finding = json.loads(result.stdout)["diagnostics"][0]
     assert (result.exit_code, finding["code"]) == (1, code)
     assert finding["help"]
@@ -193,7 +193,7 @@ def test_where_nothing_can_be_written_is_reported_before_work(untouched, destina
 
 def test_a_remedy_shows_a_shape_that_the_input_can_have(untouched):
     words = ["quantize", "net.onnx", "out.nnef", "--calibration", "samples.npz", "--target", "nnef", "--json"]
-    result = CliRunner().invoke(cli, [str(untouched / word) if "." in word else word for word in words])
+    result = CliRunner().invoke(cli, [str(untouched / op_type) if "." in op_type else op_type for op_type in words])
     assert "--input x=1x3x8x8" in json.loads(result.stdout)["diagnostics"][0]["help"]
 
 
@@ -234,7 +234,9 @@ def test_a_node_cannot_stay_floating_and_be_quantized(place):
 def test_the_target_of_a_settings_file_decides_where_to_write(untouched):
     (untouched / "settings.json").write_text('{"target": "ncnn"}')
     words = ["quantize", "net.onnx", "out.pnnx.param", "--calibration", "samples.npz", "--settings", "settings.json"]
-    result = CliRunner().invoke(cli, [str(untouched / word) if "." in word else word for word in [*words, "--json"]])
+    result = CliRunner().invoke(
+        cli, [str(untouched / op_type) if "." in op_type else op_type for op_type in [*words, "--json"]]
+    )
     assert "ncnn" in json.loads(result.stdout)["diagnostics"][0]["message"]
 
 
@@ -249,7 +251,9 @@ def test_what_is_written_is_for_the_runtime_of_its_format(name, target, for_weig
 
 def test_an_ir_file_has_the_grids_of_openvino(place):
     words = ["quantize", "net.onnx", "o.xml", "--calibration", "samples.npz", "--preset", "fast", "--no-latency"]
-    result = CliRunner().invoke(cli, [str(place / word) if "." in word else word for word in [*words, "--json"]])
+    result = CliRunner().invoke(
+        cli, [str(place / op_type) if "." in op_type else op_type for op_type in [*words, "--json"]]
+    )
     assert json.loads(result.stdout)["settings"]["target"] == "openvino"
 
 

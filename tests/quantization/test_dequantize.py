@@ -124,7 +124,7 @@ def test_the_command_writes_and_proves(tmp_path: Path) -> None:
     gp.save(gp.quantize(source, nets.samples(source), preset="fast"), tmp_path / "q.onnx")
     np.savez(tmp_path / "x.npz", **nets.samples(source, 8))
     arguments = ["dequantize", tmp_path / "q.onnx", tmp_path / "f.xml", "--calibration", tmp_path / "x.npz", "--json"]
-    result = CliRunner().invoke(cli, [str(word) for word in arguments])
+    result = CliRunner().invoke(cli, [str(op_type) for op_type in arguments])
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert document["verdict"] in ("verified", "consistent")

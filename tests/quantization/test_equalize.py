@@ -93,11 +93,11 @@ def test_a_value_that_others_see_is_left_alone(extra):
     assert regions(found.graph) == []
 
 
-@pytest.mark.parametrize("word", ["Sigmoid", "HardSwish", "Tanh", "Exp"])
-def test_a_curve_in_between_ends_a_region(word):
+@pytest.mark.parametrize("op_type", ["Sigmoid", "HardSwish", "Tanh", "Exp"])
+def test_a_curve_in_between_ends_a_region(op_type):
     r = np.random.default_rng(0)
     constants = {"w": r.normal(size=(4, 4, 1, 1)).astype(np.float32)}
-    nodes = [node("Conv", ["x", "w"], ["a"]), node(word, ["a"], ["r"]), node("Conv", ["r", "w"], ["y"])]
+    nodes = [node("Conv", ["x", "w"], ["a"]), node(op_type, ["a"], ["r"]), node("Conv", ["r", "w"], ["y"])]
     found = gp.from_onnx(model(nodes, [("x", ["N", 4, 3, 3])], [("y", None)], constants))
     assert regions(found.graph) == []
 

@@ -100,8 +100,8 @@ def test_channels_of_another_scale_are_judged_on_their_own_but_not_rare_classes(
     x = r.normal(size=(64, 5)) * scales
     error = r.normal(size=x.shape)
     weights = {"w": np.eye(5, dtype=np.float32)}
-    for word, parts in (("Identity", ["y[:, 0:2]", "y[:, 2:5]"]), ("Softmax", ["y"])):
-        nodes = [node("MatMul", ["x", "w"], ["h"]), node(word, ["h"], ["y"])]
+    for op_type, parts in (("Identity", ["y[:, 0:2]", "y[:, 2:5]"]), ("Softmax", ["y"])):
+        nodes = [node("MatMul", ["x", "w"], ["h"]), node(op_type, ["h"], ["y"])]
         graph = gp.from_onnx(model(nodes, [("x", ["N", 5])], [("y", ["N", 5])], weights)).graph
         noise = Noise(find_output_parts({"y": graph.outputs[0]}, [{"y": x}]))
         noise.add({"y": x}, {"y": x + 0.1 * error}, 64)

@@ -287,10 +287,12 @@ def test_the_command_needs_no_samples_for_weights(tmp_path):
         "4",
         "--no-latency",
     ]
-    result = CliRunner().invoke(cli, [str(word) for word in [*words, "--block", "16"]])
+    result = CliRunner().invoke(cli, [str(op_type) for op_type in [*words, "--block", "16"]])
     assert result.exit_code == 0, result.output
     assert "random inputs" in result.stdout
-    document = json.loads(CliRunner().invoke(cli, [str(word) for word in [*words, "--block", "16", "--json"]]).stdout)
+    document = json.loads(
+        CliRunner().invoke(cli, [str(op_type) for op_type in [*words, "--block", "16", "--json"]]).stdout
+    )
     assert document["samples"] == document["held_back"] == 0
 
 

@@ -214,7 +214,7 @@ def _refusal(error: DiagnosticError) -> str:
     # A sentence in Python's own words is an exception in the clothes of a diagnostic.
     words = ("object has no attribute", "NoneType", "positional argument", "unexpected keyword", "divided by 0")
     text = _sentences(error)
-    return text if any(word in text for word in words) else REFUSED
+    return text if any(op_type in text for op_type in words) else REFUSED
 
 
 def _sentences(error: DiagnosticError) -> str:

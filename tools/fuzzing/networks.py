@@ -39,15 +39,15 @@ def model(nodes: list[tuple[str, str, str]]) -> bytes:
     """A model of nodes with names of one letter, from `x` to `y`."""
     from onnx import helper
 
-    made = [helper.make_node(word, list(given), list(result)) for word, given, result in nodes]
+    made = [helper.make_node(op_type, list(given), list(result)) for op_type, given, result in nodes]
     return _model(made, ("x", "y"), (2, 3))
 
 
-def chain(word: str, given: str, count: int) -> bytes:
+def chain(op_type: str, given: str, count: int) -> bytes:
     """So many nodes one behind the other, whose operands `given` says of a place."""
     from onnx import helper
 
-    nodes = [helper.make_node(word, given.format(i).split(), [f"a{i + 1}"]) for i in range(count)]
+    nodes = [helper.make_node(op_type, given.format(i).split(), [f"a{i + 1}"]) for i in range(count)]
     return _model(nodes, ("a0", f"a{count}"), (1, 3, 4, 4))
 
 
@@ -78,11 +78,11 @@ def functions(count: int, calls: int, *, cyclic: bool) -> bytes:
     return _model([helper.make_node("F0", ["x"], ["y"], domain="f")], ("x", "y"), (2, 3), functions=made)
 
 
-def of_extent(word: str, extent: int) -> bytes:
+def of_extent(op_type: str, extent: int) -> bytes:
     """A model of one node whose size is `extent`."""
     from onnx import TensorProto, helper
 
-    numbers = [extent, extent] if word in ("Tile", "Reshape") else [extent]
+    numbers = [extent, extent] if op_type in ("Tile", "Reshape") else [extent]
     integers, reals = TensorProto.INT64, TensorProto.FLOAT
     held = [
         helper.make_tensor("n", integers, [len(numbers)], numbers),
@@ -92,17 +92,17 @@ def of_extent(word: str, extent: int) -> bytes:
         helper.make_tensor("v", reals, [2], [0.0, 1.0]),
         helper.make_tensor("w", reals, [1, 1, 1, 1], [1.0]),
     ]
-    operands = _OPERANDS.get(word, "x n").split(" ")
+    operands = _OPERANDS.get(op_type, "x n").split(" ")
     options: dict[str, dict[str, Any]] = {
         "Conv": {"strides": [1, 1], "dilations": [1, max(extent, 1)], "pads": [0, extent, 0, extent]},
         "MaxPool": {"kernel_shape": [1, extent], "auto_pad": "SAME_UPPER"},
         "Concat": {"axis": extent},
         "Upsample": {"scales": [1.0, float(extent)]},
     }
-    shape = (1, 1, 4, 4) if word in ("Conv", "MaxPool") else (extent, extent) if word == "Dims" else (2, 3)
-    node = helper.make_node("Relu" if word == "Dims" else word, operands, ["y"], **options.get(word, {}))
+    shape = (1, 1, 4, 4) if op_type in ("Conv", "MaxPool") else (extent, extent) if op_type == "Dims" else (2, 3)
+    node = helper.make_node("Relu" if op_type == "Dims" else op_type, operands, ["y"], **options.get(op_type, {}))
     used = [each for each in held if each.name in operands]
-    return _model([node], ("x", "y"), shape, weights=used, opset=7 if word == "Upsample" else 21, is_open=True)
+    return _model([node], ("x", "y"), shape, weights=used, opset=7 if op_type == "Upsample" else 21, is_open=True)
 
 
 def _model(

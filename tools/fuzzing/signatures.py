@@ -274,8 +274,8 @@ def _of_openvino() -> list[Signature]:
     found: list[Signature] = []
     for each in (version for versions in table().values() for version in versions):
         drawn = {k.name: _of_type(kinds.get(k.kind, "STRING")) for k in each.keywords}
-        low, high = _counts("openvino", each.word)
-        found.append(Signature(each.word, None, low, high, 1, drawn, "openvino"))
+        low, high = _counts("openvino", each.op_type)
+        found.append(Signature(each.op_type, None, low, high, 1, drawn, "openvino"))
     return found
 
 
@@ -297,7 +297,7 @@ def _of_rules(dialect: str) -> list[Signature]:
     from graphport.ops.declare import LOWERINGS
 
     registry.load(dialect)
-    names = {word for each, word in LOWERINGS if each == dialect} | set(registry.patterns(dialect))
+    names = {op_type for each, op_type in LOWERINGS if each == dialect} | set(registry.patterns(dialect))
     found: list[Signature] = []
     for name in sorted(names):
         parameters = _parameters(dialect, name)
@@ -320,19 +320,19 @@ def _of_default(default: object) -> Callable[[random.Random], Any]:
             return _of_type("INT")
 
 
-def _parameters(dialect: str, word: str) -> list[inspect.Parameter]:
+def _parameters(dialect: str, op_type: str) -> list[inspect.Parameter]:
     from graphport.ops import registry
 
-    rule = registry.lowering(dialect, word)
+    rule = registry.lowering(dialect, op_type)
     try:
         return [] if rule is None else list(inspect.signature(registry.row(rule)).parameters.values())[1:]
     except (TypeError, ValueError):
         return []
 
 
-def _counts(dialect: str, word: str) -> tuple[int, int]:
+def _counts(dialect: str, op_type: str) -> tuple[int, int]:
     """The least and largest number of operands that the rule of an operator takes, as far as its signature says it."""
-    parameters = [p for p in _parameters(dialect, word) if p.kind is not p.KEYWORD_ONLY]
+    parameters = [p for p in _parameters(dialect, op_type) if p.kind is not p.KEYWORD_ONLY]
     if not parameters or any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return 1, 4
     return sum(p.default is p.empty for p in parameters), len(parameters)

@@ -182,8 +182,8 @@ def _onnx(seeds: list[Seed]) -> Made:
     for name, nodes in orders.items():
         yield f"order.{name}", _file("m.onnx", model(nodes))
     for extent in (0, -1, -(1 << 63), 1 << 31, 1 << 40, 1 << 62, (1 << 63) - 1):
-        for word in OF_AN_EXTENT:
-            yield f"extent.{word}.{extent}", _file("m.onnx", of_extent(word, extent))
+        for op_type in OF_AN_EXTENT:
+            yield f"extent.{op_type}.{extent}", _file("m.onnx", of_extent(op_type, extent))
 
 
 def _file(name: str, data: bytes) -> Seed:
@@ -406,9 +406,9 @@ def _chains() -> Iterator[tuple[str, Seed]]:
     with tempfile.TemporaryDirectory() as folder:
         for count in COUNTS:
             for label, given in (("chain", "a{0}"), ("doubled", "a{0} a{0}")):
-                word = "Relu" if label == "chain" else "Add"
+                op_type = "Relu" if label == "chain" else "Add"
                 source = Path(folder) / "m.onnx"
-                source.write_bytes(chain(word, given, count))
+                source.write_bytes(chain(op_type, given, count))
                 for name, kind in formats.FORMATS.items():
                     if not kind.writes:
                         continue

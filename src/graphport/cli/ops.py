@@ -90,9 +90,9 @@ def _print_operator(wanted: str, dialects: dict[str, str], *, as_json_: bool) ->
     words = dict.fromkeys(registry.names(), wanted)
     if not any(operator_manual.reading(name, wanted) or (name, wanted) in MEANINGS for name in words):
         words, wanted = named, next(iter(named.values()), wanted)
-    readings = {dialect: operator_manual.reading(dialect, word) for dialect, word in words.items()}
+    readings = {dialect: operator_manual.reading(dialect, op_type) for dialect, op_type in words.items()}
     found = {dialect: emitted for dialect, emitted in readings.items() if emitted is not None}
-    kept = [dialect for dialect, word in words.items() if (dialect, word) in MEANINGS]
+    kept = [dialect for dialect, op_type in words.items() if (dialect, op_type) in MEANINGS]
     if not found and not kept:
         finding = Diagnostic("LEG0003", f"unknown operator {wanted!r}", None, _nearest(wanted))
         refuse_usage([finding], {"as_json_": as_json_})

@@ -3,7 +3,7 @@
 All hooks are optional. Import: `before(graph)` runs before legalization and may return findings;
 `before_using_rules(graph, legalize)` can also legalize other graphs; `after(graph)` runs after legalization. Export:
 `before_export(graph)`, `after_export(graph)` and, on request, `optimize(graph)`. For a dialect with versioned op
-types, `older(word, newest)` returns the rule that lowers an op type to op types of version `newest` or older.
+types, `older(op_type, newest)` returns the rule that lowers an op type to op types of version `newest` or older.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def optimize(graph: Graph, dialect: str) -> None:
         module.optimize(graph)
 
 
-def older(dialect: str, word: str, newest: int) -> Callable[[Builder, Node], tuple[Value, ...]] | None:
+def older(dialect: str, op_type: str, newest: int) -> Callable[[Builder, Node], tuple[Value, ...]] | None:
     """Return the rule that lowers an op type newer than `newest` to older op types of `dialect`; `None` without one."""
     module = _module(dialect)
-    return module.older(word, newest) if module is not None and hasattr(module, "older") else None
+    return module.older(op_type, newest) if module is not None and hasattr(module, "older") else None
 
 
 @cache

@@ -40,7 +40,7 @@ class Step(NamedTuple):
 
     constants: tuple[tuple[Fact, Storage], ...]
     """Constants inserted before the node."""
-    word: str
+    op_type: str
     dialect: str
     operands: tuple[int, ...]
     attributes: PlainAttributes
@@ -195,7 +195,7 @@ class RuleCache:
         """Replace `node` by the nodes of `template`; the facts of its results are not changed."""
         last = template.last
         if template.is_single_step:
-            node.restate(last.word, last.dialect, last.attributes)
+            node.restate(last.op_type, last.dialect, last.attributes)
             return
         made = list(node.inputs)
         stem = node.results[0].name if node.results else node.op_type
@@ -207,13 +207,13 @@ class RuleCache:
                 made.append(adopt(Value(next(names), fact, storage=storage, origin=origin)))
             results = [Value(next(names), fact) for fact in step.facts]
             operands = [None if place == _ABSENT else made[place] for place in step.operands]
-            graph.append_new(step.word, operands, results, step.attributes, step.dialect, "", origin, before=node)
+            graph.append_new(step.op_type, operands, results, step.attributes, step.dialect, "", origin, before=node)
             made += results
         for fact, storage in last.constants:
             made.append(adopt(Value(next(names), fact, storage=storage, origin=origin)))
         if not template.is_in_order:
             node.inputs = [None if place == _ABSENT else made[place] for place in last.operands]
-        node.restate(last.word, last.dialect, last.attributes)
+        node.restate(last.op_type, last.dialect, last.attributes)
 
 
 def _attributes_key(attributes: Mapping[str, Attribute]) -> Hashable:

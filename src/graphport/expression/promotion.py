@@ -224,5 +224,5 @@ def _power(exponent: Number, common: DType) -> str:
 
 def _kinds(accepts: str) -> str:
     words = {"b": "bool", "i": "integers", "f": "floats", "c": "complex numbers"}
-    named = [word for kind, word in words.items() if kind in accepts]
+    named = [op_type for kind, op_type in words.items() if kind in accepts]
     return ", ".join(named[:-1]) + (" and " if len(named) > 1 else "") + named[-1]

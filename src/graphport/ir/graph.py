@@ -211,7 +211,7 @@ class Node(Placed):
         "stated",
     )
     if TYPE_CHECKING:
-        word: str  # the earlier name of `op_type`
+        word: str  # deprecated name of `op_type`
 
     def __init__(
         self,
@@ -453,12 +453,12 @@ class Node(Placed):
         outputs[index] = None
         self._outputs = _trim(outputs)
 
-    def restate(self, word: str, dialect: str, attributes: Mapping[str, Attribute]) -> None:
+    def restate(self, op_type: str, dialect: str, attributes: Mapping[str, Attribute]) -> None:
         """Change the operation, without bodies and notes; operands and results remain."""
         if self.has_bodies:
             message = f"{self!r} has bodies"
             raise ValueError(message)
-        self.op_type = word
+        self.op_type = op_type
         self.dialect = dialect
         self.stated = _own_attributes(attributes)
         self._notes = None

@@ -11,7 +11,7 @@ whose bodies use a value counts as a consumer, and bodies are searched separatel
     %e = Conv(%d)                 paths(graph, "Add", "Conv", direction="up")
                                   → [(Add %d, Conv %c), (Add %d, Conv %a)]
 
-                                  nodes_on_paths(graph, "Conv", lambda node: node.word == "Conv", relay=["Add", "Relu"])
+                                  nodes_on_paths(graph, "Conv", lambda n: n.op_type == "Conv", relay=["Add", "Relu"])
                                   → [Conv %a, Relu %b, Conv %c, Add %d, Conv %e]
 
                                   activations(graph, {"Conv"}, {"Relu", "Clip"})

@@ -49,7 +49,7 @@ class Builder:
             inference: infers the facts of new values.
             graph: the graph that receives nodes; `None` to infer facts only.
             before: the node before which nodes are inserted; `None` for the end.
-            dialect: the dialect of nodes created by `word`.
+            dialect: the dialect of nodes created by `emit`.
             version: the version of the dialect of the node being rewritten, if the dialect is versioned.
             count: the number of results of the node being rewritten.
             absent: the indices of results that are absent.
@@ -103,7 +103,7 @@ class Builder:
             raise UnsupportedError(message)
         return self._node(op_type, self.dialect, operands, attributes, facts)
 
-    word = emit  # the earlier name
+    word = emit  # deprecated name
 
     @property
     def outcome(self) -> TensorFact:
@@ -176,7 +176,7 @@ class Builder:
 
     def _node(
         self,
-        word: str,
+        op_type: str,
         dialect: str,
         operands: Sequence[Value | None],
         attributes: dict[str, Any],
@@ -185,7 +185,7 @@ class Builder:
         results = [self._value(fact or UNKNOWN) for fact in facts]
         if self.graph is None:
             return tuple(results)
-        node = Node(word, operands, results, attributes, dialect=dialect, origin=self._origin)
+        node = Node(op_type, operands, results, attributes, dialect=dialect, origin=self._origin)
         if self.before is None:
             self.graph.append(node)
         else:

@@ -49,15 +49,15 @@ def operator(
         raise ValueError(message)
 
     def declare(function: Meaning) -> Meaning:
-        word = name or function.__name__
-        OWN[domain, word] = Page(
-            name=f"{domain}.{word}",
+        op_type = name or function.__name__
+        OWN[domain, op_type] = Page(
+            name=f"{domain}.{op_type}",
             function=function,
             shape=shape or _fact_of_first_operand,
             outputs=tuple(outputs),
             since=1,
         )
-        MEANINGS[domain, word] = function
+        MEANINGS[domain, op_type] = function
         return function
 
     return declare

@@ -207,9 +207,11 @@ class Page:
         """Evaluate the operator: arrays in, array or tuple of arrays out."""
         return self.function(*operands, **attributes)
 
-    def lower(self, dialect: str, word: str | None = None, until: int | None = None) -> Callable[[Lowering], Lowering]:
-        """Register the import rule of `word` in `dialect` (for ONNX opsets up to `until`)."""
-        return lower(dialect, word or self.name, until=until)
+    def lower(
+        self, dialect: str, op_type: str | None = None, until: int | None = None
+    ) -> Callable[[Lowering], Lowering]:
+        """Register the import rule of `op_type` in `dialect` (for ONNX opsets up to `until`)."""
+        return lower(dialect, op_type or self.name, until=until)
 
     def lift(self, dialect: str, until: int | None = None) -> Callable[[Lifting], Lifting]:
         """Register an export rule of this operator for `dialect` (for ONNX opsets up to `until`)."""
@@ -249,7 +251,7 @@ class Rule:
     """A registered import or export rule; `until` is the newest opset that it applies to."""
 
     dialect: str
-    word: str
+    op_type: str
     function: Callable[..., Any]
     until: int | None = None
     reads_facts_alone: bool = False
@@ -385,20 +387,20 @@ def op(
 
 
 def lower(
-    dialect: str, word: str, *, until: int | None = None, reads_facts_alone: bool = False
+    dialect: str, op_type: str, *, until: int | None = None, reads_facts_alone: bool = False
 ) -> Callable[[Lowering], Lowering]:
-    """Register an import rule of the op type `word` in `dialect`.
+    """Register an import rule of the op type `op_type` in `dialect`.
 
     It is called as `function(builder, *operands, **attributes)` and returns the results in order. It raises
     `ShapeError` for an invalid node and `UnsupportedError` if no canonical form exists.
 
     Args:
         dialect: the dialect of the op type.
-        word: the op type.
+        op_type: the op type.
         until: the newest opset that the rule applies to, for versioned dialects.
         reads_facts_alone: see `Rule`; the result is then shared by layers that differ in weights only.
     """
-    return _register(LOWERINGS, dialect, word, until, reads_facts_alone=reads_facts_alone)
+    return _register(LOWERINGS, dialect, op_type, until, reads_facts_alone=reads_facts_alone)
 
 
 def lift(dialect: str, name: str, *, until: int | None = None) -> Callable[[Lifting], Lifting]:
@@ -406,31 +408,31 @@ def lift(dialect: str, name: str, *, until: int | None = None) -> Callable[[Lift
     return _register(LIFTINGS, dialect, name, until)
 
 
-def meaning(dialect: str, word: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def meaning(dialect: str, op_type: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the semantics of an op type without canonical form: arrays in, array or tuple of arrays out."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        MEANINGS[dialect, word] = function
+        MEANINGS[dialect, op_type] = function
         return function
 
     return register
 
 
-def expansion(dialect: str, word: str) -> Callable[[Lowering], Lowering]:
+def expansion(dialect: str, op_type: str) -> Callable[[Lowering], Lowering]:
     """Register canonical operators for an op type that is not replaced in formats that support it.
 
     They give the facts of its results, and replace it in every other format.
     """
 
     def register(function: Lowering) -> Lowering:
-        EXPANSIONS[dialect, word] = function
+        EXPANSIONS[dialect, op_type] = function
         return function
 
     return register
 
 
 def exact(
-    dialect: str, word: str, *, when: Callable[[Node], bool]
+    dialect: str, op_type: str, *, when: Callable[[Node], bool]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the bit-exact semantics of an op type whose canonical form is only approximately equal.
 
@@ -438,7 +440,7 @@ def exact(
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        EXACT[dialect, word] = Exact(function, when)
+        EXACT[dialect, op_type] = Exact(function, when)
         return function
 
     return register

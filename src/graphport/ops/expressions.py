@@ -138,7 +138,7 @@ class _OpBuilder(Builder):
         self.phrases[result] = Phrase(text, inner, 1 + sum(part.calls for part in parts))
         return (result,)
 
-    word = emit  # the earlier name
+    word = emit  # deprecated name
 
     def phrase(self, value: Value) -> Phrase:
         found = self.phrases.get(value)

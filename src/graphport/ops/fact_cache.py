@@ -145,10 +145,10 @@ def _ignores_float_elements(node: Node) -> bool:
 
 def _reads_numbers(node: Node) -> bool:
     """Whether the rule of an operator may read elements of its operands."""
-    dialect, word = node.dialect, node.op_type
-    if not dialect or registry.reads_facts_alone(dialect, word):
+    dialect, op_type = node.dialect, node.op_type
+    if not dialect or registry.reads_facts_alone(dialect, op_type):
         return False
-    return dialect != "onnx" or not registry.is_verbatim(word, registry.version(node))
+    return dialect != "onnx" or not registry.is_verbatim(op_type, registry.version(node))
 
 
 def literal(value: Value | None) -> object:

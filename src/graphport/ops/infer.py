@@ -154,18 +154,18 @@ class Inference(OperatorFacts):
     # Op types of dialects
 
     def _op_type_facts(self, node: Node, operands: Sequence[Fact | None], count: int) -> tuple[Fact, ...]:
-        dialect, word, version = node.dialect, node.op_type, registry.version(node)
+        dialect, op_type, version = node.dialect, node.op_type, registry.version(node)
         absent = absent_results(node)
-        literals = () if registry.reads_facts_alone(dialect, word) else tuple(map(literal, node.inputs))
-        handed = (dialect, word, version, count, absent, literals, *map(id, operands), *as_key(node.stated))
+        literals = () if registry.reads_facts_alone(dialect, op_type) else tuple(map(literal, node.inputs))
+        handed = (dialect, op_type, version, count, absent, literals, *map(id, operands), *as_key(node.stated))
         same = self._handed.get(handed)
         if same is not None:
             return same[1]
-        rule = registry.lowering(dialect, word, version) or registry.expansion(dialect, word)
+        rule = registry.lowering(dialect, op_type, version) or registry.expansion(dialect, op_type)
         if rule is None:
             return (UNKNOWN,) * count
         alike = self.renaming.alike(operands, node.stated)
-        key: Any = (dialect, word, version, count, absent, literals, frozen(node.stated))
+        key: Any = (dialect, op_type, version, count, absent, literals, frozen(node.stated))
         key = *key, *((tuple(operands), signs(operands)) if alike is None else (alike.key,))
         known = self._dialect.get(key)
         before = len(self.required)

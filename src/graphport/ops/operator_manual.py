@@ -38,7 +38,7 @@ class Spelling:
     @property
     def direction(self) -> str:
         """`read, write`, `read`, `write`, or an empty string."""
-        return ", ".join(word for word, holds in (("read", bool(self.reads)), ("write", self.writes)) if holds)
+        return ", ".join(op_type for op_type, holds in (("read", bool(self.reads)), ("write", self.writes)) if holds)
 
 
 def family(page: Page) -> str:
@@ -138,8 +138,8 @@ def _recorded_emissions() -> Mapping[str, Any]:
     return json.loads((files("graphport.ops") / "emitted.json").read_text(encoding="utf-8"))
 
 
-def _emitted(kind: str, dialect: str, word: str) -> Emitted | None:
-    row = _recorded_emissions()[kind].get(dialect, {}).get(word)
+def _emitted(kind: str, dialect: str, op_type: str) -> Emitted | None:
+    row = _recorded_emissions()[kind].get(dialect, {}).get(op_type)
     if row is None:
         return None
     always = frozenset(row["always"])
@@ -150,21 +150,21 @@ def _emitted(kind: str, dialect: str, word: str) -> Emitted | None:
 def _op_types_by_rule(dialect: str) -> Mapping[int, Sequence[str]]:
     """The op types that share a rule, by the rule's identity."""
     found: dict[int, list[str]] = {}
-    for (language, word), rules in LOWERINGS.items():
+    for (language, op_type), rules in LOWERINGS.items():
         if language == dialect:
-            found.setdefault(id(registry.row(rules[0].function)), []).append(word)
+            found.setdefault(id(registry.row(rules[0].function)), []).append(op_type)
     return found
 
 
-def _import_emission(dialect: str, word: str) -> Emitted | None:
+def _import_emission(dialect: str, op_type: str) -> Emitted | None:
     """Return the operators that the import of an op type emits, from recorded tests and from its row."""
-    rules = LOWERINGS.get((dialect, word), ())
+    rules = LOWERINGS.get((dialect, op_type), ())
     if not rules and (parent := registry.record(dialect).parent):
-        return _combine_emissions(_emitted("lower", dialect, word), reading(parent, word))
+        return _combine_emissions(_emitted("lower", dialect, op_type), reading(parent, op_type))
     rule = registry.row(rules[0].function) if rules else None
     if isinstance(rule, Refusal):
         return Emitted((), frozenset(), "", refused=rule.reason)
-    seen = _emitted("lower", dialect, word) or _emitted_by_same_rule(dialect, rule)
+    seen = _emitted("lower", dialect, op_type) or _emitted_by_same_rule(dialect, rule)
     if not isinstance(rule, Lowering):
         return seen
     parts = {name: _emission_of_name(dialect, name) for name in rule.operators}
@@ -202,18 +202,18 @@ def _emission_of_name(dialect: str, name: str) -> Emitted:
     return _import_emission(dialect, name) or _emission_in_other_dialect(dialect, name) or Emitted((), frozenset(), "")
 
 
-def _emission_in_other_dialect(dialect: str, word: str) -> Emitted | None:
+def _emission_in_other_dialect(dialect: str, op_type: str) -> Emitted | None:
     """Return the operators of an op type whose rule belongs to another dialect (PNNX uses rules of PyTorch)."""
-    rule = registry.lowering(dialect, word)
-    own = _dialects().get(word) if rule is None else _words_by_rule().get(id(_innermost(rule)))
-    return None if own is None or own == (dialect, word) else _import_emission(*own)
+    rule = registry.lowering(dialect, op_type)
+    own = _dialects().get(op_type) if rule is None else _words_by_rule().get(id(_innermost(rule)))
+    return None if own is None or own == (dialect, op_type) else _import_emission(*own)
 
 
 @cache
 def _dialects() -> Mapping[str, tuple[str, str]]:
     """The dialect of each op type."""
     registry.names()
-    return {word: (dialect, word) for dialect, word in LOWERINGS}
+    return {op_type: (dialect, op_type) for dialect, op_type in LOWERINGS}
 
 
 @cache
@@ -222,34 +222,34 @@ def reads(dialect: str) -> Mapping[str, Emitted]:
     found: dict[str, Emitted] = {}
     if dialect == "onnx":
         found = {name: Emitted((name,), frozenset((name,)), "") for name in registry.pages()}
-    for word, declared in registry.patterns(dialect).items():
+    for op_type, declared in registry.patterns(dialect).items():
         names = tuple(dict.fromkeys(page.name for page, _ in declared))
-        found[word] = Emitted(names, frozenset(names if len(names) == 1 else ()), "")
+        found[op_type] = Emitted(names, frozenset(names if len(names) == 1 else ()), "")
     registry.load(dialect)
     # Op types covered by the rule of another one, such as PyTorch's overloads, occur in the test records only.
     words = [
         *_recorded_emissions()["lower"].get(dialect, ()),
-        *(word for language, word in LOWERINGS if language == dialect),
+        *(op_type for language, op_type in LOWERINGS if language == dialect),
     ]
-    for word in words:
-        if word not in found:
-            found[word] = _import_emission(dialect, word) or Emitted((), frozenset(), "")
-    return MappingProxyType({word: found[word] for word in sorted(found)})
+    for op_type in words:
+        if op_type not in found:
+            found[op_type] = _import_emission(dialect, op_type) or Emitted((), frozenset(), "")
+    return MappingProxyType({op_type: found[op_type] for op_type in sorted(found)})
 
 
-def reading(dialect: str, word: str) -> Emitted | None:
+def reading(dialect: str, op_type: str) -> Emitted | None:
     """Return the operators of an op type's import, including op types that the rule of another one covers."""
-    found = reads(dialect).get(word)
+    found = reads(dialect).get(op_type)
     if dialect == "onnx":
         # A current ONNX operator is itself; older forms may need other operators.
-        return found and _combine_emissions(found, _emitted("lower", dialect, word))
+        return found and _combine_emissions(found, _emitted("lower", dialect, op_type))
     if found is not None:
         return found
-    rule = registry.lowering(dialect, word)
+    rule = registry.lowering(dialect, op_type)
     if rule is None:
         return None
     if registry.record(dialect).parent:
-        return _import_emission(dialect, word)
+        return _import_emission(dialect, op_type)
     other = _words_by_rule().get(id(_innermost(rule)))
     return Emitted((), frozenset(), "") if other is None else reads(other[0])[other[1]]
 
@@ -273,7 +273,7 @@ def _innermost(rule: Any) -> Any:
 @cache
 def registered(dialect: str) -> Mapping[str, tuple[str, ...]]:
     """Every op type of a dialect that has an import rule, with the operators that it emits."""
-    return MappingProxyType({word: emitted.operators for word, emitted in reads(dialect).items()})
+    return MappingProxyType({op_type: emitted.operators for op_type, emitted in reads(dialect).items()})
 
 
 def export_op_types(dialect: str, page: Page) -> Emitted | None:
@@ -297,12 +297,14 @@ def spellings(dialect: str) -> Mapping[str, Spelling]:
     op types always need: `nn.LSTM`, which also needs reshaping, counts for LSTM.
     """
     weighted = {page.name for page in registry.pages().values() if page.role == "weighted"}
-    needed = {word: emitted.always or emitted.operators for word, emitted in reads(dialect).items()}
+    needed = {op_type: emitted.always or emitted.operators for op_type, emitted in reads(dialect).items()}
     counts = Counter(name for names in needed.values() for name in names)
     words: dict[str, list[str]] = {}
-    for word, names in needed.items():
+    for op_type, names in needed.items():
         if names:
-            words.setdefault(min(names, key=lambda name: (name not in weighted, counts[name], name)), []).append(word)
+            words.setdefault(min(names, key=lambda name: (name not in weighted, counts[name], name)), []).append(
+                op_type
+            )
     return MappingProxyType(
         {
             page.name: Spelling(

@@ -90,7 +90,7 @@ class _Parser:
         return token[0] == kind and text in (None, token[1])
 
     def pattern(self) -> Pattern:
-        word = self.expect("name")
+        op_type = self.expect("name")
         self.expect("mark", "(")
         arguments: list[tuple[str | None, Term]] = []
         while not self.sees("mark", ")"):
@@ -103,7 +103,7 @@ class _Parser:
             arguments.append((key, self.term()))
         self.expect("mark", ")")
         self.expect("end")
-        return Pattern(word, tuple(arguments))
+        return Pattern(op_type, tuple(arguments))
 
     def term(self) -> Term:
         if self.sees("mark", "["):

@@ -142,20 +142,20 @@ def _load_own(page: Page, dialect: str) -> None:
         _load_family(module.removeprefix(PAGES_ROOT).partition(".")[0], dialect)
 
 
-def _lowering_rules(dialect: str, word: str) -> Sequence[Rule]:
-    """Return the import rules of `word`, importing as few families as possible.
+def _lowering_rules(dialect: str, op_type: str) -> Sequence[Rule]:
+    """Return the import rules of `op_type`, importing as few families as possible.
 
     The rules of an ONNX operator are in its family; an op type with a call pattern has its rules in the family of its
     operators. Every other op type has one rule, in any family.
     """
-    if dialect == "onnx" and word in pages():
-        _load_own(pages()[word], dialect)
-    elif declared := patterns(dialect).get(word):
+    if dialect == "onnx" and op_type in pages():
+        _load_own(pages()[op_type], dialect)
+    elif declared := patterns(dialect).get(op_type):
         for page, _ in declared:
             _load_own(page, dialect)
-    elif dialect == "onnx" or (dialect, word) not in LOWERINGS:
+    elif dialect == "onnx" or (dialect, op_type) not in LOWERINGS:
         load(dialect)
-    return LOWERINGS.get((dialect, word), ())
+    return LOWERINGS.get((dialect, op_type), ())
 
 
 def _lifting_rules(dialect: str, page: Page) -> Sequence[Rule]:
@@ -175,32 +175,32 @@ def version(node: Node) -> int | None:
     return None if node.graph is None else node.graph.root.opsets.get(node.dialect)
 
 
-def lowering(dialect: str, word: str, opset: int | None = None) -> Lower | None:
-    """Return the import rule of `word`, or `None`.
+def lowering(dialect: str, op_type: str, opset: int | None = None) -> Lower | None:
+    """Return the import rule of `op_type`, or `None`.
 
     For ONNX, this is the rule with the smallest `until` that is at least `opset`; an operator that is unchanged since
     `opset` is canonical already.
     """
-    for rule in _lowering_rules(dialect, word):
+    for rule in _lowering_rules(dialect, op_type):
         if rule.until is None or (opset is not None and opset <= rule.until):
             return rule.function
     if dialect == "onnx":
-        return partial(_verbatim, pages()[word]) if is_verbatim(word, opset) else None
-    declared = patterns(dialect).get(word)
+        return partial(_verbatim, pages()[op_type]) if is_verbatim(op_type, opset) else None
+    declared = patterns(dialect).get(op_type)
     if declared is not None:
         return partial(_by_pattern, declared)
     if parent := record(dialect).parent:
-        return _of_parent(dialect, parent, word)
-    return FALLBACKS[dialect](word) if dialect in FALLBACKS else None
+        return _of_parent(dialect, parent, op_type)
+    return FALLBACKS[dialect](op_type) if dialect in FALLBACKS else None
 
 
 @cache
-def reads_facts_alone(dialect: str, word: str) -> bool:
+def reads_facts_alone(dialect: str, op_type: str) -> bool:
     """Whether the import of an op type reads only facts of operands, not their elements."""
-    rules = _lowering_rules(dialect, word)
+    rules = _lowering_rules(dialect, op_type)
     if rules:
         return all(rule.reads_facts_alone for rule in rules)
-    declared = patterns(dialect).get(word)
+    declared = patterns(dialect).get(op_type)
     return bool(declared) and all(
         term.kind in ("name", "rest") and term.value not in page.signature.keywords
         for page, parsed in declared
@@ -209,8 +209,8 @@ def reads_facts_alone(dialect: str, word: str) -> bool:
     )
 
 
-def _of_parent(dialect: str, parent: str, word: str) -> Lower | None:
-    rule = lowering(parent, word)
+def _of_parent(dialect: str, parent: str, op_type: str) -> Lower | None:
+    rule = lowering(parent, op_type)
     return None if rule is None else partial(import_module(f"{RULES[dialect]}.binding").inherited, rule)
 
 
@@ -222,10 +222,10 @@ def meaning(node: Node) -> Callable[..., Any] | None:
     return MEANINGS.get((node.dialect, node.op_type)) or exact(node)
 
 
-def expansion(dialect: str, word: str) -> Lower | None:
+def expansion(dialect: str, op_type: str) -> Lower | None:
     """Return the rule that replaces an unchanged op type by canonical operators in other formats."""
     load(dialect)
-    return EXPANSIONS.get((dialect, word))
+    return EXPANSIONS.get((dialect, op_type))
 
 
 def exact(node: Node) -> Callable[..., Any] | None:
@@ -243,12 +243,12 @@ def user_definition(node: Node) -> Page | None:
 
 
 @cache
-def is_verbatim(word: str, opset: int | None) -> bool:
+def is_verbatim(op_type: str, opset: int | None) -> bool:
     """Whether an ONNX node of `opset` is canonical without conversion."""
-    page = pages().get(word)
+    page = pages().get(op_type)
     if page is None or opset is None or not page.since <= opset:
         return False
-    return not any(rule.until is not None and opset <= rule.until for rule in _lowering_rules("onnx", word))
+    return not any(rule.until is not None and opset <= rule.until for rule in _lowering_rules("onnx", op_type))
 
 
 def is_of_later_opset(node: Node) -> bool:

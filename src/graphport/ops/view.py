@@ -70,7 +70,7 @@ class Attributes:
 
     @classmethod
     def lower(
-        cls, dialect: str, word: str, *, until: int | None = None, reads_facts_alone: bool = False
+        cls, dialect: str, op_type: str, *, until: int | None = None, reads_facts_alone: bool = False
     ) -> Callable[[F], F]:
         """Register an import rule of an op type with these attributes in `dialect`."""
         shared = signature(cls).parameters
@@ -84,7 +84,7 @@ class Attributes:
             builder, _, *others = signature(function).parameters.values()
             called = sorted((builder, *others, *shared.values()), key=lambda parameter: parameter.kind)
             vars(lowered)["__signature__"] = signature(function).replace(parameters=called)
-            declare.lower(dialect, word, until=until, reads_facts_alone=reads_facts_alone)(lowered)
+            declare.lower(dialect, op_type, until=until, reads_facts_alone=reads_facts_alone)(lowered)
             return function
 
         return register

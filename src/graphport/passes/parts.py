@@ -33,9 +33,9 @@ def fill_value(made: Node) -> NDArray[Any]:
     return value.numpy() if isinstance(value, Storage) else np.zeros(1, np.float32)
 
 
-def is_available(node: Node, word: str) -> bool:
+def is_available(node: Node, op_type: str) -> bool:
     """Whether the operator is available: in the source's opset, or in `NEWEST`."""
-    return registry.pages()[word].since <= max(MAX_CREATED_OPSET, opset_of(node))
+    return registry.pages()[op_type].since <= max(MAX_CREATED_OPSET, opset_of(node))
 
 
 def opset_of(node: Node) -> int:
@@ -44,15 +44,17 @@ def opset_of(node: Node) -> int:
     return 0 if notes is None else notes.opset or 0
 
 
-def insert_operator(last: Node, word: str, operands: Sequence[Value | None], attributes: dict[str, Attribute]) -> str:
+def insert_operator(
+    last: Node, op_type: str, operands: Sequence[Value | None], attributes: dict[str, Attribute]
+) -> str:
     """Insert an operator that computes the result of `last`, and redirect its consumers; dead nodes remain."""
     builder = Builder(Inference(), graph_of(last), last, origin=last.origin, stem=last.output.name)
-    made = builder(registry.pages()[word], *operands, **attributes)
+    made = builder(registry.pages()[op_type], *operands, **attributes)
     if made.producer is not None:
         made.producer.name = last.name
     take_over(last.output, made)
     graph_of(last).remove(last)
-    return f"is a {word}"
+    return f"is a {op_type}"
 
 
 def shape_of(value: Value | None) -> tuple[Dim, ...] | None:

@@ -75,11 +75,11 @@ def _is_bent(node: Node) -> bool:
     return not bend.output.is_output and len(readers) == 1 and readers[0].op != "QuantizeLinear"
 
 
-def _is_read_by(node: Node, word: str) -> bool:
+def _is_read_by(node: Node, op_type: str) -> bool:
     """Whether an addition has one consumer, which uses it as data."""
     if node.dialect or node.op_type != "Add" or node.output.is_output or len(node.output.uses) != 1:
         return False
     reader, fact = next(iter(node.output.uses)).user, node.output.fact
     if not isinstance(reader, Node) or not isinstance(fact, TensorFact) or fact.dtype != DType.FLOAT32:
         return False
-    return not reader.dialect and reader.op_type == word and reader.operands[0] is node.output
+    return not reader.dialect and reader.op_type == op_type and reader.operands[0] is node.output

@@ -105,10 +105,12 @@ def _is_separate_clip(node: Node) -> bool:
 
 def _max_min(graph: Graph, node: Node) -> None:
     value, result = node.operands[0], node.output
-    limits = [(word, limit) for word, limit in zip(("Max", "Min"), node.inputs[1:], strict=False) if limit is not None]
-    for word, limit in limits:
-        made = Value(graph.fresh(f"{result.name}_{word.lower()}"), result.fact)
-        graph.insert_before(node, Node(word, [value, limit], [made], name=node.name, origin=node.origin))
+    limits = [
+        (op_type, limit) for op_type, limit in zip(("Max", "Min"), node.inputs[1:], strict=False) if limit is not None
+    ]
+    for op_type, limit in limits:
+        made = Value(graph.fresh(f"{result.name}_{op_type.lower()}"), result.fact)
+        graph.insert_before(node, Node(op_type, [value, limit], [made], name=node.name, origin=node.origin))
         value = made
     rewrite.replace(result, value)
 

@@ -278,8 +278,8 @@ def _convert_integer_product(state: _State, node: Node) -> None:
         shift = shift.reshape(-1, *[1] * (len(weights.shape) - 1))
     dense = (weights.numpy().astype(np.float32) - shift).astype(known.scale.dtype)
     weight = add_constant(_graph_of(node), dense, f"{node.operands[1].name}_float")
-    word = "Conv" if node.op_type == "ConvInteger" else "MatMul"
-    made = _insert(node, word, [known.value, weight], node.output, "float", node.attributes, known.value)
+    op_type = "Conv" if node.op_type == "ConvInteger" else "MatMul"
+    made = _insert(node, op_type, [known.value, weight], node.output, "float", node.attributes, known.value)
     unit = np.ones((), known.scale.dtype)
     state.reals[node.output] = RealValue(_arithmetic(node, "Div", made, known.scale), unit, np.zeros((), np.int32))
 
@@ -321,8 +321,8 @@ def _convert_product(state: _State, node: Node) -> None:
             return
         units = sums.numpy().astype(np.float64) * left.scale.reshape(-1) * right.scale.reshape(-1)
         operands.append(add_constant(_graph_of(node), units.astype(left.scale.dtype), f"{bias.name}_float"))
-    word = "Conv" if is_conv else "MatMul"
-    made = _insert(node, word, operands, node.output, "float", node.attributes, left.value)
+    op_type = "Conv" if is_conv else "MatMul"
+    made = _insert(node, op_type, operands, node.output, "float", node.attributes, left.value)
     state.reals[node.output] = _clipped(node, made, *result)
 
 
@@ -445,7 +445,7 @@ def _is_nonnegative(value: Value) -> bool:
 
 def _insert(
     node: Node,
-    word: str,
+    op_type: str,
     operands: Sequence[Value],
     like: Value,
     suffix: str,
@@ -458,15 +458,15 @@ def _insert(
     if isinstance(fact, TensorFact) and dtype is not None:
         fact = TensorFact(dtype, fact.shape)
     made = Value(graph.fresh(f"{like.name}_{suffix}"), fact)
-    graph.insert_before(node, Node(word, [*operands], [made], dict(attributes or {}), name="", origin=node.origin))
+    graph.insert_before(node, Node(op_type, [*operands], [made], dict(attributes or {}), name="", origin=node.origin))
     return made
 
 
-def _arithmetic(node: Node, word: str, value: Value, constant: Array) -> Value:
-    if word in {"Mul", "Div"} and np.all(constant == 1):
+def _arithmetic(node: Node, op_type: str, value: Value, constant: Array) -> Value:
+    if op_type in {"Mul", "Div"} and np.all(constant == 1):
         return value
-    operand = add_constant(_graph_of(node), constant, f"{value.name}_{word.lower()}")
-    return _insert(node, word, [value, operand], value, word.lower())
+    operand = add_constant(_graph_of(node), constant, f"{value.name}_{op_type.lower()}")
+    return _insert(node, op_type, [value, operand], value, op_type.lower())
 
 
 def _graph_of(node: Node) -> Graph:

@@ -106,5 +106,5 @@ def _is_supported(rotation: _Rotation, a: Value, b: Value) -> bool:
     )
 
 
-def _is(node: Node | None, word: str) -> bool:
-    return node is not None and not node.dialect and node.op_type == word
+def _is(node: Node | None, op_type: str) -> bool:
+    return node is not None and not node.dialect and node.op_type == op_type

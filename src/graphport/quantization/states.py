@@ -136,6 +136,6 @@ def _is_alike(value: Value, other: Value) -> bool:
 
 def _stem(name: str) -> str:
     """Return `name` without the components that distinguish the states of two iterations."""
-    stem = "".join(word for word in re.split(r"[._/\-\s:]+", name.lower()) if word not in _WORDS)
+    stem = "".join(op_type for op_type in re.split(r"[._/\-\s:]+", name.lower()) if op_type not in _WORDS)
     ending = next((ending for ending in _ENDINGS if stem.endswith(ending)), "")
     return stem.removesuffix(ending)

@@ -209,8 +209,8 @@ def _end_index(entry: _Scope | int, index: int) -> int:
 
 def _find_repetition(stated: Sequence[str]) -> tuple[int, int, int]:
     """Find the best run of repeated blocks and return (first index, block length, number of blocks)."""
-    words = {word: number for number, word in enumerate(dict.fromkeys(stated))}
-    text = np.array([words[word] for word in stated])
+    words = {op_type: number for number, op_type in enumerate(dict.fromkeys(stated))}
+    text = np.array([words[op_type] for op_type in stated])
     best, covered = (0, 0, 0), len(stated) // 2
     for period in range(_MIN_BLOCK_LENGTH, min(_MAX_BLOCK_LENGTH, len(stated) // 2) + 1):
         begin, length = _longest_run(text[:-period] == text[period:])

@@ -44,7 +44,7 @@ class Operand:
 class Layer:
     """A word as in an IR file; `operands` are places among the operands of the case, then results of earlier layers."""
 
-    word: str
+    op_type: str
     operands: tuple[int, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
     results: int = 1
@@ -74,12 +74,12 @@ def constant(array: Any) -> Operand:
 
 
 def one(
-    word: str, *operands: Operand | Array, results: int = 1, case: dict[str, Any] | None = None, **attributes: Any
+    op_type: str, *operands: Operand | Array, results: int = 1, case: dict[str, Any] | None = None, **attributes: Any
 ) -> Case:
     """A case of one layer; arrays are Parameters. `case` has further fields of the case; `_` stands for `-` in names."""
     given = tuple(x if isinstance(x, Operand) else Operand(np.asarray(x)) for x in operands)
     said = {name.replace("exclude_pad", "exclude-pad"): value for name, value in attributes.items()}
-    made = Case(word, given, (Layer(word, tuple(range(len(given))), said, results),))
+    made = Case(op_type, given, (Layer(op_type, tuple(range(len(given))), said, results),))
     return replace(made, **(case or {}))
 
 
@@ -116,7 +116,7 @@ def document(case: Case) -> tuple[str, bytes]:
         layer("Const", "opset1", f'<data element_type="{kind}" shape="{shape}" {place} />', [], 1)
         weights += raw
     for each in case.layers:
-        opset, _, kind = each.word.partition(".")
+        opset, _, kind = each.op_type.partition(".")
         data = " ".join(f"{name}={quoteattr(spelt(x))}" for name, x in each.attributes.items())
         layer(kind, opset, f"<data {data} />" if data else "", [places[k] for k in each.operands], each.results)
     last = case.layers[-1].results

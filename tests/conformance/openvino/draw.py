@@ -88,7 +88,7 @@ def register(into: dict[str, Generator]) -> Callable[..., Callable[[OfWord], OfW
 
     def of(*words: str) -> Callable[[OfWord], OfWord]:
         def entered(function: OfWord) -> OfWord:
-            into.update({word: partial(function, word=word) for word in words})
+            into.update({op_type: partial(function, op_type=op_type) for op_type in words})
             return function
 
         return entered

@@ -20,13 +20,13 @@ _UNARY = (opset13.relu, opset13.tanh, opset13.negative, opset13.abs, opset13.sig
 _BINARY = (opset13.add, opset13.multiply, opset13.subtract, opset13.maximum)
 
 
-def written(word: str, operands: list[Operand], outputs: list[Any], parameters: list[Any]) -> Case:
+def written(op_type: str, operands: list[Operand], outputs: list[Any], parameters: list[Any]) -> Case:
     """A case that is what OpenVINO's own writer makes of a graph."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.xml"
         openvino.serialize(openvino.Model(outputs, parameters, "case"), path)
         made = path.read_text("utf-8"), path.with_suffix(".bin").read_bytes()
-    return Case(word, tuple(operands), (), made=made)
+    return Case(op_type, tuple(operands), (), made=made)
 
 
 def parameter(array: Array, *, is_open: bool = False) -> Any:
@@ -47,7 +47,7 @@ def mixed(r: Draw, values: list[Any], steps: int) -> Any:
 
 
 @of("opset8.If")
-def branch(r: Draw, word: str) -> Case:
+def branch(r: Draw, op_type: str) -> Case:
     shape, results = r.shape(0, 3), r.number(1, 2)
     arrays = [r.reals(shape) for _ in range(2)]
     flag = np.array(r.chance())
@@ -67,7 +67,7 @@ def branch(r: Draw, word: str) -> Case:
         chosen.set_input(given.output(0), one, two)
     outputs = [chosen.set_output(one, two) for one, two in zip(bodies[0][1], bodies[1][1], strict=True)]
     operands = [Operand(flag), *(Operand(each) for each in arrays)]
-    return written(word, operands, [opset13.result(each) for each in outputs], [condition, *outer])
+    return written(op_type, operands, [opset13.result(each) for each in outputs], [condition, *outer])
 
 
 def parts(r: Draw, shape: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
@@ -78,7 +78,7 @@ def parts(r: Draw, shape: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
 
 
 @of("opset1.TensorIterator")
-def iterator(r: Draw, word: str) -> Case:
+def iterator(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 3, least=2)
     axis, size, part = parts(r, shape)
     stride = size if r.chance(0.6) else -size
@@ -97,11 +97,11 @@ def iterator(r: Draw, word: str) -> Case:
     if r.chance(0.8):
         outputs.append(loop.get_concatenated_slices(shown.output(0), begin, stride, size, end, axis))
     operands = [Operand(each) for each in (x, state, weight)]
-    return written(word, operands, [opset13.result(each) for each in outputs], outer)
+    return written(op_type, operands, [opset13.result(each) for each in outputs], outer)
 
 
 @of("opset5.Loop")
-def loop(r: Draw, word: str) -> Case:
+def loop(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 3)
     state, weight, count = r.reals(shape), r.reals(shape), r.number(1, 4)
     trips: Any = np.array(count, r.one("int64", "int32"))
@@ -125,4 +125,4 @@ def loop(r: Draw, word: str) -> Case:
     if r.chance(0.7):
         outputs.append(made.get_concatenated_slices(row.output(0), 0, 1, 1, -1, axis))
     operands = [Operand(each) for each in (state, weight)] + ([Operand(trips)] if is_given else [])
-    return written(word, operands, [opset13.result(each) for each in outputs], outer + ([limit] if is_given else []))
+    return written(op_type, operands, [opset13.result(each) for each in outputs], outer + ([limit] if is_given else []))

@@ -26,7 +26,7 @@ def _some(r: Draw, flags: dict[str, Any], part: float = 0.7) -> dict[str, Any]:
 
 
 @of("opset8.MatrixNms")
-def matrix_nms(r: Draw, word: str) -> Case:
+def matrix_nms(r: Draw, op_type: str) -> Case:
     batch, classes, count = r.number(1, 2), r.number(1, 3), r.number(1, 6)
     flags: dict[str, Any] = {"sort_result_type": r.one("classid", "score", "none"), "output_type": r.one("i64", "i32")}
     flags |= {"nms_top_k": r.one(-1, 2, 10), "keep_top_k": r.one(-1, 3, 10), "score_threshold": r.one(0.0, 0.3)}
@@ -41,11 +41,13 @@ def matrix_nms(r: Draw, word: str) -> Case:
         "post_threshold": r.one(0.0, 0.2),
     }
     scores = r.random.random((batch, classes, count)).astype(np.float32)
-    return one(word, r.operand(boxes(r, (batch, count))), r.operand(scores), results=3, case=CLOSE, **_some(r, flags))
+    return one(
+        op_type, r.operand(boxes(r, (batch, count))), r.operand(scores), results=3, case=CLOSE, **_some(r, flags)
+    )
 
 
 @of("opset8.MulticlassNms", "opset9.MulticlassNms")
-def multiclass_nms(r: Draw, word: str) -> Case:
+def multiclass_nms(r: Draw, op_type: str) -> Case:
     batch, classes, count = r.number(1, 2), r.number(1, 3), r.number(1, 6)
     flags: dict[str, Any] = {"sort_result_type": r.one("classid", "score", "none"), "output_type": r.one("i64", "i32")}
     flags |= {"nms_top_k": r.one(-1, 2, 10), "keep_top_k": r.one(-1, 3, 10), "score_threshold": r.one(0.0, 0.3)}
@@ -56,18 +58,18 @@ def multiclass_nms(r: Draw, word: str) -> Case:
     }
     flags |= {"iou_threshold": r.one(0.0, 0.3, 0.6), "nms_eta": r.one(1.0, 0.8)}
     kept = _some(r, flags)
-    if word == "opset9.MulticlassNms" and r.chance(0.3):
+    if op_type == "opset9.MulticlassNms" and r.chance(0.3):
         counts = r.integers((batch,), 0, 3, np.int32)
         total = max(int(counts.sum()), 1)
         counts[0] += total - int(counts.sum())
         scores = r.random.random((classes, total)).astype(np.float32)
-        return one(word, boxes(r, (classes, total)), scores, counts, results=3, case=CLOSE, **kept)
+        return one(op_type, boxes(r, (classes, total)), scores, counts, results=3, case=CLOSE, **kept)
     scores = r.random.random((batch, classes, count)).astype(np.float32)
-    return one(word, r.operand(boxes(r, (batch, count))), r.operand(scores), results=3, case=CLOSE, **kept)
+    return one(op_type, r.operand(boxes(r, (batch, count))), r.operand(scores), results=3, case=CLOSE, **kept)
 
 
 @of("opset1.DetectionOutput", "opset8.DetectionOutput")
-def detection_output(r: Draw, word: str) -> Case:
+def detection_output(r: Draw, op_type: str) -> Case:
     batch, priors, classes = r.number(1, 2), r.number(2, 6), r.number(2, 4)
     share, encoded, normalized = r.chance(0.7), r.chance(0.4), r.chance(0.7)
     height, width = (1, 1) if normalized else (20, 30)
@@ -90,13 +92,13 @@ def detection_output(r: Draw, word: str) -> Case:
     flags |= _some(r, {"background_label_id": r.one(0, -1, 1), "confidence_threshold": r.one(0.0, 0.3)})
     flags |= _some(r, {"clip_after_nms": r.one(True, False), "clip_before_nms": r.one(True, False)}, 0.5)
     flags |= _some(r, {"decrease_label_id": r.chance()} if flags.get("background_label_id", 0) == 0 else {}, 0.3)
-    if word == "opset1.DetectionOutput":
+    if op_type == "opset1.DetectionOutput":
         flags["num_classes"] = classes
-    return one(word, r.operand(moves), r.operand(scores), r.operand(rows), case=CLOSE, **flags)
+    return one(op_type, r.operand(moves), r.operand(scores), r.operand(rows), case=CLOSE, **flags)
 
 
 @of("opset6.ExperimentalDetectronDetectionOutput")
-def detectron_output(r: Draw, word: str) -> Case:
+def detectron_output(r: Draw, op_type: str) -> Case:
     count, classes = r.number(2, 6), r.number(2, 4)
     rois, size = boxes(r, (count,), 20.0), np.array([[24.0, 30.0, 1.0]], np.float32)
     moves = r.reals((count, classes * 4), spread=0.5)
@@ -104,11 +106,11 @@ def detectron_output(r: Draw, word: str) -> Case:
     flags: dict[str, Any] = {"score_threshold": 0.2, "nms_threshold": r.one(0.3, 0.5), "max_delta_log_wh": 2.0}
     flags |= {"num_classes": classes, "post_nms_count": r.one(3, 10), "max_detections_per_image": r.one(2, 5, 8)}
     flags |= {"class_agnostic_box_regression": False, "deltas_weights": (10.0, 10.0, 5.0, 5.0)}
-    return one(word, rois, moves, scores, size, results=3, case=CLOSE, **flags)
+    return one(op_type, rois, moves, scores, size, results=3, case=CLOSE, **flags)
 
 
 @of("opset6.ExperimentalDetectronGenerateProposalsSingleImage")
-def detectron_proposals(r: Draw, word: str) -> Case:
+def detectron_proposals(r: Draw, op_type: str) -> Case:
     anchors, height, width = r.number(1, 3), r.number(2, 4), r.number(2, 4)
     held = boxes(r, (height * width * anchors,), 20.0)
     moves, scores = r.reals((4 * anchors, height, width), spread=0.3), r.random.random((anchors, height, width))
@@ -119,11 +121,11 @@ def detectron_proposals(r: Draw, word: str) -> Case:
         "pre_nms_count": r.one(6, 20),
     }
     size = np.array([24.0, 30.0, 1.0], np.float32)
-    return one(word, size, held, moves, scores.astype(np.float32), results=2, case=CLOSE, **flags)
+    return one(op_type, size, held, moves, scores.astype(np.float32), results=2, case=CLOSE, **flags)
 
 
 @of("opset6.ExperimentalDetectronPriorGridGenerator")
-def detectron_grid(r: Draw, word: str) -> Case:
+def detectron_grid(r: Draw, op_type: str) -> Case:
     held, picture = boxes(r, (r.number(1, 3),), 10.0), r.reals((1, 3, 40, 48))
     features = r.reals((1, 4, *r.numbers(2, 4, 2)))
     flags = {
@@ -131,28 +133,28 @@ def detectron_grid(r: Draw, word: str) -> Case:
         "stride_x": r.one(0.0, 4.0),
         "stride_y": r.one(0.0, 8.0),
     }
-    return one(word, held, features, picture, case=CLOSE, **flags)
+    return one(op_type, held, features, picture, case=CLOSE, **flags)
 
 
 @of("opset6.ExperimentalDetectronROIFeatureExtractor")
-def detectron_features(r: Draw, word: str) -> Case:
+def detectron_features(r: Draw, op_type: str) -> Case:
     levels, count = r.number(1, 3), r.number(1, 4)
     rois = boxes(r, (count,), 64.0)
     maps = [r.reals((1, 2, 16 >> k, 16 >> k)) for k in range(levels)]
     flags = {"output_size": r.one(2, 3), "sampling_ratio": r.one(1, 2), "aligned": r.one(True, False)}
     flags["pyramid_scales"] = tuple(4 << k for k in range(levels))
-    return one(word, rois, *maps, results=2, case=CLOSE, **flags)
+    return one(op_type, rois, *maps, results=2, case=CLOSE, **flags)
 
 
 @of("opset6.ExperimentalDetectronTopKROIs")
-def detectron_top(r: Draw, word: str) -> Case:
+def detectron_top(r: Draw, op_type: str) -> Case:
     count = r.number(1, 6)
     scores = r.random.permutation(count).astype(np.float32)
-    return one(word, r.operand(boxes(r, (count,))), r.operand(scores), max_rois=r.number(1, count))
+    return one(op_type, r.operand(boxes(r, (count,))), r.operand(scores), max_rois=r.number(1, count))
 
 
 @of("opset1.Proposal", "opset4.Proposal")
-def proposal(r: Draw, word: str) -> Case:
+def proposal(r: Draw, op_type: str) -> Case:
     ratios, scales = (
         tuple(sorted(r.random.choice(each, r.number(1, 2), replace=False)))
         for each in ((0.5, 1.0, 2.0), (2.0, 4.0, 8.0))
@@ -168,24 +170,24 @@ def proposal(r: Draw, word: str) -> Case:
     flags |= _some(r, {"box_size_scale": r.one(1.0, 2.0), "box_coordinate_scale": r.one(1.0, 2.0)}, 0.4)
     # The plugin dies where no box is left, and of counts before that are no multiple of 8.
     size = np.array([r.number(30, 60), r.number(30, 60), r.one(1.0, 1.5)], np.float32)
-    results = 2 if word == "opset4.Proposal" else 1
+    results = 2 if op_type == "opset4.Proposal" else 1
     scores = scores.reshape(1, 2 * anchors, height, width).astype(np.float32)
-    return one(word, scores, moves, size, results=results, case=CLOSE, **flags)
+    return one(op_type, scores, moves, size, results=results, case=CLOSE, **flags)
 
 
 @of("opset17.RGBtoNV12", "opset17.BGRtoNV12")
-def to_planes(r: Draw, word: str) -> Case:
+def to_planes(r: Draw, op_type: str) -> Case:
     # Nothing of OpenVINO computes the word yet; its own decoder says that the planes are of these colours.
     n, h, w = r.number(1, 2), r.number(1, 3), r.number(1, 3)
     x = np.repeat(np.repeat(r.integers((n, h, w, 3), 20, 230), 2, 1), 2, 2).astype(np.float32)
-    back = word.replace("opset17", "opset8").split("to")[0].replace("opset8.", "opset8.NV12to")
+    back = op_type.replace("opset17", "opset8").split("to")[0].replace("opset8.", "opset8.NV12to")
     flags, results = ({"single_plane": False}, 2) if r.chance() else ({}, 1)
-    layers = (Layer(word, (0,), flags, results), Layer(back, tuple(range(1, 1 + results))))
-    return Case(word, (r.operand(x),), layers, tolerance=0.02, expected=(x,))
+    layers = (Layer(op_type, (0,), flags, results), Layer(back, tuple(range(1, 1 + results))))
+    return Case(op_type, (r.operand(x),), layers, tolerance=0.02, expected=(x,))
 
 
 @of("opset9.GenerateProposals")
-def proposals(r: Draw, word: str) -> Case:
+def proposals(r: Draw, op_type: str) -> Case:
     batch, anchors, height, width = r.number(1, 2), r.number(1, 3), r.number(2, 4), r.number(2, 4)
     size = np.array([[24.0, 30.0, 1.0]] * batch, np.float32)
     held = boxes(r, (height, width, anchors), 20.0)
@@ -194,21 +196,21 @@ def proposals(r: Draw, word: str) -> Case:
     flags: dict[str, Any] = {"min_size": r.one(0.0, 3.0), "nms_threshold": 0.6, "post_nms_count": r.one(3, 8)}
     flags |= {"pre_nms_count": r.one(6, 20), "normalized": r.one(True, False), "nms_eta": 1.0}
     flags |= {"roi_num_type": r.one("i64", "i32")}
-    return one(word, size, held, moves, scores, results=3, case=CLOSE, **flags)
+    return one(op_type, size, held, moves, scores, results=3, case=CLOSE, **flags)
 
 
 @of("opset8.I420toRGB", "opset8.I420toBGR")
-def planes(r: Draw, word: str) -> Case:
+def planes(r: Draw, op_type: str) -> Case:
     n, h, w = r.number(1, 2), 2 * r.number(1, 3), 2 * r.number(1, 3)
     dtype = r.one("uint8", "float32")
     if r.chance():
-        return one(word, r.operand(r.integers((n, h * 3 // 2, w, 1), 0, 255, dtype)), case={"tolerance": 1e-3})
+        return one(op_type, r.operand(r.integers((n, h * 3 // 2, w, 1), 0, 255, dtype)), case={"tolerance": 1e-3})
     each = [(n, h, w, 1), (n, h // 2, w // 2, 1), (n, h // 2, w // 2, 1)]
-    return one(word, *(r.operand(r.integers(shape, 0, 255, dtype)) for shape in each), case={"tolerance": 1e-3})
+    return one(op_type, *(r.operand(r.integers(shape, 0, 255, dtype)) for shape in each), case={"tolerance": 1e-3})
 
 
 @of("opset1.DeformablePSROIPooling")
-def moved_regions(r: Draw, word: str) -> Case:
+def moved_regions(r: Draw, op_type: str) -> Case:
     maps, cells, parts, count = r.number(1, 4), r.number(1, 3), r.number(1, 3), r.number(1, 3)
     x = r.reals((r.number(1, 2), maps * cells**2, *r.numbers(4, 7, 2)))
     owners = r.integers((count, 1), 0, x.shape[0] - 1, np.float32)
@@ -218,4 +220,4 @@ def moved_regions(r: Draw, word: str) -> Case:
     flags |= {"part_size": parts, "mode": "bilinear_deformable"}
     classes = r.one(1, maps)
     moves = [r.reals((count, 2 * classes, parts, parts), spread=0.5)] if r.chance(0.7) else []
-    return one(word, x, rois, *moves, case=CLOSE, **flags)
+    return one(op_type, x, rois, *moves, case=CLOSE, **flags)

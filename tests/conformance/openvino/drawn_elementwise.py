@@ -45,15 +45,15 @@ _FINITE = {"opset4.Asinh", "opset1.Cos", "opset2.Gelu", "opset5.HSigmoid"}
 """Those whose kernels make other numbers of infinities and NaN than the formula has."""
 
 
-def _of_one(word: str, dtypes: tuple[str, ...]) -> Generator:
+def _of_one(op_type: str, dtypes: tuple[str, ...]) -> Generator:
     def drawn(r: Draw) -> Case:
-        special = word not in _FINITE and r.chance()
-        return one(word, r.operand(r.tensor(r.shape(least=r.one(0, 1, 1, 1)), r.one(*dtypes), special=special)))
+        special = op_type not in _FINITE and r.chance()
+        return one(op_type, r.operand(r.tensor(r.shape(least=r.one(0, 1, 1, 1)), r.one(*dtypes), special=special)))
 
     return drawn
 
 
-GENERATORS.update({word: _of_one(word, dtypes) for word, dtypes in _OF_ONE.items()})
+GENERATORS.update({op_type: _of_one(op_type, dtypes) for op_type, dtypes in _OF_ONE.items()})
 
 _OF_TWO = {
     "opset1.Add": NUMBERS,
@@ -87,18 +87,18 @@ def pair(r: Draw) -> tuple[tuple[int, ...], tuple[int, ...], dict[str, str]]:
     return sides[0], sides[1], {"auto_broadcast": rule} if rule else {}
 
 
-def _of_two(word: str, dtypes: tuple[str, ...]) -> Generator:
+def _of_two(op_type: str, dtypes: tuple[str, ...]) -> Generator:
     def drawn(r: Draw) -> Case:
         dtype = r.one(*dtypes)
         left, right, rule = pair(r)
         special = dtype in ("float32", "int32", "bool")
         operands = [r.operand(r.tensor(shape, dtype, special=special), constant=0.25) for shape in (left, right)]
-        return one(word, *operands, **rule)
+        return one(op_type, *operands, **rule)
 
     return drawn
 
 
-GENERATORS.update({word: _of_two(word, dtypes) for word, dtypes in _OF_TWO.items()})
+GENERATORS.update({op_type: _of_two(op_type, dtypes) for op_type, dtypes in _OF_TWO.items()})
 
 
 of = register(GENERATORS)
@@ -110,53 +110,53 @@ def _divisor(r: Draw, shape: tuple[int, ...], dtype: str) -> Array:
 
 
 @of("opset1.Divide", "opset1.FloorMod", "opset1.Mod")
-def quotient(r: Draw, word: str) -> Case:
+def quotient(r: Draw, op_type: str) -> Case:
     """Its plugin rounds quotients of bytes."""
-    dtype = r.one("float32", "int32", "int64", "float16", *(["int8", "uint8"] if word == "opset1.Mod" else []))
+    dtype = r.one("float32", "int32", "int64", "float16", *(["int8", "uint8"] if op_type == "opset1.Mod" else []))
     left, right, rule = pair(r)
-    flags = {"m_pythondiv": r.one(True, False)} if word == "opset1.Divide" and r.chance() else {}
+    flags = {"m_pythondiv": r.one(True, False)} if op_type == "opset1.Divide" and r.chance() else {}
     operands = r.operand(r.tensor(left, dtype), constant=0.2), r.operand(_divisor(r, right, dtype), constant=0.2)
-    return one(word, *operands, **rule, **flags)
+    return one(op_type, *operands, **rule, **flags)
 
 
 @of("opset15.BitwiseLeftShift", "opset15.BitwiseRightShift")
-def shift(r: Draw, word: str) -> Case:
+def shift(r: Draw, op_type: str) -> Case:
     dtype = r.one("int32", "uint8", "int64", "uint32", "int8", "uint16")
     left, right, rule = pair(r)
     x = r.tensor(left, dtype)
-    return one(word, r.operand(x), r.operand(r.integers(right, 0, 5, dtype), constant=0.3), **rule)
+    return one(op_type, r.operand(x), r.operand(r.integers(right, 0, 5, dtype), constant=0.3), **rule)
 
 
 @of("opset1.Clamp")
-def clamp(r: Draw, word: str) -> Case:
+def clamp(r: Draw, op_type: str) -> Case:
     """Bounds of integers that are fractions go to the inside; its plugin rounds them."""
     dtype = r.one(*NUMBERS)
     low = r.one(-2.0, 0.0, -1e38, *([-1.5, 1.25] if dtype.startswith("float") else [1.0]))
-    return one(word, r.operand(r.tensor(r.shape(), dtype)), min=low, max=low + r.one(1.0, 3.0, 1e20))
+    return one(op_type, r.operand(r.tensor(r.shape(), dtype)), min=low, max=low + r.one(1.0, 3.0, 1e20))
 
 
 @of("opset1.Elu")
-def elu(r: Draw, word: str) -> Case:
-    return one(word, r.operand(r.tensor(r.shape(), r.one(*FLOATS))), alpha=r.one(1.0, 0.5, 2.0, 0.0))
+def elu(r: Draw, op_type: str) -> Case:
+    return one(op_type, r.operand(r.tensor(r.shape(), r.one(*FLOATS))), alpha=r.one(1.0, 0.5, 2.0, 0.0))
 
 
 @of("opset7.Gelu")
-def gelu(r: Draw, word: str) -> Case:
+def gelu(r: Draw, op_type: str) -> Case:
     mode = r.one({}, {"approximation_mode": "erf"}, {"approximation_mode": "TANH"})
-    return one(word, r.operand(r.tensor(r.shape(), r.one(*FLOATS))), **mode)
+    return one(op_type, r.operand(r.tensor(r.shape(), r.one(*FLOATS))), **mode)
 
 
 @of("opset1.HardSigmoid")
-def hard_sigmoid(r: Draw, word: str) -> Case:
+def hard_sigmoid(r: Draw, op_type: str) -> Case:
     dtype = r.one(*FLOATS)
     ends = [r.operand(np.array(x, "float32").astype(dtype), constant=1) for x in (r.one(0.2, 0.3), 0.5)]
-    return one(word, r.operand(r.tensor(r.shape(), dtype)), *ends)
+    return one(op_type, r.operand(r.tensor(r.shape(), dtype)), *ends)
 
 
 @of("opset10.IsInf")
-def is_inf(r: Draw, word: str) -> Case:
+def is_inf(r: Draw, op_type: str) -> Case:
     flags = {name: r.one(True, False) for name in ("detect_negative", "detect_positive") if r.chance()}
-    return one(word, r.operand(r.tensor(r.shape(), r.one(*FLOATS), special=True)), **flags)
+    return one(op_type, r.operand(r.tensor(r.shape(), r.one(*FLOATS), special=True)), **flags)
 
 
 _KINDS = {"f32": "float32", "f16": "float16", "i32": "int32", "i64": "int64", "u8": "uint8", "i8": "int8"}
@@ -164,32 +164,32 @@ _KINDS |= {"boolean": "bool", "u16": "uint16", "i16": "int16", "bf16": "bfloat16
 
 
 @of("opset1.Convert")
-def convert(r: Draw, word: str) -> Case:
+def convert(r: Draw, op_type: str) -> Case:
     """Numbers that both types hold: what else becomes of them is nobody's rule."""
     x = r.tensor(r.shape(), r.one(*_KINDS.values()))
     to = r.one(*_KINDS)
     if to.startswith("u") and x.dtype.kind not in "ub":
         x = np.abs(x)
-    return one(word, r.operand(x), destination_type=r.one(to, to.upper()))
+    return one(op_type, r.operand(x), destination_type=r.one(to, to.upper()))
 
 
 @of("opset1.ConvertLike")
-def convert_like(r: Draw, word: str) -> Case:
+def convert_like(r: Draw, op_type: str) -> Case:
     x = np.abs(r.tensor(r.shape(), r.one("float32", "int32", "uint8", "bool", "int64", "float16")))
     like = r.tensor(r.shape(), r.one("float32", "int32", "uint8", "bool", "int64", "float16"))
-    return one(word, r.operand(x), r.operand(like, constant=0.3))
+    return one(op_type, r.operand(x), r.operand(like, constant=0.3))
 
 
 @of("opset14.ConvertPromoteTypes")
-def promote(r: Draw, word: str) -> Case:
+def promote(r: Draw, op_type: str) -> Case:
     kinds = ("float32", "float16", "int32", "int64", "uint8", "int8", "int16", "bool", "bfloat16", "uint16", "float64")
     operands = [r.operand(np.abs(r.tensor(r.shape(0, 2), r.one(*kinds)))) for _ in range(2)]
     flags = {"promote_unsafe": True, "pytorch_scalar_promotion": r.one(True, False)}
-    return one(word, *operands, results=2, **flags)
+    return one(op_type, *operands, results=2, **flags)
 
 
 @of("opset13.FakeConvert")
-def fake_convert(r: Draw, word: str) -> Case:
+def fake_convert(r: Draw, op_type: str) -> Case:
     dtype = r.one(*FLOATS)
     shape = r.shape(1, 3)
     along = r.one((), (1,), tuple(n if k == 0 else 1 for k, n in enumerate(shape)))
@@ -197,11 +197,11 @@ def fake_convert(r: Draw, word: str) -> Case:
     shift = [constant(r.reals(along).astype(dtype))] if r.chance() else []
     x = r.operand(r.reals(shape, dtype, spread=8))
     flags = {"destination_type": r.one("f8e4m3", "f8e5m2")} if r.chance(0.7) else {}
-    return one(word, x, constant(scale.astype(dtype)), *shift, **flags)
+    return one(op_type, x, constant(scale.astype(dtype)), *shift, **flags)
 
 
 @of("opset1.FakeQuantize")
-def fake_quantize(r: Draw, word: str) -> Case:
+def fake_quantize(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 4)
     along = r.one((), (1,) * len(shape), tuple(n if k == 1 else 1 for k, n in enumerate(shape)))
     low, span = -np.abs(r.reals(along)) - 0.1, np.abs(r.reals(along)) + 0.2
@@ -213,5 +213,5 @@ def fake_quantize(r: Draw, word: str) -> Case:
     levels = r.one(2, 4, 16, 255, 256, 65536)
     x = r.operand(r.reals(shape, spread=1.5))
     return one(
-        word, x, *(r.operand(np.asarray(end, np.float32), constant=0.85, dynamic=0) for end in ends), levels=levels
+        op_type, x, *(r.operand(np.asarray(end, np.float32), constant=0.85, dynamic=0) for end in ends), levels=levels
     )

@@ -29,15 +29,15 @@ _FINITE = {"opset1.Sin", "opset1.Tan", "opset9.SoftSign", "opset4.SoftPlus"}
 """Those whose kernels make other numbers of infinities and NaN than the formula has."""
 
 
-def _of_one(word: str, dtypes: tuple[str, ...]) -> Generator:
+def _of_one(op_type: str, dtypes: tuple[str, ...]) -> Generator:
     def drawn(r: Draw) -> Case:
-        special = word not in _FINITE and r.chance()
-        return one(word, r.operand(r.tensor(r.shape(least=r.one(0, 1, 1, 1)), r.one(*dtypes), special=special)))
+        special = op_type not in _FINITE and r.chance()
+        return one(op_type, r.operand(r.tensor(r.shape(least=r.one(0, 1, 1, 1)), r.one(*dtypes), special=special)))
 
     return drawn
 
 
-GENERATORS.update({word: _of_one(word, dtypes) for word, dtypes in _OF_ONE.items()})
+GENERATORS.update({op_type: _of_one(op_type, dtypes) for op_type, dtypes in _OF_ONE.items()})
 
 _OF_TWO = {
     "opset1.NotEqual": ANY,
@@ -47,30 +47,30 @@ _OF_TWO = {
 }
 
 
-def _of_two(word: str, dtypes: tuple[str, ...]) -> Generator:
+def _of_two(op_type: str, dtypes: tuple[str, ...]) -> Generator:
     def drawn(r: Draw) -> Case:
         dtype = r.one(*dtypes)
         left, right, rule = pair(r)
         operands = [r.operand(r.tensor(shape, dtype, special=r.chance(0.3)), constant=0.25) for shape in (left, right)]
-        return one(word, *operands, **rule)
+        return one(op_type, *operands, **rule)
 
     return drawn
 
 
-GENERATORS.update({word: _of_two(word, dtypes) for word, dtypes in _OF_TWO.items()})
+GENERATORS.update({op_type: _of_two(op_type, dtypes) for op_type, dtypes in _OF_TWO.items()})
 
 
 @of("opset1.Power")
-def power(r: Draw, word: str) -> Case:
+def power(r: Draw, op_type: str) -> Case:
     dtype = r.one("float32", "float32", "float16", "int32")
     left, right, rule = pair(r)
     x = r.tensor(left, dtype)
     y = r.integers(right, 0, 3).astype(dtype) if r.chance() or dtype == "int32" else r.reals(right, dtype)
-    return one(word, r.operand(x), r.operand(y, constant=0.5), **rule)
+    return one(op_type, r.operand(x), r.operand(y, constant=0.5), **rule)
 
 
 @of("opset1.PReLU")
-def prelu(r: Draw, word: str) -> Case:
+def prelu(r: Draw, op_type: str) -> Case:
     dtype = r.one(*FLOATS)
     shape = r.shape(1, 4, least=1)
     if r.chance():
@@ -80,41 +80,41 @@ def prelu(r: Draw, word: str) -> Case:
     if r.chance(0.2):
         slope = r.one((), (1,))
     x = r.operand(r.tensor(shape, dtype), dynamic=0)
-    return one(word, x, r.operand(r.reals(slope, dtype), constant=0.6, dynamic=0))
+    return one(op_type, x, r.operand(r.reals(slope, dtype), constant=0.6, dynamic=0))
 
 
 @of("opset5.Round")
-def round_(r: Draw, word: str) -> Case:
+def round_(r: Draw, op_type: str) -> Case:
     dtype = r.one("float32", "float16", "float32", "int32")
     x = r.tensor(r.shape(), dtype, special=r.chance(0.3))
     if dtype != "int32" and r.chance():
         x = (r.integers(x.shape, -12, 12) / 2).astype(dtype)
     mode = r.one({}, {"mode": "half_to_even"}, {"mode": "half_away_from_zero"}, {"mode": "HALF_AWAY_FROM_ZERO"})
-    return one(word, r.operand(x), **mode)
+    return one(op_type, r.operand(x), **mode)
 
 
 @of("opset1.Selu")
-def selu(r: Draw, word: str) -> Case:
+def selu(r: Draw, op_type: str) -> Case:
     dtype = r.one(*FLOATS)
     ends = [r.operand(np.array([x], "float32").astype(dtype), constant=1) for x in (1.67, r.one(1.05, 0.5))]
-    return one(word, r.operand(r.tensor(r.shape(), dtype)), *ends)
+    return one(op_type, r.operand(r.tensor(r.shape(), dtype)), *ends)
 
 
 @of("opset4.Swish")
-def swish(r: Draw, word: str) -> Case:
+def swish(r: Draw, op_type: str) -> Case:
     dtype = r.one(*FLOATS)
     beta = [r.operand(np.array(r.one(1.0, 0.5, -2.0, 0.0)).astype(dtype), constant=0.6)] if r.chance(0.7) else []
-    return one(word, r.operand(r.tensor(r.shape(), dtype)), *beta)
+    return one(op_type, r.operand(r.tensor(r.shape(), dtype)), *beta)
 
 
 @of("opset1.SoftMax", "opset8.SoftMax")
-def softmax(r: Draw, word: str) -> Case:
+def softmax(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 5)
-    axis = r.number(0 if word == "opset1.SoftMax" else -len(shape), len(shape) - 1)
+    axis = r.number(0 if op_type == "opset1.SoftMax" else -len(shape), len(shape) - 1)
     said = {"axis": axis}
     if r.chance(0.2) and len(shape) > 1:
         said = {}
-    return one(word, r.operand(r.tensor(shape, r.one(*FLOATS))), **said)
+    return one(op_type, r.operand(r.tensor(shape, r.one(*FLOATS))), **said)
 
 
 _REDUCED = {
@@ -131,7 +131,7 @@ _REDUCED = {
 
 
 @of(*_REDUCED)
-def reduced(r: Draw, word: str) -> Case:
+def reduced(r: Draw, op_type: str) -> Case:
     # Of nothing, ONNX Runtime keeps an axis that is reduced, and the plugin's extremes are finite.
     shape = r.shape(1, 5, most=3)
     rank = len(shape)
@@ -140,14 +140,14 @@ def reduced(r: Draw, word: str) -> Case:
     if len(axes) == 1 and r.chance(0.4):
         axes = axes.reshape(())
     flags = {"keep_dims": r.one(True, False)} if r.chance(0.8) else {}
-    x = r.tensor(shape, r.one(*_REDUCED[word]))
-    return one(word, r.operand(x), r.operand(axes, constant=0.8, dynamic=0), **flags)
+    x = r.tensor(shape, r.one(*_REDUCED[op_type]))
+    return one(op_type, r.operand(x), r.operand(axes, constant=0.8, dynamic=0), **flags)
 
 
 @of("opset1.NormalizeL2")
-def normalize(r: Draw, word: str) -> Case:
+def normalize(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 4)
     rank = len(shape)
     axes = np.sort(r.random.permutation(rank)[: r.number(1, rank)]).astype("int64")
     flags = {"eps": r.one(1e-6, 0.1, 1.0), "eps_mode": r.one("add", "max")}
-    return one(word, r.operand(r.reals(shape)), constant(axes), **flags)
+    return one(op_type, r.operand(r.reals(shape)), constant(axes), **flags)

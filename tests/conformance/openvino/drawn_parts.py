@@ -23,51 +23,51 @@ def _axes(r: Draw, chosen: Any, rank: int) -> np.ndarray[Any, Any]:
 
 
 @of("opset3.NonZero")
-def nonzero(r: Draw, word: str) -> Case:
+def nonzero(r: Draw, op_type: str) -> Case:
     flags = {"output_type": r.one("i32", "i64")} if r.chance(0.7) else {}
-    return one(word, r.operand(r.integers(r.shape(least=r.one(0, 1)), 0, 1).astype(r.one(*ANY))), **flags)
+    return one(op_type, r.operand(r.integers(r.shape(least=r.one(0, 1)), 0, 1).astype(r.one(*ANY))), **flags)
 
 
 @of("opset1.OneHot", "opset16.OneHot")
-def one_hot(r: Draw, word: str) -> Case:
+def one_hot(r: Draw, op_type: str) -> Case:
     depth = r.number(1, 5)
     indices = r.integers(r.shape(0, 3), -depth if r.chance(0.3) else 0, depth + 1, r.one(*INDEX))
     dtype = r.one("float32", "int32", "bool", "uint8", "int64", "float16")
     ends = [r.operand(np.array(x).astype(dtype), constant=0.8) for x in (1, 0)]
     flags: dict[str, Any] = {"axis": r.number(-indices.ndim - 1, indices.ndim)}
-    if word == "opset16.OneHot" and r.chance(0.7):
+    if op_type == "opset16.OneHot" and r.chance(0.7):
         flags["negative_indices_mode"] = r.one("ignore_negative", "normalize")
     depth_type = r.one(*INDEX)
-    return one(word, r.operand(indices), r.operand(np.array(depth, depth_type), constant=0.8), *ends, **flags)
+    return one(op_type, r.operand(indices), r.operand(np.array(depth, depth_type), constant=0.8), *ends, **flags)
 
 
 @of("opset1.Pad", "opset12.Pad")
-def pad(r: Draw, word: str) -> Case:
+def pad(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 4, least=2)
     mode = r.one("constant", "edge", "reflect", "symmetric", "constant")
-    least = -1 if word == "opset12.Pad" and r.chance(0.4) else 0
+    least = -1 if op_type == "opset12.Pad" and r.chance(0.4) else 0
     most = {"reflect": 1, "symmetric": 2}.get(mode, 3)
     ends = [np.array([r.number(least, min(most, n)) for n in shape], r.one(*INDEX)) for _ in range(2)]
     dtype = r.one("float32", "int32", "float16", "int8", "uint8", "int64")
     operands = [r.operand(r.tensor(shape, dtype)), *(r.operand(end, constant=0.8, dynamic=0) for end in ends)]
     if mode == "constant" and r.chance(0.6):
         operands.append(r.operand(np.array(r.number(0, 5)).astype(dtype), constant=0.6))
-    return one(word, *operands, pad_mode=mode)
+    return one(op_type, *operands, pad_mode=mode)
 
 
 @of("opset1.Reverse")
-def reverse(r: Draw, word: str) -> Case:
+def reverse(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 4)
     rank = len(shape)
     if r.chance():
         axes = np.sort(r.random.permutation(rank)[: r.number(0, rank)]).astype(r.one(*INDEX))
-        return one(word, r.operand(r.tensor(shape, r.one(*ANY))), constant(axes), mode="index")
+        return one(op_type, r.operand(r.tensor(shape, r.one(*ANY))), constant(axes), mode="index")
     mask = r.integers((rank,), 0, 1, np.bool_)
-    return one(word, r.operand(r.tensor(shape, r.one(*ANY))), constant(mask), mode="mask")
+    return one(op_type, r.operand(r.tensor(shape, r.one(*ANY))), constant(mask), mode="mask")
 
 
 @of("opset1.ReverseSequence")
-def reverse_sequence(r: Draw, word: str) -> Case:
+def reverse_sequence(r: Draw, op_type: str) -> Case:
     shape = r.shape(2, 4)
     batch, along = (int(k) for k in r.random.permutation(len(shape))[:2])
     lengths = r.integers((shape[batch],), 1, shape[along], "int32")
@@ -75,11 +75,11 @@ def reverse_sequence(r: Draw, word: str) -> Case:
         "batch_axis": batch - len(shape) if r.chance(0.3) else batch,
         "seq_axis": along - len(shape) if r.chance(0.3) else along,
     }
-    return one(word, r.operand(r.tensor(shape, r.one("float32", "int32"))), r.operand(lengths, dynamic=0), **flags)
+    return one(op_type, r.operand(r.tensor(shape, r.one("float32", "int32"))), r.operand(lengths, dynamic=0), **flags)
 
 
 @of("opset7.Roll")
-def roll(r: Draw, word: str) -> Case:
+def roll(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 4, least=r.one(0, 1, 1))
     count = r.number(1, 3)
     axes = r.integers((count,), -len(shape), len(shape) - 1, r.one(*INDEX))
@@ -87,7 +87,7 @@ def roll(r: Draw, word: str) -> Case:
     if count == 1 and r.chance():
         shift = shift.reshape(())
     return one(
-        word,
+        op_type,
         r.operand(r.tensor(shape, r.one(*ANY))),
         r.operand(shift, constant=0.5, dynamic=0),
         r.operand(axes, constant=0.7, dynamic=0),
@@ -95,7 +95,7 @@ def roll(r: Draw, word: str) -> Case:
 
 
 @of("opset3.ScatterUpdate")
-def scatter(r: Draw, word: str) -> Case:
+def scatter(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 4)
     axis = r.number(0, len(shape) - 1)
     count = r.number(0 if r.chance(0.1) else 1, shape[axis])
@@ -108,17 +108,17 @@ def scatter(r: Draw, word: str) -> Case:
         places = places - shape[axis]
     at = np.array(axis - len(shape) if r.chance(0.3) else axis, r.one(*INDEX))
     x = r.operand(r.tensor(shape, dtype))
-    return one(word, x, r.operand(places, dynamic=0), r.operand(updates, dynamic=0), r.operand(at, constant=0.8))
+    return one(op_type, x, r.operand(places, dynamic=0), r.operand(updates, dynamic=0), r.operand(at, constant=0.8))
 
 
 @of("opset3.ScatterElementsUpdate", "opset12.ScatterElementsUpdate")
-def scatter_elements(r: Draw, word: str) -> Case:
+def scatter_elements(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 4)
     axis = r.number(0, len(shape) - 1)
     taken = tuple(r.number(1, n) for n in shape)
     flags: dict[str, Any] = {}
     reduction = "none"
-    if word == "opset12.ScatterElementsUpdate":
+    if op_type == "opset12.ScatterElementsUpdate":
         reduction = r.one("none", "sum", "prod", "min", "max", "mean")
         flags = {"reduction": reduction, "use_init_val": r.one(True, False)}
         if r.chance(0.2):
@@ -133,15 +133,15 @@ def scatter_elements(r: Draw, word: str) -> Case:
     x, updates = r.tensor(shape, dtype), r.tensor(taken, dtype)
     at = np.array(axis - len(shape) if r.chance(0.3) else axis, r.one(*INDEX))
     operands = [r.operand(x), r.operand(places.astype(r.one(*INDEX)), dynamic=0.1), r.operand(updates, dynamic=0.1)]
-    return one(word, *operands, constant(at), **flags)
+    return one(op_type, *operands, constant(at), **flags)
 
 
 @of("opset4.ScatterNDUpdate", "opset15.ScatterNDUpdate")
-def scatter_nd(r: Draw, word: str) -> Case:
+def scatter_nd(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 4)
     depth = r.number(1, len(shape))
     flags: dict[str, Any] = {}
-    if word == "opset15.ScatterNDUpdate" and r.chance(0.8):
+    if op_type == "opset15.ScatterNDUpdate" and r.chance(0.8):
         flags = {"reduction": r.one("none", "sum", "sub", "prod", "min", "max")}
     count = r.number(1, 3)
     if flags.get("reduction", "none") == "none":
@@ -154,11 +154,11 @@ def scatter_nd(r: Draw, word: str) -> Case:
     dtype = r.one("float32", "int32", "float16" if flags.get("reduction", "none") == "none" else "float32")
     updates = r.tensor((len(places), *shape[depth:]), dtype)
     operands = [r.operand(r.tensor(shape, dtype)), r.operand(places.astype(r.one(*INDEX)), dynamic=0.1)]
-    return one(word, *operands, r.operand(updates, dynamic=0.1), **flags)
+    return one(op_type, *operands, r.operand(updates, dynamic=0.1), **flags)
 
 
 @of("opset15.SearchSorted")
-def search_sorted(r: Draw, word: str) -> Case:
+def search_sorted(r: Draw, op_type: str) -> Case:
     front = r.shape(0, 2)
     count = r.number(1, 6)
     dtype = r.one("float32", "int32", "int64")
@@ -169,20 +169,20 @@ def search_sorted(r: Draw, word: str) -> Case:
         wanted = r.integers(r.shape(0 if r.chance(0.2) else 1, 3), -6, 6).astype(dtype)
     flags: dict[str, Any] = {"right_mode": r.one(True, False)} if r.chance(0.8) else {}
     flags |= {"output_type": r.one("i32", "i64")} if r.chance() else {}
-    return one(word, r.operand(rows), r.operand(wanted), **flags)
+    return one(op_type, r.operand(rows), r.operand(wanted), **flags)
 
 
 @of("opset16.SegmentMax")
-def segment_max(r: Draw, word: str) -> Case:
+def segment_max(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 3)
     groups = np.sort(r.integers((shape[0],), 0, 3)).astype(r.one(*INDEX))
     count = [r.operand(np.array(r.number(1, 6), groups.dtype), constant=0.7)] if r.chance() else []
     x = r.operand(r.tensor(shape, r.one("float32", "int32", "int8")))
-    return one(word, x, r.operand(groups, dynamic=0, constant=0.4), *count, fill_mode=r.one("zero", "lowest"))
+    return one(op_type, x, r.operand(groups, dynamic=0, constant=0.4), *count, fill_mode=r.one("zero", "lowest"))
 
 
 @of("opset1.Select")
-def select(r: Draw, word: str) -> Case:
+def select(r: Draw, op_type: str) -> Case:
     rule = r.one("", "numpy", "none", "numpy", "pdpd")
     shape = r.shape()
     sides = [shape] * 3
@@ -199,28 +199,28 @@ def select(r: Draw, word: str) -> Case:
     dtype = r.one(*ANY)
     operands = [r.operand(r.integers(sides[0], 0, 1, np.bool_), constant=0.1)]
     operands += [r.operand(r.tensor(side, dtype, special=r.chance(0.3)), constant=0.2) for side in sides[1:]]
-    return one(word, *operands, **flags)
+    return one(op_type, *operands, **flags)
 
 
 @of("opset1.ShapeOf", "opset3.ShapeOf")
-def shape_of(r: Draw, word: str) -> Case:
-    flags = {"output_type": r.one("i32", "i64")} if word == "opset3.ShapeOf" else {}
-    return one(word, r.operand(r.tensor(r.shape(least=0), r.one(*ANY))), **flags)
+def shape_of(r: Draw, op_type: str) -> Case:
+    flags = {"output_type": r.one("i32", "i64")} if op_type == "opset3.ShapeOf" else {}
+    return one(op_type, r.operand(r.tensor(r.shape(least=0), r.one(*ANY))), **flags)
 
 
 @of("opset1.ShuffleChannels")
-def shuffle(r: Draw, word: str) -> Case:
+def shuffle(r: Draw, op_type: str) -> Case:
     shape = list(r.shape(1, 5, most=3))
     axis, group = r.number(0, len(shape) - 1), r.number(1, 3)
     shape[axis] = group * r.number(1, 3)
     said = {"axis": axis - len(shape) if r.chance(0.3) else axis, "group": group}
     if axis == 1 and r.chance(0.3):
         del said["axis"]
-    return one(word, r.operand(r.tensor(shape, r.one("float32", "int32", "uint8"))), **said)
+    return one(op_type, r.operand(r.tensor(shape, r.one("float32", "int32", "uint8"))), **said)
 
 
 @of("opset8.Slice")
-def slice_(r: Draw, word: str) -> Case:
+def slice_(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 4, least=r.one(0, 1, 1, 1))
     chosen = r.random.permutation(len(shape))[: r.number(0 if r.chance(0.1) else 1, len(shape))]
     dtype = r.one(*INDEX)
@@ -232,11 +232,11 @@ def slice_(r: Draw, word: str) -> Case:
     if list(chosen) != list(range(len(chosen))) or r.chance():
         operands.append(r.operand(_axes(r, chosen, len(shape)).astype(dtype), constant=0.8, dynamic=0))
     # The plugin dies of some ends.
-    return one(word, *operands, case={"judges": ("evaluation",)})
+    return one(op_type, *operands, case={"judges": ("evaluation",)})
 
 
 @of("opset15.SliceScatter")
-def slice_scatter(r: Draw, word: str) -> Case:
+def slice_scatter(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 4)
     chosen = [int(k) for k in r.random.permutation(len(shape))[: r.number(1, len(shape))]]
     if r.chance(0.4):
@@ -258,11 +258,11 @@ def slice_scatter(r: Draw, word: str) -> Case:
     expected = x.copy()
     expected[tuple(taken)] = updates
     told = {"expected": (expected,), "judges": ("evaluation",)}
-    return one(word, r.operand(x), r.operand(updates, dynamic=0), *operands, case=told)
+    return one(op_type, r.operand(x), r.operand(updates, dynamic=0), *operands, case=told)
 
 
 @of("opset1.Reshape")
-def reshape(r: Draw, word: str) -> Case:
+def reshape(r: Draw, op_type: str) -> Case:
     shape = r.shape(0, 4, least=r.one(0, 1, 1, 1))
     flat, wanted = [int(n) for n in shape], [int(n) for n in r.random.permutation(shape)]
     if len(wanted) > 1 and r.chance():
@@ -273,11 +273,11 @@ def reshape(r: Draw, word: str) -> Case:
     if pattern and 0 not in flat and r.chance():
         pattern[r.number(0, len(pattern) - 1)] = -1
     x = r.operand(r.tensor(shape, r.one(*ANY)))
-    return one(word, x, r.operand(np.array(pattern, r.one(*INDEX)), constant=0.7, dynamic=0), special_zero=special)
+    return one(op_type, x, r.operand(np.array(pattern, r.one(*INDEX)), constant=0.7, dynamic=0), special_zero=special)
 
 
 @of("opset2.SpaceToBatch")
-def space_to_batch(r: Draw, word: str) -> Case:
+def space_to_batch(r: Draw, op_type: str) -> Case:
     rank = r.number(3, 5)
     block = (1, *(r.number(1, 2) for _ in range(rank - 1)))
     begin = (0, *(r.number(0, 2) for _ in block[1:]))
@@ -289,21 +289,21 @@ def space_to_batch(r: Draw, word: str) -> Case:
         end.append(after)
     dtype = r.one(*INDEX)
     operands = [r.operand(r.tensor(shape, r.one("float32", "int32")))]
-    return one(word, *operands, *(constant(np.array(x, dtype)) for x in (block, begin, end)))
+    return one(op_type, *operands, *(constant(np.array(x, dtype)) for x in (block, begin, end)))
 
 
 @of("opset1.SpaceToDepth")
-def space_to_depth(r: Draw, word: str) -> Case:
+def space_to_depth(r: Draw, op_type: str) -> Case:
     size = r.number(1, 3)
     shape = (r.number(1, 2), r.number(1, 3), *(size * r.number(1, 2) for _ in range(r.number(1, 3))))
     flags = {"block_size": size, "mode": r.one("blocks_first", "depth_first")}
     # Evaluation writes past the end of what it has.
     x = r.operand(r.tensor(shape, r.one("float32", "float16", "int32")))
-    return one(word, x, case={"judges": ("plugin",)}, **flags)
+    return one(op_type, x, case={"judges": ("plugin",)}, **flags)
 
 
 @of("opset1.Split")
-def split(r: Draw, word: str) -> Case:
+def split(r: Draw, op_type: str) -> Case:
     shape = list(r.shape(1, 4))
     axis, parts = r.number(0, len(shape) - 1), r.number(1, 3)
     shape[axis] = parts * r.number(1, 3)
@@ -315,7 +315,7 @@ def split(r: Draw, word: str) -> Case:
         at = at.astype("int64")
     x = r.operand(r.tensor(shape, r.one(*ANY)))
     return one(
-        word,
+        op_type,
         x,
         r.operand(np.array(axis) if at.dtype == np.uint8 else at, constant=0.9),
         results=parts,
@@ -324,7 +324,7 @@ def split(r: Draw, word: str) -> Case:
 
 
 @of("opset1.VariadicSplit")
-def variadic(r: Draw, word: str) -> Case:
+def variadic(r: Draw, op_type: str) -> Case:
     shape = list(r.shape(1, 4))
     axis = r.number(0, len(shape) - 1)
     lengths = [r.number(0 if r.chance(0.1) else 1, 3) for _ in range(r.number(1, 3))]
@@ -334,39 +334,39 @@ def variadic(r: Draw, word: str) -> Case:
     at = np.array(axis - len(shape) if r.chance(0.3) else axis, r.one(*INDEX))
     operands = [r.operand(r.tensor(shape, r.one(*ANY))), constant(at)]
     operands.append(r.operand(np.array(lengths, r.one(*INDEX)), constant=0.8, dynamic=0))
-    return one(word, *operands, results=len(lengths))
+    return one(op_type, *operands, results=len(lengths))
 
 
 @of("opset1.Squeeze", "opset15.Squeeze")
-def squeeze(r: Draw, word: str) -> Case:
+def squeeze(r: Draw, op_type: str) -> Case:
     shape = tuple(r.one(1, 1, 2, 3) for _ in range(r.number(1, 5)))
     ones = [k for k, n in enumerate(shape) if n == 1]
     operands = [r.operand(r.tensor(shape, r.one(*ANY)), dynamic=0)]
     flags: dict[str, Any] = {}
     if r.chance(0.8):
         chosen = list(r.random.permutation(ones)[: r.number(0 if r.chance(0.1) else min(1, len(ones)), len(ones))])
-        if word == "opset15.Squeeze" and r.chance():
+        if op_type == "opset15.Squeeze" and r.chance():
             flags = {"allow_axis_skip": True}
             chosen += [k for k, n in enumerate(shape) if n > 1 and r.chance(0.3)]
         axes = _axes(r, chosen, len(shape))
         if len(axes) == 1 and r.chance():
             axes = axes.reshape(())
         operands.append(r.operand(axes, constant=0.9, dynamic=0))
-    return one(word, *operands, **flags)
+    return one(op_type, *operands, **flags)
 
 
 @of("opset1.Unsqueeze")
-def unsqueeze(r: Draw, word: str) -> Case:
+def unsqueeze(r: Draw, op_type: str) -> Case:
     shape = r.shape(0, 3)
     rank = len(shape) + r.number(1, 3)
     axes = _axes(r, r.random.permutation(rank)[: rank - len(shape)], rank)
     if len(axes) == 1 and r.chance():
         axes = axes.reshape(())
-    return one(word, r.operand(r.tensor(shape, r.one(*ANY))), r.operand(axes, constant=0.9, dynamic=0))
+    return one(op_type, r.operand(r.tensor(shape, r.one(*ANY))), r.operand(axes, constant=0.9, dynamic=0))
 
 
 @of("opset1.StridedSlice")
-def strided(r: Draw, word: str) -> Case:
+def strided(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 4)
     count = r.number(1, len(shape))
     dtype = r.one(*INDEX)
@@ -399,20 +399,20 @@ def strided(r: Draw, word: str) -> Case:
     operands += [r.operand(np.array(x, dtype), constant=0.7, dynamic=0) for x in ends]
     if r.chance(0.8) or any(x != 1 for x in step):
         operands.append(constant(np.array(step, dtype)))
-    return one(word, *operands, **flags)
+    return one(op_type, *operands, **flags)
 
 
 @of("opset1.Tile")
-def tile(r: Draw, word: str) -> Case:
+def tile(r: Draw, op_type: str) -> Case:
     shape = r.shape(0, 3, least=r.one(0, 1, 1))
     repeats = np.array(r.numbers(0 if r.chance(0.1) else 1, 3, r.number(1, 4)), r.one(*INDEX))
     x = r.operand(r.tensor(shape, r.one(*ANY)))
     # Evaluation dies of nothing.
-    return one(word, x, r.operand(repeats, constant=0.7, dynamic=0), case={"judges": ("plugin",)})
+    return one(op_type, x, r.operand(repeats, constant=0.7, dynamic=0), case={"judges": ("plugin",)})
 
 
 @of("opset1.TopK", "opset3.TopK", "opset11.TopK")
-def top_k(r: Draw, word: str) -> Case:
+def top_k(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 4)
     axis = r.number(0, len(shape) - 1)
     k = r.number(1, shape[axis])
@@ -421,28 +421,28 @@ def top_k(r: Draw, word: str) -> Case:
         "mode": r.one("max", "min"),
         "sort": r.one("value", "index", "value"),
     }
-    if word != "opset1.TopK" and r.chance():
+    if op_type != "opset1.TopK" and r.chance():
         flags["index_element_type"] = r.one("i32", "i64")
-    if word == "opset11.TopK" and flags["sort"] == "value":
+    if op_type == "opset11.TopK" and flags["sort"] == "value":
         flags["stable"] = r.one(True, False)
     x = r.random.permutation(int(np.prod(shape))).reshape(shape).astype(r.one("float32", "int32", "float16"))
     if flags.get("stable"):
         x = r.integers(shape, -2, 2).astype("float32")
     count = np.array(k, r.one("int64", "int32", "int8"))
-    return one(word, r.operand(x), r.operand(count, constant=0.8), results=2, **flags)
+    return one(op_type, r.operand(x), r.operand(count, constant=0.8), results=2, **flags)
 
 
 @of("opset1.Transpose")
-def transpose(r: Draw, word: str) -> Case:
+def transpose(r: Draw, op_type: str) -> Case:
     shape = r.shape(0, 5, most=3)
     order = r.random.permutation(len(shape)).astype(r.one(*INDEX))
     if r.chance(0.2):
         order = order[:0]
-    return one(word, r.operand(r.tensor(shape, r.one(*ANY))), constant(order))
+    return one(op_type, r.operand(r.tensor(shape, r.one(*ANY))), constant(order))
 
 
 @of("opset10.Unique")
-def unique(r: Draw, word: str) -> Case:
+def unique(r: Draw, op_type: str) -> Case:
     shape = r.shape(1, 3)
     x = r.integers(shape, 0, 3).astype(r.one("float32", "int32", "int64", "int8", "uint8"))
     flags: dict[str, Any] = {"sorted": r.one(True, False)} if r.chance(0.8) else {}
@@ -450,15 +450,15 @@ def unique(r: Draw, word: str) -> Case:
         if r.chance():
             flags[name] = r.one("i32", "i64")
     axis = [constant(np.array(r.number(-len(shape), len(shape) - 1), r.one(*INDEX)))] if r.chance() else []
-    return one(word, r.operand(x), *axis, results=4, **flags)
+    return one(op_type, r.operand(x), *axis, results=4, **flags)
 
 
 @of("opset4.Range", "opset1.Range")
-def range_(r: Draw, word: str) -> Case:
+def range_(r: Draw, op_type: str) -> Case:
     """At run time its plugin has rules of its own: constants only."""
     kind = r.one("int32", "int64", "float32")
     start, step = r.number(-9, 9), r.one(1, 2, -1, -3, 5)
     stop = start + step * r.number(0, 6) + r.number(-1, 1)
     ends = [constant(np.array(x, kind)) for x in (start, stop, step)]
-    flags = {"output_type": r.one("i32", "i64", "f32", "f16")} if word == "opset4.Range" else {}
-    return one(word, *ends, **flags)
+    flags = {"output_type": r.one("i32", "i64", "f32", "f16")} if op_type == "opset4.Range" else {}
+    return one(op_type, *ends, **flags)

@@ -39,8 +39,8 @@ def _weights(r: Draw, kind: str, front: tuple[int, ...], size: int, width: int, 
 
 
 @of("opset1.LSTMCell", "opset4.LSTMCell", "opset3.GRUCell", "opset1.RNNCell")
-def cell(r: Draw, word: str) -> Case:
-    kind = word.split(".")[1].removesuffix("Cell")
+def cell(r: Draw, op_type: str) -> Case:
+    kind = op_type.split(".")[1].removesuffix("Cell")
     batch, width, size = r.number(1, 3), r.number(1, 4), r.number(1, 4)
     flags = _said(r, kind, size, is_sequence=False)
     weights = _weights(r, kind, (), size, width, doubled=flags.get("linear_before_reset", False))
@@ -48,12 +48,12 @@ def cell(r: Draw, word: str) -> Case:
     if kind != "GRU" and r.chance(0.1):
         weights.pop()
     x = r.operand(r.reals((batch, width)), dynamic=0.2)
-    return one(word, x, *states, *weights, results=len(states), case={"tolerance": 1e-4}, **flags)
+    return one(op_type, x, *states, *weights, results=len(states), case={"tolerance": 1e-4}, **flags)
 
 
 @of("opset5.LSTMSequence", "opset5.GRUSequence", "opset5.RNNSequence")
-def sequence(r: Draw, word: str) -> Case:
-    kind = word.split(".")[1].removesuffix("Sequence")
+def sequence(r: Draw, op_type: str) -> Case:
+    kind = op_type.split(".")[1].removesuffix("Sequence")
     direction = r.one("forward", "reverse", "bidirectional")
     ways = 2 if direction == "bidirectional" else 1
     batch, steps, width, size = r.number(1, 3), r.number(1, 4), r.number(1, 3), r.number(1, 3)
@@ -64,4 +64,4 @@ def sequence(r: Draw, word: str) -> Case:
     lengths = np.full(batch, steps) if r.chance(0.4) or kind == "RNN" else r.integers((batch,), 1, steps)
     given = r.operand(lengths.astype(r.one("int32", "int64")), dynamic=0.1)
     x = r.operand(r.reals((batch, steps, width)), dynamic=0.2)
-    return one(word, x, *states, given, *weights, results=len(states) + 1, case={"tolerance": 1e-4}, **flags)
+    return one(op_type, x, *states, given, *weights, results=len(states) + 1, case={"tolerance": 1e-4}, **flags)

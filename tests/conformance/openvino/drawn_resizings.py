@@ -14,7 +14,7 @@ of = register(GENERATORS)
 
 
 @of("opset1.Interpolate")
-def by_axes(r: Draw, word: str) -> Case:
+def by_axes(r: Draw, op_type: str) -> Case:
     """Axes as attributes, sizes as an operand."""
     shape = (r.number(1, 2), r.number(1, 2), *r.numbers(2, 5, 2))
     mode = r.one("nearest", "linear")
@@ -22,13 +22,13 @@ def by_axes(r: Draw, word: str) -> Case:
     flags: dict[str, Any] = {"axes": (2, 3), "mode": mode}
     if r.chance(0.7):
         flags["align_corners"] = r.one(True, False)
-    return one(word, r.operand(r.reals(shape), dynamic=0), sizes, case={"tolerance": 1e-3}, **flags)
+    return one(op_type, r.operand(r.reals(shape), dynamic=0), sizes, case={"tolerance": 1e-3}, **flags)
 
 
 @of("opset4.Interpolate", "opset11.Interpolate")
-def by_scales_or_sizes(r: Draw, word: str) -> Case:
+def by_scales_or_sizes(r: Draw, op_type: str) -> Case:
     mode = r.one("nearest", "linear", "linear_onnx", "cubic")
-    if word == "opset11.Interpolate" and r.chance(0.3):
+    if op_type == "opset11.Interpolate" and r.chance(0.3):
         mode = r.one("bilinear_pillow", "bicubic_pillow")
     rank = 2
     shape = (r.number(1, 2), r.number(1, 2), *r.numbers(2, 5, rank))
@@ -55,8 +55,8 @@ def by_scales_or_sizes(r: Draw, word: str) -> Case:
         del flags["antialias"]
     x, kind = r.operand(r.reals(shape), dynamic=0), r.one("int64", "int32")
     places = constant(axes.astype(kind))
-    if word == "opset11.Interpolate":
+    if op_type == "opset11.Interpolate":
         held = r.operand(scales if by_scales else sizes.astype(kind), constant=1)
-        return one(word, x, held, places, case={"tolerance": 1e-3}, **flags)
+        return one(op_type, x, held, places, case={"tolerance": 1e-3}, **flags)
     both = [r.operand(sizes.astype(kind), constant=1), r.operand(scales, constant=1)]
-    return one(word, x, *both, places, case={"tolerance": 1e-3}, **flags)
+    return one(op_type, x, *both, places, case={"tolerance": 1e-3}, **flags)

@@ -44,32 +44,32 @@ def picture(r: Draw, rank: int, *, channels: int | None = None, least: int = 4) 
 
 
 @of("opset1.AvgPool", "opset14.AvgPool", "opset16.AvgPool")
-def average_pool(r: Draw, word: str) -> Case:
+def average_pool(r: Draw, op_type: str) -> Case:
     rank = r.one(1, 2, 2, 3)
     kernel = r.numbers(1, 3, rank)
     flags = windows(r, rank, kernel)
     flags |= {"kernel": kernel, "exclude_pad": r.one(True, False)}
-    flags |= rounding(r, flags, *(["ceil_torch"] if word != "opset1.AvgPool" else []))
-    if word == "opset16.AvgPool":
+    flags |= rounding(r, flags, *(["ceil_torch"] if op_type != "opset1.AvgPool" else []))
+    if op_type == "opset16.AvgPool":
         flags["dilations"] = r.numbers(1, 2, rank)
-    return one(word, r.operand(r.reals(picture(r, rank, least=6), r.one(*FLOATS))), case=PLUGIN, **flags)
+    return one(op_type, r.operand(r.reals(picture(r, rank, least=6), r.one(*FLOATS))), case=PLUGIN, **flags)
 
 
 @of("opset1.MaxPool")
-def max_pool(r: Draw, word: str) -> Case:
+def max_pool(r: Draw, op_type: str) -> Case:
     rank = r.one(1, 2, 2, 3)
     kernel = r.numbers(1, 3, rank)
     flags = windows(r, rank, kernel) | {"kernel": kernel}
     flags |= rounding(r, flags)
-    return one(word, r.operand(r.reals(picture(r, rank, least=6), r.one(*FLOATS))), case=PLUGIN, **flags)
+    return one(op_type, r.operand(r.reals(picture(r, rank, least=6), r.one(*FLOATS))), case=PLUGIN, **flags)
 
 
 @of("opset8.MaxPool", "opset14.MaxPool")
-def max_pool_with_places(r: Draw, word: str) -> Case:
+def max_pool_with_places(r: Draw, op_type: str) -> Case:
     rank = r.one(1, 2, 2, 3)
     kernel = r.numbers(1, 3, rank)
     flags = windows(r, rank, kernel) | {"kernel": kernel}
-    flags |= rounding(r, flags, *(["ceil_torch"] if word == "opset14.MaxPool" else []))
+    flags |= rounding(r, flags, *(["ceil_torch"] if op_type == "opset14.MaxPool" else []))
     # Of a window with gaps its plugin does not compute padding as the shapes say.
     flags["dilations"] = r.numbers(1, 1 if "same" in flags.get("auto_pad", "") else 2, rank)
     if r.chance():
@@ -78,17 +78,17 @@ def max_pool_with_places(r: Draw, word: str) -> Case:
         flags["axis"] = r.number(0, rank + 1)
     kept = PLUGIN | ({"kept": (0,)} if r.chance(0.3) else {})
     x = r.operand(r.reals(picture(r, rank, least=6), r.one(*FLOATS)))
-    return one(word, x, results=2, case=kept, **flags)
+    return one(op_type, x, results=2, case=kept, **flags)
 
 
 @of("opset8.AdaptiveAvgPool", "opset8.AdaptiveMaxPool")
-def adaptive_pool(r: Draw, word: str) -> Case:
+def adaptive_pool(r: Draw, op_type: str) -> Case:
     rank = r.one(1, 2, 3)
     sizes = r.operand(np.array(r.numbers(1, 6, rank), r.one("int64", "int32")), constant=1)
     x = r.operand(r.reals(picture(r, rank, least=1)), dynamic=0)
-    if word == "opset8.AdaptiveAvgPool":
-        return one(word, x, sizes, case=PLUGIN)
-    return one(word, x, sizes, results=2, case=PLUGIN, index_element_type="i32")
+    if op_type == "opset8.AdaptiveAvgPool":
+        return one(op_type, x, sizes, case=PLUGIN)
+    return one(op_type, x, sizes, results=2, case=PLUGIN, index_element_type="i32")
 
 
 def _filters(r: Draw, shape: tuple[int, ...], dtype: str) -> Any:
@@ -96,22 +96,22 @@ def _filters(r: Draw, shape: tuple[int, ...], dtype: str) -> Any:
 
 
 @of("opset1.Convolution", "opset1.GroupConvolution")
-def convolution(r: Draw, word: str) -> Case:
+def convolution(r: Draw, op_type: str) -> Case:
     rank, dtype = r.one(1, 2, 2, 3), r.one(*FLOATS)
     kernel = r.numbers(1, 3, rank)
     flags = windows(r, rank, kernel) | {"dilations": r.numbers(1, 2, rank)}
     groups, fed, made = r.number(1, 3), r.number(1, 3), r.number(1, 3)
-    if word == "opset1.Convolution":
+    if op_type == "opset1.Convolution":
         operands = r.reals(picture(r, rank, channels=fed, least=6), dtype), (made, fed, *kernel)
     else:
         operands = r.reals(picture(r, rank, channels=groups * fed, least=6), dtype), (groups, made, fed, *kernel)
     return one(
-        word, r.operand(operands[0]), _filters(r, operands[1], dtype), case=PLUGIN | {"tolerance": 1e-3}, **flags
+        op_type, r.operand(operands[0]), _filters(r, operands[1], dtype), case=PLUGIN | {"tolerance": 1e-3}, **flags
     )
 
 
 @of("opset1.BinaryConvolution")
-def signs(r: Draw, word: str) -> Case:
+def signs(r: Draw, op_type: str) -> Case:
     # The plugin packs bits of what FakeQuantize makes alone: what agrees is counted by definition.
     channels, maps = r.number(1, 3), r.number(1, 3) * 8
     x, edge = r.reals((r.number(1, 2), channels, *r.numbers(4, 6, 2))), r.one(0, 1, -1)
@@ -126,18 +126,18 @@ def signs(r: Draw, word: str) -> Case:
     expected = np.einsum("nchwij,ocij->nohw", taken, bits).astype(np.float32)
     flags: dict[str, Any] = {"mode": "xnor-popcount", "pad_value": float(edge), "auto_pad": "explicit"}
     flags |= {"strides": strides, "dilations": dilations, "pads_begin": low, "pads_end": high}
-    return one(word, r.operand(x), constant(filters), case={"expected": (expected,)}, **flags)
+    return one(op_type, r.operand(x), constant(filters), case={"expected": (expected,)}, **flags)
 
 
 @of("opset1.ConvolutionBackpropData", "opset1.GroupConvolutionBackpropData")
-def transposed_convolution(r: Draw, word: str) -> Case:
+def transposed_convolution(r: Draw, op_type: str) -> Case:
     rank, dtype = r.one(1, 2, 2, 3), "float32"
     kernel = r.numbers(1, 3, rank)
     flags = windows(r, rank, kernel) | {"dilations": r.numbers(1, 2, rank)}
     if r.chance():
         flags["output_padding"] = tuple(r.number(0, n - 1) for n in flags["strides"])
     groups, fed, made = r.number(1, 3), r.number(1, 3), r.number(1, 3)
-    is_grouped = "Group" in word
+    is_grouped = "Group" in op_type
     x = r.reals(picture(r, rank, channels=fed * groups if is_grouped else fed), dtype)
     shape = (groups, fed, made, *kernel) if is_grouped else (fed, made, *kernel)
     size: list[Any] = []
@@ -146,11 +146,11 @@ def transposed_convolution(r: Draw, word: str) -> Case:
         sizes = [n * s + r.number(0, 1) for n, s in zip(x.shape[2:], flags["strides"], strict=True)]
         size = [constant(np.array(sizes, r.one("int64", "int32")))]
     data = r.operand(x, dynamic=0 if size else 0.3)
-    return one(word, data, _filters(r, shape, dtype), *size, case=PLUGIN | {"tolerance": 1e-3}, **flags)
+    return one(op_type, data, _filters(r, shape, dtype), *size, case=PLUGIN | {"tolerance": 1e-3}, **flags)
 
 
 @of("opset1.DeformableConvolution", "opset8.DeformableConvolution")
-def bent_convolution(r: Draw, word: str) -> Case:
+def bent_convolution(r: Draw, op_type: str) -> Case:
     kernel, strides, dilations = r.numbers(1, 3, 2), r.numbers(1, 2, 2), r.numbers(1, 2, 2)
     begin, end = r.numbers(0, 1, 2), r.numbers(0, 1, 2)
     group, bent = r.number(1, 2), r.number(1, 2)
@@ -163,12 +163,12 @@ def bent_convolution(r: Draw, word: str) -> Case:
     flags: dict[str, Any] = {"strides": strides, "dilations": dilations, "pads_begin": begin, "pads_end": end}
     flags |= {"group": group, "deformable_group": bent}
     mask: list[Any] = []
-    if word == "opset8.DeformableConvolution":
+    if op_type == "opset8.DeformableConvolution":
         flags |= {"bilinear_interpolation_pad": r.one(True, False)} if r.chance() else {}
         if r.chance():
             mask = [r.random.random((x.shape[0], bent * kernel[0] * kernel[1], *places)).astype(np.float32)]
     return one(
-        word,
+        op_type,
         r.operand(x),
         offsets,
         _filters(r, filters.shape, "float32"),
@@ -179,7 +179,7 @@ def bent_convolution(r: Draw, word: str) -> Case:
 
 
 @of("opset15.Col2Im")
-def columns(r: Draw, word: str) -> Case:
+def columns(r: Draw, op_type: str) -> Case:
     kernel, strides, dilations = r.numbers(1, 3, 2), r.numbers(1, 2, 2), r.numbers(1, 2, 2)
     begin, end, size = r.numbers(0, 2, 2), r.numbers(0, 2, 2), r.numbers(5, 9, 2)
     parts = zip(size, kernel, strides, dilations, begin, end, strict=True)
@@ -188,12 +188,12 @@ def columns(r: Draw, word: str) -> Case:
     x = r.reals((*front, 2 * kernel[0] * kernel[1], count))
     flags = {"strides": strides, "dilations": dilations, "pads_begin": begin, "pads_end": end}
     numbers = [r.operand(np.array(each, kind), constant=0.9, dynamic=0) for each in (size, kernel)]
-    return one(word, r.operand(x), *numbers, case=PLUGIN, **flags)
+    return one(op_type, r.operand(x), *numbers, case=PLUGIN, **flags)
 
 
 @of("opset3.ExtractImagePatches")
-def patches(r: Draw, word: str) -> Case:
+def patches(r: Draw, op_type: str) -> Case:
     flags = {"sizes": r.numbers(1, 3, 2), "strides": r.numbers(1, 4, 2), "rates": r.numbers(1, 2, 2)}
     flags["auto_pad"] = r.one("valid", "same_upper", "same_lower")
     x = r.operand(r.tensor(picture(r, 2, least=5), r.one("float32", "int32", "float16")), dynamic=0)
-    return one(word, x, **flags)
+    return one(op_type, x, **flags)

@@ -97,12 +97,12 @@ def tensor(name: str, first: int = 0) -> torch.Tensor:
     return torch.tensor(values[first:] + values[:first], dtype=dtype)
 
 
-def operand(word: str, first: int = 0) -> object:
-    if word in OPERANDS:
-        return tensor(word, first)
-    if word.endswith("]"):
-        return tensor(word[: word.index("[")])[int(word[-2])]
-    return {"True": True, "0+2j": 2j}.get(word) or (float(word) if "." in word else int(word))
+def operand(op_type: str, first: int = 0) -> object:
+    if op_type in OPERANDS:
+        return tensor(op_type, first)
+    if op_type.endswith("]"):
+        return tensor(op_type[: op_type.index("[")])[int(op_type[-2])]
+    return {"True": True, "0+2j": 2j}.get(op_type) or (float(op_type) if "." in op_type else int(op_type))
 
 
 def raw(result: torch.Tensor) -> np.ndarray:
@@ -131,7 +131,7 @@ def main() -> None:
     values: dict[str, list[np.ndarray]] = {}
     for name, function, words in cases():
         try:
-            result = function(*(operand(word, 3 * place) for place, word in enumerate(words)))
+            result = function(*(operand(op_type, 3 * place) for place, op_type in enumerate(words)))
         except (RuntimeError, TypeError) as error:
             if not any(phrase in str(error) for phrase in NO_MEANING):
                 index.append([name, *words, "error"])

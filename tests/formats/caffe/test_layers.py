@@ -489,5 +489,5 @@ def test_windows_become_channels(tmp_path):
 def test_every_rule_has_a_case():
     registry.load("caffe")
     cases = "".join(path.read_text() for path in sorted(Path(__file__).parent.glob("test_*.py"))).replace("'", '"')
-    words = [word for dialect, word in (*LOWERINGS, *LIFTINGS) if dialect == "caffe"]
-    assert [word for word in words if f'"{word}"' not in cases] == []
+    words = [op_type for dialect, op_type in (*LOWERINGS, *LIFTINGS) if dialect == "caffe"]
+    assert [op_type for op_type in words if f'"{op_type}"' not in cases] == []

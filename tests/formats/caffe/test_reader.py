@@ -215,7 +215,7 @@ def test_version_1_is_read_as_version_2(tmp_path):
     graph = graph_of(tmp_path, text)
     assert versions(graph) == {"layers": "1"}
     words = "Convolution ReLU TanH LRN BNLL AbsVal InnerProduct Softmax SoftmaxWithLoss"
-    assert [node.word for node in graph] == words.split()
+    assert [node.op_type for node in graph] == words.split()
     assert graph.first_node.attributes == {"num_output": 2, "kernel_size": (3,)}
     specs = graph.first_node.notes["layer"].messages("param")
     assert [(spec.text("name"), spec.has("lr_mult")) for spec in specs] == [("w", True), ("", True)]
@@ -236,7 +236,7 @@ def test_version_0_is_read_as_version_2(tmp_path):
     """
     graph = graph_of(tmp_path, text)
     assert versions(graph) == {"layers": "0"}
-    assert [node.word for node in graph] == [
+    assert [node.op_type for node in graph] == [
         "Convolution",
         "ReLU",
         "Pooling",

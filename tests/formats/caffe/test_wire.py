@@ -29,8 +29,8 @@ def protobuf_class(kind: str):
         for enum, values in schema.ENUMS.items():
             if any(field.type == enum for field in schema.fields(name).values()):
                 inner = message.enum_type.add(name=enum)
-                for word, number in values.items():
-                    inner.value.add(name=word, number=number)
+                for op_type, number in values.items():
+                    inner.value.add(name=op_type, number=number)
         for field in schema.fields(name).values():
             label = _FIELD.LABEL_REPEATED if field.is_repeated else _FIELD.LABEL_OPTIONAL
             made = message.field.add(name=field.name, number=field.number, label=label)

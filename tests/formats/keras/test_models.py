@@ -46,8 +46,8 @@ def test_open_dims_stay_open(name):
 
 def test_convolutions_leave_no_transposes_between_them():
     model = gp.load(FOLDER / "convolutions.keras")
-    words = [node.word for node in model.graph]
+    words = [node.op_type for node in model.graph]
     # One for each of the two readers of the input, one behind each of the two results that are not reduced.
-    moved = [node for node in model.graph if node.word == "Transpose" and not node.operands[0].is_constant]
+    moved = [node for node in model.graph if node.op_type == "Transpose" and not node.operands[0].is_constant]
     assert words.count("Conv") == 2
     assert len(moved) <= 4

@@ -37,13 +37,13 @@ def text(seed: int, wrong: float) -> str:
     kinds = draw.sample(LAYERS if draw.random() < wrong else LAYERS[:-2], 5)
     lines, names = ["Input x 0 1 x 0=4 1=4 2=2"], ["x"]
     for number in range(60):
-        word, taken, given, tail = draw.choice(kinds)
+        op_type, taken, given, tail = draw.choice(kinds)
         made = [draw.choice(names) if draw.random() < wrong / 200 else f"v{number}_{index}" for index in range(given)]
         made = made[:1] * given if draw.random() < wrong / 100 else made
         read_ = [draw.choice(names[-4:]) for _ in range(taken)]
         read_ = ["nobody"] * taken if draw.random() < wrong / 100 else read_
         counts = f"{taken} {given + (draw.random() < wrong / 200)}"
-        lines.append(" ".join(filter(None, [word, f"n{number}", counts, *read_, *made, tail])))
+        lines.append(" ".join(filter(None, [op_type, f"n{number}", counts, *read_, *made, tail])))
         names += made
     return f"7767517\n{len(lines) - (draw.random() < wrong / 10)} {len(names)}\n" + "\n".join(lines) + "\n"
 

@@ -91,11 +91,11 @@ def test_items_that_meet_where_a_layer_takes_no_open_length_are_to_be_bound(tmp_
     assert "--input x=" in (caught.value.diagnostics[0].help or "")
 
 
-@pytest.mark.parametrize("word", ["Softmax", "CumSum"])
-def test_items_that_meet_are_not_taken_for_a_batch(tmp_path, word):
-    given = ["x", "first"] if word == "CumSum" else ["x"]
-    told = {} if word == "CumSum" else {"axis": 0}
-    proto = model([node(word, given, ["y"], **told)], [("x", [5, 3])], [("y", [5, 3])], {"first": np.array(0)})
+@pytest.mark.parametrize("op_type", ["Softmax", "CumSum"])
+def test_items_that_meet_are_not_taken_for_a_batch(tmp_path, op_type):
+    given = ["x", "first"] if op_type == "CumSum" else ["x"]
+    told = {} if op_type == "CumSum" else {"axis": 0}
+    proto = model([node(op_type, given, ["y"], **told)], [("x", [5, 3])], [("y", [5, 3])], {"first": np.array(0)})
     with pytest.raises(DiagnosticError, match="mixes batch elements"):
         gp.convert(write_onnx(tmp_path / "net.onnx", proto), tmp_path / "net.param", batch=1)
 

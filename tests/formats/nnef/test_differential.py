@@ -132,8 +132,8 @@ def statements(draw: random.Random, count: int) -> Iterator[str]:
                 yield f"{name} = deconv({of}, w{number}, stride = [{stride}, {stride}], {still});"
                 shape = [n, out, (h - 1) * stride + size, (w - 1) * stride + size]
             case 5:
-                word = draw.choice(["max_pool", "avg_pool", "box", "rms_pool"])
-                yield f"{name} = {word}({of}, size = [1, 1, 2, 3], stride = [1, 1, 2, 2], border = 'ignore');"
+                op_type = draw.choice(["max_pool", "avg_pool", "box", "rms_pool"])
+                yield f"{name} = {op_type}({of}, size = [1, 1, 2, 3], stride = [1, 1, 2, 2], border = 'ignore');"
                 shape = [n, c, -(-h // 2), -(-w // 2)]
             case 6:
                 axis = draw.randrange(4)

@@ -27,7 +27,7 @@ def graph_of(folder: Path, *statements, **parts):
 
 def last(graph):
     node = graph.outputs[0].producer
-    return node.word, node.attributes
+    return node.op_type, node.attributes
 
 
 X = "x = external(shape = [1, 4, 9, 8])"
@@ -39,18 +39,18 @@ def test_a_copy_has_its_final_name(tmp_path):
     assert last(graph_of(tmp_path, X, "y = idn(x)")) == ("copy", {})
 
 
-@pytest.mark.parametrize("word", ["conv", "deconv"])
-def test_planewise_is_one_group_each_channel(tmp_path, word):
-    said, attributes = last(graph_of(tmp_path, X, W, f"y = planewise_{word}(x, w)"))
-    assert said == word
+@pytest.mark.parametrize("op_type", ["conv", "deconv"])
+def test_planewise_is_one_group_each_channel(tmp_path, op_type):
+    said, attributes = last(graph_of(tmp_path, X, W, f"y = planewise_{op_type}(x, w)"))
+    assert said == op_type
     assert attributes["groups"] == 0
 
 
 def test_parameters_have_their_final_names(tmp_path):
     assert last(graph_of(tmp_path, X, "y = transpose(x, perm = [0, 2, 1])")) == ("transpose", {"axes": (0, 2, 1)})
     a, b = "x = external(shape = [3, 2])", "b = variable(shape = [3, 4], label = 'b')"
-    word, attributes = last(graph_of(tmp_path, a, b, "y = matmul(x, b, trA = true)"))
-    assert (word, attributes) == ("matmul", {"transposeA": True, "transposeB": False})
+    op_type, attributes = last(graph_of(tmp_path, a, b, "y = matmul(x, b, trA = true)"))
+    assert (op_type, attributes) == ("matmul", {"transposeA": True, "transposeB": False})
 
 
 def test_axes_beyond_the_rank_are_left_out(tmp_path):
@@ -60,8 +60,8 @@ def test_axes_beyond_the_rank_are_left_out(tmp_path):
 
 
 def test_short_arrays_are_filled_up(tmp_path):
-    word, attributes = last(graph_of(tmp_path, X, V, "y = conv(x, v, stride = [2], dilation = [1])"))
-    assert word == "conv"
+    op_type, attributes = last(graph_of(tmp_path, X, V, "y = conv(x, v, stride = [2], dilation = [1])"))
+    assert op_type == "conv"
     assert (attributes["stride"], attributes["dilation"]) == ((2, 1), (1, 1))
     _, attributes = last(graph_of(tmp_path, X, "y = max_pool(x, size = [1, 1, 2], stride = [1, 1, 2])"))
     assert (attributes["size"], attributes["stride"], attributes["dilation"]) == ((1, 1, 2, 1), (1, 1, 2, 1), ())
@@ -95,8 +95,8 @@ def test_automatic_padding_of_an_open_extent_must_not_depend_on_it(tmp_path):
 
 
 def test_its_own_powers_of_two_are_a_word_of_their_own(tmp_path):
-    word, attributes = last(graph_of(tmp_path, X, "y = logarithmic_quantize(x, 4.0, bits = 3)"))
-    assert (word, attributes) == ("provisional.logarithmic_quantize", {"bits": 3})
+    op_type, attributes = last(graph_of(tmp_path, X, "y = logarithmic_quantize(x, 4.0, bits = 3)"))
+    assert (op_type, attributes) == ("provisional.logarithmic_quantize", {"bits": 3})
 
 
 STATEMENTS = (
@@ -117,7 +117,7 @@ def test_a_graph_is_written_in_the_edition_that_is_asked_for(tmp_path):
     graph = graph_of(tmp_path, *STATEMENTS)
     write(graph, tmp_path / "again.nnef", edition="provisional", flatten=True)
     again, _ = read(tmp_path / "again.nnef", edition="provisional")
-    assert [(node.word, node.attributes) for node in again] == [(node.word, node.attributes) for node in graph]
+    assert [(node.op_type, node.attributes) for node in again] == [(node.op_type, node.attributes) for node in graph]
     text = (tmp_path / "again.nnef").read_text()
     assert "planewise_conv(a, w, " in text
     assert "perm = [" in text
@@ -130,7 +130,7 @@ def test_a_provisional_graph_is_written_in_the_final_edition(tmp_path):
     text = (tmp_path / "final.nnef").read_text()
     assert "version 1.0;" in text
     again, _ = read(tmp_path / "final.nnef", edition="final")
-    assert [node.word for node in again] == [node.word for node in graph]
+    assert [node.op_type for node in again] == [node.op_type for node in graph]
     # What stands for a default of the later edition is filled in by its reader.
     said = [(node, other) for node, other in zip(again, graph, strict=True)]
     assert all(other.attributes.items() <= node.attributes.items() for node, other in said)

@@ -43,12 +43,12 @@ def document(folder: Path, call: str, shape="[2, 4, 6, 8]") -> Path:
     return folder
 
 
-@pytest.mark.parametrize("word", CALLS)
-def test_other_words_mean_the_same(tmp_path, word):
-    graph = gp.load(document(tmp_path, CALLS[word]), raw=True).graph
+@pytest.mark.parametrize("op_type", CALLS)
+def test_other_words_mean_the_same(tmp_path, op_type):
+    graph = gp.load(document(tmp_path, CALLS[op_type]), raw=True).graph
     said = portable(graph, Edition.FINAL)
-    assert word in {node.word for node in graph}
-    assert word == "slice" or word not in {node.word for node in said}
+    assert op_type in {node.op_type for node in graph}
+    assert op_type == "slice" or op_type not in {node.op_type for node in said}
     (tmp_path / "out").mkdir()
     said.notes.clear()
     gp.formats.FORMATS["nnef"].write(said, tmp_path / "out")
@@ -68,8 +68,8 @@ def test_a_graph_of_words_that_all_know_stays_itself(tmp_path):
 
 def test_the_provisional_edition_keeps_what_it_has(tmp_path):
     graph = gp.load(document(tmp_path, "[y, z] = split(silu(x), axis = 1, ratios = [1, 3])"), raw=True).graph
-    assert [node.word for node in portable(graph, Edition.PROVISIONAL)] == ["sigmoid", "mul", "split"]
-    assert [node.word for node in portable(graph, Edition.FINAL)] == ["sigmoid", "mul", "slice", "slice"]
+    assert [node.op_type for node in portable(graph, Edition.PROVISIONAL)] == ["sigmoid", "mul", "split"]
+    assert [node.op_type for node in portable(graph, Edition.FINAL)] == ["sigmoid", "mul", "slice", "slice"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_the_provisional_edition_keeps_what_it_has(tmp_path):
 )
 def test_what_has_no_other_words_stays(tmp_path, call):
     graph = gp.load(document(tmp_path, call), raw=True).graph
-    assert [node.word for node in portable(graph, Edition.FINAL)] == [node.word for node in graph]
+    assert [node.op_type for node in portable(graph, Edition.FINAL)] == [node.op_type for node in graph]
 
 
 @pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "reflect-even"])
@@ -90,7 +90,7 @@ def test_borders_of_pad_are_put_together(tmp_path, border):
     call = f"y = pad(x, padding = [(0, 0), (-1, 2), (3, -2), (7, 0)], border = '{border}')"
     graph = gp.load(document(tmp_path, call), raw=True).graph
     said = portable(graph, Edition.FINAL)
-    left = {pair for node in said if node.word == "pad" for pair in node.attributes["padding"]}
+    left = {pair for node in said if node.op_type == "pad" for pair in node.attributes["padding"]}
     assert all(min(pair) >= 0 for pair in left)
     assert left == set() or border in ("constant", "reflect")
     (tmp_path / "out").mkdir()
@@ -126,7 +126,7 @@ def test_transposed_convolutions_are_convolutions(tmp_path, said):
         with (tmp_path / f"{name}.dat").open("wb") as file:
             nnef.write_tensor(file, array.astype(np.float32))
     said_so = portable(gp.load(path, raw=True).graph, Edition.FINAL)
-    assert "deconv" not in {node.word for node in said_so}
+    assert "deconv" not in {node.op_type for node in said_so}
     hold(path, said_so)
 
 
@@ -136,7 +136,7 @@ def test_interpolation_is_a_product(tmp_path, method):
         tmp_path, f"y = multilinear_upsample(x, factor = [3, 2], method = '{method}', border = 'replicate')"
     )
     said = portable(gp.load(path, raw=True).graph, Edition.FINAL)
-    assert "multilinear_upsample" not in {node.word for node in said}
+    assert "multilinear_upsample" not in {node.op_type for node in said}
     hold(path, said)
 
 

@@ -53,7 +53,7 @@ def another_attribute(graph: Graph) -> None:
 
 
 def another_word(graph: Graph) -> None:
-    next(iter(graph)).word = "relu"
+    next(iter(graph)).op_type = "relu"
 
 
 def another_node(graph: Graph) -> None:

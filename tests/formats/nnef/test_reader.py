@@ -91,7 +91,7 @@ def test_a_node_has_every_parameter(tmp_path):
         "y = conv(x, w, padding = [(1, 1), (0, 2)])",
     )
     (node,) = graph
-    assert (node.dialect, node.word) == ("nnef", "conv")
+    assert (node.dialect, node.op_type) == ("nnef", "conv")
     assert [value.name for value in node.operands] == ["x", "w", "0.0"]
     assert node.attributes == {
         "border": "constant",
@@ -193,7 +193,7 @@ def test_fragments_are_expanded_and_nodes_say_from_where(tmp_path):
         "fragment twice(x: tensor<scalar>) -> (y: tensor<scalar>) { h = relu(x); y = add(h, h); }\n",
     )
     relu, add = graph
-    assert (relu.word, add.word) == ("relu", "add")
+    assert (relu.op_type, add.op_type) == ("relu", "add")
     assert add.output.name == "y"
     assert "in fragment 'twice', called from line 7" in str(relu.origin)
 
@@ -487,7 +487,7 @@ def test_what_other_tools_write_is_a_warning_for_a_tolerant_reader(tmp_path):
     (code,) = refused(path)
     graph, findings = read(path, tolerant=True)
     assert [(finding.code, finding.severity) for finding in findings] == [(code, "warning")]
-    assert [node.word for node in graph] == ["add", "relu"]
+    assert [node.op_type for node in graph] == ["add", "relu"]
 
 
 MISFITS = [

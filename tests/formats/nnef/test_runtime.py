@@ -170,10 +170,10 @@ def test_rows_that_a_mask_removes_are_zero(mask):
     np.testing.assert_allclose(gp.run(model, arrays, backend="tract")["y"], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(("word", "infinity"), [("ReduceMax", -np.inf), ("ReduceMin", np.inf)])
-def test_an_extreme_of_infinities_alone_is_infinite(word, infinity):
+@pytest.mark.parametrize(("op_type", "infinity"), [("ReduceMax", -np.inf), ("ReduceMin", np.inf)])
+def test_an_extreme_of_infinities_alone_is_infinite(op_type, infinity):
     constants = {"low": np.array([[1, infinity], [infinity, infinity]], np.float32), "axes": np.array([1])}
-    nodes = [node("Add", ["x", "low"], ["a"]), node(word, ["a", "axes"], ["y"], keepdims=0)]
+    nodes = [node("Add", ["x", "low"], ["a"]), node(op_type, ["a", "axes"], ["y"], keepdims=0)]
     model = gp.from_onnx(onnx_model(nodes, [("x", [2, 2])], [("y", [2])], constants, opset=18))
     found = gp.run(model, {"x": np.ones((2, 2), np.float32)}, backend="tract")["y"]
     assert found.tolist() == [2, infinity]

@@ -39,12 +39,16 @@ class Making:
         self.graph = Graph(name)
         self.x = self.graph.add_input(input, TensorFact(dtype, shape))
 
-    def __call__(self, word: str, *operands: Value | None, out="h", dtype: DType | None = F32, **attributes) -> Value:
-        return self.several(word, *operands, out=(out,), dtype=dtype, **attributes)[0]
+    def __call__(
+        self, op_type: str, *operands: Value | None, out="h", dtype: DType | None = F32, **attributes
+    ) -> Value:
+        return self.several(op_type, *operands, out=(out,), dtype=dtype, **attributes)[0]
 
-    def several(self, word: str, *operands: Value | None, out, dtype: DType | None = F32, **attributes) -> list[Value]:
+    def several(
+        self, op_type: str, *operands: Value | None, out, dtype: DType | None = F32, **attributes
+    ) -> list[Value]:
         results = [Value(self.graph.fresh(name), TensorFact(dtype, None)) for name in out]
-        self.graph.append(Node(word, operands, results, attributes, dialect="nnef"))
+        self.graph.append(Node(op_type, operands, results, attributes, dialect="nnef"))
         return results
 
     def constant(self, data, name="w", dtype: Any = np.float32, **notes) -> Value:
@@ -188,7 +192,7 @@ def test_a_number_without_literal_goes_into_a_file(tmp_path, number):
 
 
 @pytest.mark.parametrize(
-    ("word", "attributes", "expected"),
+    ("op_type", "attributes", "expected"),
     [
         ("leaky_relu", {"alpha": 1}, "alpha = 1.0"),
         ("leaky_relu", {"alpha": 1e-05}, "alpha = 1e-05"),
@@ -200,10 +204,10 @@ def test_a_number_without_literal_goes_into_a_file(tmp_path, number):
         ("reshape", {"shape": (0, -1), "axis_start": 0, "axis_count": -1}, "shape = [0, -1]"),
     ],
 )
-def test_attributes_are_exact(tmp_path, word, attributes, expected):
+def test_attributes_are_exact(tmp_path, op_type, attributes, expected):
     make = Making()
-    y = make(word, make.x, out="y", **attributes)
-    assert lines(make.done(y), tmp_path)[-1] == f"y = {word}(x, {expected});"
+    y = make(op_type, make.x, out="y", **attributes)
+    assert lines(make.done(y), tmp_path)[-1] == f"y = {op_type}(x, {expected});"
 
 
 def test_data_types_are_said_where_they_are_not_scalar(tmp_path):
@@ -213,7 +217,7 @@ def test_data_types_are_said_where_they_are_not_scalar(tmp_path):
     a = make("gather", table, index, out="a", dtype=I64, axis=0)
     b = make("cast", make.x, out="b", dtype=DType.FLOAT16)
     for node in make.graph:
-        if node.word == "cast":
+        if node.op_type == "cast":
             node.set_attribute("dtype", DType.FLOAT16)
     c = make("not", make.x, out="c", dtype=BOOL)
     assert lines(make.done(a, b, c), tmp_path, strict=False) == [
@@ -339,9 +343,9 @@ def with_dtype(dtype: DType) -> Graph:
     return make.done(make("relu", make.x, dtype=dtype))
 
 
-def with_call(word: str, operands: int = 1, dtype=F32, **attributes) -> Graph:
+def with_call(op_type: str, operands: int = 1, dtype=F32, **attributes) -> Graph:
     make = Making(dtype=dtype)
-    return make.done(make(word, *[make.x] * operands, **attributes))
+    return make.done(make(op_type, *[make.x] * operands, **attributes))
 
 
 def without_rank() -> Graph:
@@ -423,7 +427,7 @@ def test_the_provisional_edition_is_written(tmp_path):
         "    d = variable(shape = [], label = 'd')\n    y = add(h, d)\n}\n"
     )
     graph, _ = read(tmp_path / "out")
-    assert [node.word for node in graph] == ["mul", "add"]
+    assert [node.op_type for node in graph] == ["mul", "add"]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_functions_call_functions() -> None:
     outer = function("Outer", [call("Double", "a", output="h"), call("Leaky", "h", output="b", slope=0.125)])
     nodes = [call("Outer", "x", output="h"), call("Outer", "h")]
     graph = same(calling(nodes, outer, DOUBLE, LEAKY))
-    assert [node.word for node in graph] == ["Add", "LeakyRelu"] * 2
+    assert [node.op_type for node in graph] == ["Add", "LeakyRelu"] * 2
 
 
 def test_calls_in_bodies_are_replaced_and_bodies_of_functions_come_along() -> None:
@@ -124,7 +124,7 @@ def test_calls_in_bodies_are_replaced_and_bodies_of_functions_come_along() -> No
     proto = calling(nodes, choose, DOUBLE, inputs=[tensor("x"), tensor("c", [], TensorProto.BOOL)])
     for given in (True, False):
         graph = same(proto, x=X, c=np.array(given))
-    words = [node.word for body in walk(graph) for node in body]
+    words = [node.op_type for body in walk(graph) for node in body]
     assert sorted(words) == ["Add", "Add", "If", "If", "LeakyRelu", "LeakyRelu"]
 
 
@@ -163,7 +163,7 @@ def test_overloads_are_told_apart() -> None:
     node = call("F", "x")
     node.overload = "abs"
     graph = inlined(calling([node], first, second, ir_version=10))
-    assert [each.word for each in graph] == ["Abs"]
+    assert [each.op_type for each in graph] == ["Abs"]
 
 
 def test_a_function_may_hide_an_operator() -> None:

@@ -39,12 +39,12 @@ def branches(name: str, inner: str) -> ModelProto:
     """An `If` whose branches call an intermediate value `inner` and their result `name`."""
     body: dict[str, Any] = {
         f"{key}_branch": helper.make_graph(
-            [helper.make_node(word, ["x"], [inner]), helper.make_node("Neg", [inner], [name])],
+            [helper.make_node(op_type, ["x"], [inner]), helper.make_node("Neg", [inner], [name])],
             key,
             [],
             [info(name, [2])],
         )
-        for key, word in (("then", "Exp"), ("else", "Abs"))
+        for key, op_type in (("then", "Exp"), ("else", "Abs"))
     }
     nodes = [
         helper.make_node("Abs", ["x"], ["a"]),

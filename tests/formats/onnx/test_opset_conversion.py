@@ -39,7 +39,7 @@ def f(value: float) -> Any:
 
 
 def one_node(
-    word: str, operands: list[Any], attributes: dict[str, Any], count: int = 1
+    op_type: str, operands: list[Any], attributes: dict[str, Any], count: int = 1
 ) -> tuple[Graph, dict[str, Any]]:
     """A canonical graph of one node: floats of some rank are inputs, all else is constant."""
     graph = Graph("net", opsets={"": OPSET})
@@ -53,7 +53,7 @@ def one_node(
             values.append(graph.add_input(f"x{number}", TensorFact.of(storage_of(x)).with_elements(None)))
         else:
             values.append(graph.add_constant(f"c{number}", TensorFact.of(storage_of(x)), storage_of(x)))
-    page = registry.pages()[word]
+    page = registry.pages()[op_type]
     for result in Builder(Inference(), graph, count=count).results(page, count, *values, **attributes):
         graph.add_output(result)
     return graph, given
@@ -66,12 +66,14 @@ def run(proto: onnx.ModelProto, given: dict[str, Any]) -> list[Any]:
     return session.run(None, given)
 
 
-def row(word: str, opset: int, operands: list[Any], says: list[str], count: int = 1, **attributes: Any) -> Any:
-    return pytest.param(word, opset, operands, attributes, says, count, id=f"{word}-{opset}-{'+'.join(says)[:30]}")
+def row(op_type: str, opset: int, operands: list[Any], says: list[str], count: int = 1, **attributes: Any) -> Any:
+    return pytest.param(
+        op_type, opset, operands, attributes, says, count, id=f"{op_type}-{opset}-{'+'.join(says)[:30]}"
+    )
 
 
-@every(("approximate", "word"), [("none", "Gelu"), ("tanh", "FastGelu")])
-def test_a_gelu_of_an_older_opset_is_one_kernel_in_onnx_runtime(tmp_path, approximate, word):
+@every(("approximate", "op_type"), [("none", "Gelu"), ("tanh", "FastGelu")])
+def test_a_gelu_of_an_older_opset_is_one_kernel_in_onnx_runtime(tmp_path, approximate, op_type):
     graph = Graph("main", opsets={"": OPSET})
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
     # Of an input of the graph, and for an output of it, it puts nothing together.
@@ -84,7 +86,7 @@ def test_a_gelu_of_an_older_opset_is_one_kernel_in_onnx_runtime(tmp_path, approx
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.log_severity_level = 4
     onnxruntime.InferenceSession(str(tmp_path / "gelu.onnx"), options, providers=["CPUExecutionProvider"])
-    assert [node.op_type for node in onnx.load(tmp_path / "best.onnx").graph.node] == ["Neg", word, "Neg"]
+    assert [node.op_type for node in onnx.load(tmp_path / "best.onnx").graph.node] == ["Neg", op_type, "Neg"]
 
 
 ROWS = [
@@ -116,8 +118,8 @@ ROWS = [
     row("Shape", 9, [real(2, 3, 4)], ["Shape", "Slice"], start=0, end=2),
     row("DepthToSpace", 10, [real(1, 4, 2, 2)], ["DepthToSpace"], blocksize=2),
     *(
-        row(word, opset, [abs(real(2, 3, 4)), ints(-1, 0)], [word], keepdims=0)
-        for word, opset in (
+        row(op_type, opset, [abs(real(2, 3, 4)), ints(-1, 0)], [op_type], keepdims=0)
+        for op_type, opset in (
             *(("ReduceSum", n) for n in (12, 9)),
             *((f"Reduce{name}", 17) for name in ("Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp")),
             ("ReduceSumSquare", 10),
@@ -195,9 +197,9 @@ ROWS = [
 ]
 
 
-@every(("word", "opset", "operands", "attributes", "says", "count"), ROWS)
-def test_older_words_mean_the_same(word, opset, operands, attributes, says, count):
-    graph, given = one_node(word, operands, attributes, count)
+@every(("op_type", "opset", "operands", "attributes", "says", "count"), ROWS)
+def test_older_words_mean_the_same(op_type, opset, operands, attributes, says, count):
+    graph, given = one_node(op_type, operands, attributes, count)
     proto = to_proto(graph, opset=opset)
     onnx.checker.check_model(proto, full_check=True)
     assert [node.op_type for node in proto.graph.node] == says
@@ -216,11 +218,13 @@ def test_older_words_mean_the_same(word, opset, operands, attributes, says, coun
 
 def test_every_rule_is_exercised():
     registry.load("onnx")
-    ruled = {(word, rule.until) for (dialect, word), rules in LIFTINGS.items() if dialect == "onnx" for rule in rules}
+    ruled = {
+        (op_type, rule.until) for (dialect, op_type), rules in LIFTINGS.items() if dialect == "onnx" for rule in rules
+    }
     shown = {
-        (word, rule.until)
-        for (word, opset) in ((param.values[0], param.values[1]) for param in ROWS)
-        for rule in [rule for rule in LIFTINGS.get(("onnx", word), ()) if opset <= rule.until][:1]
+        (op_type, rule.until)
+        for (op_type, opset) in ((param.values[0], param.values[1]) for param in ROWS)
+        for rule in [rule for rule in LIFTINGS.get(("onnx", op_type), ()) if opset <= rule.until][:1]
     }
     assert ruled == shown
 
@@ -232,7 +236,7 @@ def refusal(graph: Graph, opset: int) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("word", "opset", "operands", "attributes", "reason"),
+    ("op_type", "opset", "operands", "attributes", "reason"),
     [
         pytest.param("Attention", 22, [real(1, 1, 2, 4)] * 3, {}, "the operator was added in a later opset", id="new"),
         pytest.param(
@@ -285,18 +289,18 @@ def refusal(graph: Graph, opset: int) -> list[Any]:
         ),
     ],
 )
-def test_what_cannot_be_said_is_said(word, opset, operands, attributes, reason):
-    graph, _ = one_node(word, operands, attributes, 2 if word == "TopK" else 1)
+def test_what_cannot_be_said_is_said(op_type, opset, operands, attributes, reason):
+    graph, _ = one_node(op_type, operands, attributes, 2 if op_type == "TopK" else 1)
     (finding,) = refusal(graph, opset)
     assert finding.code == "ONNX0602"
-    assert f"1 node {word} cannot be written in opset {opset}: " in finding.message
+    assert f"1 node {op_type} cannot be written in opset {opset}: " in finding.message
     assert reason in finding.message
     assert "supports all nodes" in (finding.help or "")
 
 
 def test_without_a_wish_the_least_opset_from_17_on_is_taken():
-    for word, expected in (("Softmax", 17), ("Gelu", 17), ("Attention", 23)):
-        graph, _ = one_node(word, [real(1, 1, 2, 4)] * (3 if word == "Attention" else 1), {})
+    for op_type, expected in (("Softmax", 17), ("Gelu", 17), ("Attention", 23)):
+        graph, _ = one_node(op_type, [real(1, 1, 2, 4)] * (3 if op_type == "Attention" else 1), {})
         assert to_proto(graph).opset_import[0].version == expected
 
 
@@ -397,12 +401,12 @@ def test_an_opset_that_nobody_knows_is_told_as_such():
 
 
 @pytest.mark.parametrize(
-    ("word", "version", "kernel"),
+    ("op_type", "version", "kernel"),
     [("LayerNormalization", 13, "LayerNormalization"), ("RMSNormalization", 17, "SimplifiedLayerNormalization")],
 )
-def test_normalizations_in_steps_are_one_kernel_of_onnx_runtime(word, version, kernel, tmp_path):
-    scales = [abs(real(64)), *([real(64)] if word == "LayerNormalization" else [])]
-    graph, given = one_node(word, [real(2, 5, 64), *scales], {})
+def test_normalizations_in_steps_are_one_kernel_of_onnx_runtime(op_type, version, kernel, tmp_path):
+    scales = [abs(real(64)), *([real(64)] if op_type == "LayerNormalization" else [])]
+    graph, given = one_node(op_type, [real(2, 5, 64), *scales], {})
     proto = to_proto(graph, opset=version)
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")

@@ -16,8 +16,8 @@ from tests.formats.onnx.newest import NEEDS_NEWEST_OPSET
 def graph(*words: str, dialect: str = "", versions: dict[str, int] | None = None, source: int | None = None) -> Graph:
     made = Graph(opsets=versions or {"": OPSET})
     value = made.add_input("x", TensorFact(DType.FLOAT32, (1,)))
-    for number, word in enumerate(words):
-        value = made.append(Node(word, [value], [Value(f"v{number}")], dialect=dialect)).output
+    for number, op_type in enumerate(words):
+        value = made.append(Node(op_type, [value], [Value(f"v{number}")], dialect=dialect)).output
     if source is not None:
         made.notes[MODEL] = ModelNotes(ir_version=8, opset=source)
     return made
@@ -102,7 +102,7 @@ def test_a_canonical_word_of_our_own_has_no_place_in_a_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "version", "span"),
+    ("op_type", "version", "span"),
     [
         ("Softmax", 9, (1, 10)),
         ("Softmax", 11, (11, 12)),
@@ -111,5 +111,5 @@ def test_a_canonical_word_of_our_own_has_no_place_in_a_file() -> None:
         ("NoSuchOperator", 5, (5, 5)),
     ],
 )
-def test_a_word_is_the_same_between_two_versions(word: str, version: int, span: tuple[int, int]) -> None:
-    assert schema.versions(word, version) == span
+def test_a_word_is_the_same_between_two_versions(op_type: str, version: int, span: tuple[int, int]) -> None:
+    assert schema.versions(op_type, version) == span

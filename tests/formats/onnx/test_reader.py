@@ -367,14 +367,14 @@ def test_an_input_of_a_body_may_hide_a_value_around_it() -> None:
 def test_nodes_out_of_order_are_sorted() -> None:
     proto = model([helper.make_node("Neg", ["h"], ["y"]), helper.make_node("Abs", ["x"], ["h"])])
     assert warnings(proto) == ["ONNX0103"]
-    assert [each.word for each in graph_of(proto)] == ["Abs", "Neg"]
+    assert [each.op_type for each in graph_of(proto)] == ["Abs", "Neg"]
 
 
 def test_a_node_whose_body_reads_a_later_value_is_sorted() -> None:
     proto = condition([helper.make_node("Neg", ["h"], ["r"])], [helper.make_node("Abs", ["h"], ["r"])])
     proto.graph.node.append(helper.make_node("Exp", ["x"], ["h"]))
     assert warnings(proto) == ["ONNX0103"]
-    assert [each.word for each in graph_of(proto)] == ["Exp", "If"]
+    assert [each.op_type for each in graph_of(proto)] == ["Exp", "If"]
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_nodes_are_written_in_order_whatever_order_they_are_in() -> None:
     graph.append(first)
     graph.add_output(next(iter(graph)).output)
     assert [node.op_type for node in to_proto(graph).graph.node] == ["Neg", "Abs"]
-    assert [node.word for node in graph] == ["Abs", "Neg"]
+    assert [node.op_type for node in graph] == ["Abs", "Neg"]
 
 
 def test_attributes_take_the_types_of_the_schema() -> None:

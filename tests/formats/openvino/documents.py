@@ -22,7 +22,7 @@ class Layer(NamedTuple):
     """One layer: `version.Type`, what `data` says, the layers (or `layer:port`) that it reads, its output ports."""
 
     name: str
-    word: str
+    op_type: str
     data: Mapping[str, Any] = {}
     reads: Sequence[str] = ()
     outputs: int = 1
@@ -86,7 +86,7 @@ def network(layers: Sequence[Layer | Constant], results: Sequence[str], *, ports
 
 
 def _layer(number: int, layer: Layer, ports: str) -> str:
-    version, _, type = layer.word.partition(".")
+    version, _, type = layer.op_type.partition(".")
     data = "".join(f" {name}={quoteattr(str(value))}" for name, value in layer.data.items())
     inputs = "".join(f'<port id="{i}" precision="FP32" />' for i in range(len(layer.reads)))
     first = len(layer.reads)

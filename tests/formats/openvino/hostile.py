@@ -343,11 +343,11 @@ BODY = f"<body>{BODY_TEXT}</body>"
 MAP = '<port_map><input external_port_id="0" internal_layer_id="{}" /><output external_port_id="1" internal_layer_id="{}" /></port_map>'
 
 
-def iterated(kind: str, inside: str, word: str = "opset1.TensorIterator", into: dict[str, Build] = KINDS) -> None:
+def iterated(kind: str, inside: str, op_type: str = "opset1.TensorIterator", into: dict[str, Build] = KINDS) -> None:
     """A layer with what is `inside` behind its ports."""
 
     def build(path: Path) -> None:
-        given = [parameter("x", "1,4"), Layer("y", word, {}, ["x"], inside="@")]
+        given = [parameter("x", "1,4"), Layer("y", op_type, {}, ["x"], inside="@")]
         _moved(write_ir(path.parent, given, ["y"]), path)
         found = path.read_text().replace("@", "")
         path.write_text(

@@ -36,7 +36,7 @@ def stored(graph, name):
 
 
 @pytest.mark.parametrize(
-    ("word", "data", "shape", "weights", "channels"),
+    ("op_type", "data", "shape", "weights", "channels"),
     [
         pytest.param("opset1.MatMul", {"transpose_b": "false"}, "2,16", (16, 8), (1, 8), id="columns"),
         pytest.param("opset1.MatMul", {"transpose_b": "true"}, "2,16", (8, 16), (8, 1), id="rows"),
@@ -46,17 +46,17 @@ def stored(graph, name):
         pytest.param("opset1.ConvolutionBackpropData", WINDOW, "1,4,8,8", (4, 6, 3, 3), (1, 6, 1, 1), id="transposed"),
     ],
 )
-def test_every_channel_has_steps_of_its_own(word, data, shape, weights, channels, tmp_path):
+def test_every_channel_has_steps_of_its_own(op_type, data, shape, weights, channels, tmp_path):
     w = numbers(*weights)
-    layers = [parameter("x", shape), Constant("w", w), Layer("y", word, data, ["x", "w"])]
+    layers = [parameter("x", shape), Constant("w", w), Layer("y", op_type, data, ["x", "w"])]
     graph = reduced(write_ir(tmp_path, layers, ["y"]), tmp_path)
     codes, scale, zero = (stored(graph, f"w_{name}") for name in ("compressed", "scale", "zero"))
     assert (codes.dtype, zero.dtype, scale.dtype) == (np.uint8, np.uint8, np.float32)
     assert scale.shape == zero.shape == channels
     again = (codes.astype(np.float32) - zero) * scale
     assert (np.abs(again - w) <= scale / 2 * 1.001).all()
-    words = [node.word for node in graph]
-    assert words == ["opset1.Convert", "opset1.Convert", "opset1.Subtract", "opset1.Multiply", word]
+    words = [node.op_type for node in graph]
+    assert words == ["opset1.Convert", "opset1.Convert", "opset1.Subtract", "opset1.Multiply", op_type]
 
 
 def test_zero_stays_zero(tmp_path):
@@ -95,7 +95,7 @@ def test_steps_are_sound_at_the_ends_of_the_range(column, tmp_path):
 def test_weights_that_are_left_as_they_are(weights, tmp_path):
     path = product(tmp_path, weights)
     graph = reduced(path, tmp_path)
-    assert [node.word for node in graph] == ["opset1.MatMul"]
+    assert [node.op_type for node in graph] == ["opset1.MatMul"]
     assert (tmp_path / "out.bin").read_bytes() == weights.tobytes()
 
 
@@ -119,7 +119,7 @@ def test_weights_that_two_layers_read_are_taken_apart_once(tmp_path):
         Layer("y", "opset1.MatMul", data, ["h", "w"]),
     ]
     path = write_ir(tmp_path, layers, ["y"])
-    assert sum(node.word == "opset1.Multiply" for node in reduced(path, tmp_path)) == 1
+    assert sum(node.op_type == "opset1.Multiply" for node in reduced(path, tmp_path)) == 1
     assert gp.compare(gp.load(path), gp.load(tmp_path / "out.xml")).snr_db > 35
 
 

@@ -10,7 +10,7 @@ from tests.every import every
 from tests.formats.openvino.documents import Layer, constant, parameter, write_ir
 
 WORDS = [
-    found.word
+    found.op_type
     for versions in operators.table().values()
     for found in versions
     if found.type not in ("Parameter", "Const", "Result")
@@ -43,14 +43,14 @@ def codes(path):
     return {finding.code for finding in gp.check(path) if finding.is_error}
 
 
-@every("word", WORDS)
-def test_odd_operands_and_attributes_are_found_or_taken(word, tmp_path):
-    choose = random.Random(word)
-    operator = operators.find_operator(word)
+@every("op_type", WORDS)
+def test_odd_operands_and_attributes_are_found_or_taken(op_type, tmp_path):
+    choose = random.Random(op_type)
+    operator = operators.find_operator(op_type)
     said = [k for k in operator.keywords if k.text is None or choose.random() < 0.5]
     data = {keyword.spelling: choose.choice(TEXTS[keyword.kind]) for keyword in said}
     operands = [odd_operand(f"i{n}", choose) for n in range(choose.randrange(7))]
-    odd = Layer("y", word, data, [operand.name for operand in operands], outputs=choose.choice([1, 2]))
+    odd = Layer("y", op_type, data, [operand.name for operand in operands], outputs=choose.choice([1, 2]))
     assert codes(write_ir(tmp_path, [*operands, odd], ["y"])) <= {"SHAPE0001", "SHAPE0002", "OV0202", "OV0203"}
 
 

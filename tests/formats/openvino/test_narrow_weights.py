@@ -35,8 +35,8 @@ def path(tmp_path):
     return tmp_path / "model.xml"
 
 
-def said(graph, word, operands, **attributes):
-    node = Node(word, operands, [Value(graph.fresh("v"))], completed(word, attributes), dialect="openvino")
+def said(graph, op_type, operands, **attributes):
+    node = Node(op_type, operands, [Value(graph.fresh("v"))], completed(op_type, attributes), dialect="openvino")
     return graph.append(node).output
 
 

@@ -191,7 +191,7 @@ def test_attributes_are_complete_and_typed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("word", "expected"),
+    ("op_type", "expected"),
     [
         ("opset13.add", "opset1.Add"),
         ("opset1.ADD", "opset1.Add"),
@@ -199,10 +199,10 @@ def test_attributes_are_complete_and_typed(tmp_path):
         ("opset12.Power", "opset1.Power"),
     ],
 )
-def test_words_are_those_of_their_first_operation_set(word, expected, tmp_path):
-    layers = [parameter("x", "2"), parameter("z", "2"), Layer("y", word, {}, ["x", "z"])]
+def test_words_are_those_of_their_first_operation_set(op_type, expected, tmp_path):
+    layers = [parameter("x", "2"), parameter("z", "2"), Layer("y", op_type, {}, ["x", "z"])]
     (node,) = gp.load(write_ir(tmp_path, layers, ["y"]), raw=True).graph
-    assert node.word == expected
+    assert node.op_type == expected
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_numbers_that_nothing_is_computed_with_are_told(text, expected, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("word", "data", "code"),
+    ("op_type", "data", "code"),
     [
         pytest.param(
             "opset1.Convolution", {"pads_begin": "0,0", "pads_end": "0,0", "dilations": "1,1"}, "OV0202", id="missing"
@@ -241,8 +241,8 @@ def test_numbers_that_nothing_is_computed_with_are_told(text, expected, tmp_path
         pytest.param("opset1.Concat", {"axis": "9" * 30}, "OV0203", id="a number too long"),
     ],
 )
-def test_faults_of_attributes(word, data, code, tmp_path):
-    layers = [parameter("x", "2"), Layer("y", word, data, ["x", "x", "x"])]
+def test_faults_of_attributes(op_type, data, code, tmp_path):
+    layers = [parameter("x", "2"), Layer("y", op_type, data, ["x", "x", "x"])]
     assert code in [finding.code for finding in gp.check(write_ir(tmp_path, layers, ["y"]))]
 
 
@@ -292,7 +292,7 @@ PDPD_AXIS = "auto_broadcast.auto_broadcast_axis"
 FITTED = {"opset1.Power": np.power, "opset1.Less": np.less, "opset1.Maximum": np.maximum}
 
 
-@pytest.mark.parametrize("word", FITTED)
+@pytest.mark.parametrize("op_type", FITTED)
 @pytest.mark.parametrize(
     ("shape", "axis", "fitted"),
     [
@@ -304,16 +304,16 @@ FITTED = {"opset1.Power": np.power, "opset1.Less": np.less, "opset1.Maximum": np
         pytest.param((), -1, (1, 1, 1), id="a scalar"),
     ],
 )
-def test_operands_are_fitted_from_an_axis_on(word, shape, axis, fitted, tmp_path):
+def test_operands_are_fitted_from_an_axis_on(op_type, shape, axis, fitted, tmp_path):
     openvino = pytest.importorskip("openvino")
     rule = {"auto_broadcast": "pdpd"} | ({} if axis is None else {PDPD_AXIS: axis})
     dims = ",".join(map(str, shape))
-    path = write_ir(tmp_path, [parameter("x", "2,3,4"), parameter("z", dims), Layer("y", word, rule, "xz")], ["y"])
+    path = write_ir(tmp_path, [parameter("x", "2,3,4"), parameter("z", dims), Layer("y", op_type, rule, "xz")], ["y"])
     assert not gp.check(path)
     assert openvino.Core().read_model(path).outputs[0].get_shape() == openvino.Shape([2, 3, 4])
     feeds = {"x": np.arange(1, 25, dtype=np.float32).reshape(2, 3, 4) / 8}
     feeds["z"] = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape) / 4
-    expected = FITTED[word](feeds["x"], feeds["z"].reshape(fitted))
+    expected = FITTED[op_type](feeds["x"], feeds["z"].reshape(fitted))
     model = gp.load(path)
     np.testing.assert_allclose(gp.run(model, feeds, backend="reference")["y"], expected, rtol=1e-5)
     gp.save(model, tmp_path / "again.xml")

@@ -82,7 +82,7 @@ def difference(name, folder, change):
 
 def test_an_attribute_that_changes_changes_its_text_alone(tmp_path):
     def change(graph):
-        (node,) = [node for node in graph if node.word == "opset14.MaxPool"]
+        (node,) = [node for node in graph if node.op_type == "opset14.MaxPool"]
         node.attributes["strides"] = (1, 3)
 
     (line,) = difference("maxpool14_ceil_torch.xml", tmp_path, change)
@@ -102,12 +102,12 @@ def test_numbers_that_change_are_written_and_the_others_stay(tmp_path):
 
 def test_a_node_that_goes_leaves_a_valid_file(tmp_path):
     def change(graph):
-        node = next(node for node in graph if node.word == "opset1.Add")
+        node = next(node for node in graph if node.op_type == "opset1.Add")
         node.output.replace_uses(node.operand(0))
         graph.remove(node)
 
     difference("stateful.xml", tmp_path, change)
-    assert [node.word for node in read(tmp_path / "stateful.xml")[0]] == ["opset6.ReadValue", "opset6.Assign"]
+    assert [node.op_type for node in read(tmp_path / "stateful.xml")[0]] == ["opset6.ReadValue", "opset6.Assign"]
 
 
 def test_equal_weights_are_stored_once(tmp_path):
@@ -162,7 +162,7 @@ def test_unknown_layers_survive(tmp_path):
     assert [node.op for node in model.graph] == ["openvino.extension_of_mine.Magic"]
     gp.save(model, tmp_path / "out.xml")
     (node,) = gp.load(tmp_path / "out.xml", raw=True).graph
-    assert (node.word, node.attributes) == ("extension_of_mine.Magic", {"spell": "a b"})
+    assert (node.op_type, node.attributes) == ("extension_of_mine.Magic", {"spell": "a b"})
 
 
 def test_tensor_names_are_kept(tmp_path):

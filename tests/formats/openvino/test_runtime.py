@@ -77,9 +77,9 @@ def test_narrow_floating_point_numbers_go_in_and_out(numbers):
 
 
 def test_what_it_cannot_say_is_told():
-    found, word = one_node("StringConcat", *[(TensorProto.STRING, [1])] * 2), np.array(["a"], object)
+    found, op_type = one_node("StringConcat", *[(TensorProto.STRING, [1])] * 2), np.array(["a"], object)
     with pytest.raises(gp.DiagnosticError, match="RUN0003"):
-        gp.run(found, {"i0": word, "i1": word}, backend="openvino")
+        gp.run(found, {"i0": op_type, "i1": op_type}, backend="openvino")
 
 
 def test_faults_of_the_run_are_told_on_one_thread_too(tmp_path):

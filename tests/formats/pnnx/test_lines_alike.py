@@ -47,14 +47,14 @@ def text(seed: int, wrong: float) -> str:
     shapes = draw.sample(SHAPES, 3) if draw.random() < wrong else draw.sample(SHAPES[:5], 2)
     lines, names = ["pnnx.Input in 0 1 x #x=(1,4)f32"], ["x"]
     for number in range(60):
-        word, taken, tail = draw.choice(tails)
+        op_type, taken, tail = draw.choice(tails)
         given = [draw.choice(names[-4:]) for _ in range(taken)]
         name = draw.choice(names) if draw.random() < wrong / 100 else f"v{number}"
         name += "=" if draw.random() < wrong / 50 else ""
         shape = draw.choice(shapes)
         ends = [f"#{value}={shape}" for value in [*given, *[name] * draw.choice((0, 1, 1, 1, 2))] if shape]
-        words = [word, f"n{number}", str(taken), "1", *given, name, tail.format(*given), *ends]
-        lines.append(" ".join(word for word in words if word))
+        words = [op_type, f"n{number}", str(taken), "1", *given, name, tail.format(*given), *ends]
+        lines.append(" ".join(op_type for op_type in words if op_type))
         names.append(name)
     lines.append(f"pnnx.Output out 1 0 {names[-1]}")
     return f"7767517\n{len(lines)} {len(set(names)) - (draw.random() < wrong / 10)}\n" + "\n".join(lines) + "\n"

@@ -114,8 +114,8 @@ def test_a_shape_in_which_factors_are_left_is_read_as_declared(tmp_path, shape, 
         np.testing.assert_array_equal(found["y"], x.reshape([int(n) for n in declared[1:-1].split(",")]))
 
 
-@pytest.mark.parametrize(("word", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
-def test_a_state_whose_sequence_nobody_reads_is_told_by_its_shape(tmp_path, word, gates):
+@pytest.mark.parametrize(("op_type", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_a_state_whose_sequence_nobody_reads_is_told_by_its_shape(tmp_path, op_type, gates):
     draws = np.random.default_rng(0)
     arrays = {
         f"r.{name}": draws.normal(size=(gates * 2, n)).astype(np.float32)
@@ -128,7 +128,7 @@ def test_a_state_whose_sequence_nobody_reads_is_told_by_its_shape(tmp_path, word
         declared = " ".join(f"#{name}=({shape})f32" for name, shape in zip(results.split(), shapes, strict=True))
         rows = [
             "pnnx.Input a 0 1 x #x=(1,3,4)f32",
-            f"nn.{word} r 1 {len(shapes)} x {results} {options} {stated} #x=(1,3,4)f32 {declared}",
+            f"nn.{op_type} r 1 {len(shapes)} x {results} {options} {stated} #x=(1,3,4)f32 {declared}",
             "pnnx.Output o 1 0 h",
         ]
         (tmp_path / "net.pnnx.param").write_text("\n".join(["7767517", "3 3", *rows, ""]))
@@ -137,7 +137,7 @@ def test_a_state_whose_sequence_nobody_reads_is_told_by_its_shape(tmp_path, word
                 archive.writestr(name, array.tobytes())
         net = gp.load(tmp_path / "net.pnnx.param")
         # Of an LSTM it may be either state.
-        is_told = word == "LSTM" or len(shapes) == 1
+        is_told = op_type == "LSTM" or len(shapes) == 1
         assert [finding.code for finding in net.findings] == ["PNNX0206"] * is_told
         x = np.ones((1, 3, 4), np.float32)
         found[results] = gp.run(net, {"x": x}, backend="reference")["h"]

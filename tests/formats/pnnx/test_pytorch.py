@@ -47,10 +47,10 @@ def test_most_words_of_the_census_have_a_rule():
     from graphport.ops.declare import LOWERINGS
 
     registry.load("pnnx")
-    words = {word for dialect, word in LOWERINGS if dialect == "pnnx"} | set(registry.patterns("pnnx"))
+    words = {op_type for dialect, op_type in LOWERINGS if dialect == "pnnx"} | set(registry.patterns("pnnx"))
     assert len(words) > 600
-    assert len({word for word in words if word.startswith("nn.")}) >= 90
-    assert len({word for word in words if word.startswith("F.")}) >= 75
+    assert len({op_type for op_type in words if op_type.startswith("nn.")}) >= 90
+    assert len({op_type for op_type in words if op_type.startswith("F.")}) >= 75
 
 
 @pytest.mark.parametrize("part", spread([2, 4, 6, 0]))

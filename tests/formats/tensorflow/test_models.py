@@ -84,7 +84,7 @@ def test_a_written_variable_becomes_a_state_on_request() -> None:
 
 def test_one_model_is_read_as_one_loop_and_one_branch() -> None:
     model = gp.load(MODELS / "loop_lowered.pb")
-    assert [node.word for node in model.graph if node.has_bodies] == ["Loop"]
+    assert [node.op_type for node in model.graph if node.has_bodies] == ["Loop"]
 
 
 def _damage_index(folder: Path) -> None:

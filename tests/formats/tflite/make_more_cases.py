@@ -199,9 +199,9 @@ def embedded_sparsely(m):
     m.op("EMBEDDING_LOOKUP_SPARSE", operands, m.graph.outputs, "EmbeddingLookupSparseOptions", combiner=2)
 
 
-def named(m, word, options, **fields):
+def named(m, op_type, options, **fields):
     handle = m.tensor("handle", "handle", (1,))
-    m.op(word, [], [handle], options, **fields)
+    m.op(op_type, [], [handle], options, **fields)
     return handle
 
 

@@ -15,13 +15,13 @@ base.TYPES |= {"c8": 8}
 CASES.clear()
 
 
-def combining(m, word):
+def combining(m, op_type):
     """A subgraph that combines two numbers; the second if it is called so."""
     m.subgraph("combining")
     a, b = m.input("f4", ()), m.input("f4", ())
-    m.graph.outputs = [b if word == "second" else m.tensor("z", "f4", ())]
-    if word != "second":
-        m.op(word, [a, b], m.graph.outputs)
+    m.graph.outputs = [b if op_type == "second" else m.tensor("z", "f4", ())]
+    if op_type != "second":
+        m.op(op_type, [a, b], m.graph.outputs)
     m.graph = m.model.subgraphs[0]
     return len(m.model.subgraphs) - 1
 
@@ -35,11 +35,11 @@ def stablehlo_gather(m):
     second(m, "STABLEHLO_GATHER", [x, places], m.graph.outputs, "StablehloGatherOptions", sliceSizes=[2, 1], **fields)
 
 
-def scattered(m, word, places):
+def scattered(m, op_type, places):
     x, at, updates = m.input("f4", (5, 4)), m.input("i4", (3, 2), places), m.input("f4", (3, 2, 2))
     m.graph.outputs = [m.tensor("y", "f4", (5, 4))]
     fields = {"updateWindowDims": [1, 2], "insertedWindowDims": [], "scatterDimsToOperandDims": [1, 0]}
-    fields |= {"indexVectorDim": 1, "updateComputationSubgraphIndex": combining(m, word)}
+    fields |= {"indexVectorDim": 1, "updateComputationSubgraphIndex": combining(m, op_type)}
     second(m, "STABLEHLO_SCATTER", [x, at, updates], m.graph.outputs, "StablehloScatterOptions", **fields)
 
 
@@ -76,11 +76,11 @@ def branch_of(number):
     def make(m):
         at, x = m.input("i4", (1,), [number]), m.input("f4", (2, 3))
         m.graph.outputs = [m.tensor("y", "f4", (2, 3))]
-        for word in ("ADD", "MUL", "SUB"):
-            m.subgraph(word)
+        for op_type in ("ADD", "MUL", "SUB"):
+            m.subgraph(op_type)
             m.graph.outputs = [m.tensor("z", "f4", (2, 3))]
             operands = [m.input("f4", (2, 3)), m.tensor("three", "f4", data=[3.0])]
-            m.op(word, operands, m.graph.outputs, f"{word.capitalize()}Options")
+            m.op(op_type, operands, m.graph.outputs, f"{op_type.capitalize()}Options")
         m.graph = m.model.subgraphs[0]
         second(m, "STABLEHLO_CASE", [at, x], m.graph.outputs, "StablehloCaseOptions", branchSubgraphIndices=[1, 2, 3])
 
@@ -129,8 +129,8 @@ def spectrum(m):
     z = m.tensor("z", "c8", (2, 8, 3))
     m.op("RFFT2D", [x, lengths], [z], "Rfft2dOptions")
     m.graph.outputs = [m.tensor(name, "f4", (2, 8, 3)) for name in ("real", "imag", "size")]
-    for word, y in zip(("REAL", "IMAG", "COMPLEX_ABS"), m.graph.outputs, strict=True):
-        m.op(word, [z], [y])
+    for op_type, y in zip(("REAL", "IMAG", "COMPLEX_ABS"), m.graph.outputs, strict=True):
+        m.op(op_type, [z], [y])
 
 
 def custom(m, name, inputs, outputs, **options):
@@ -201,14 +201,14 @@ def matrix_set_diag_int16(m):
     m.op("MATRIX_SET_DIAG", [x, diagonal], m.graph.outputs, "MatrixSetDiagOptions")
 
 
-def of_other_scales(name, word, options, shape=(1, 4, 5, 2), constants=(), inputs=1, version=2, **fields):
+def of_other_scales(name, op_type, options, shape=(1, 4, 5, 2), constants=(), inputs=1, version=2, **fields):
     """Kernels that compute on integers as they are, whatever the file says that they stand for."""
 
     def make(m):
         operands = [m.input("i1", shape, scale=0.03, zero=5) for _ in range(inputs)]
         operands += [m.tensor(f"c{place}", "i4", data=told) for place, told in enumerate(constants)]
         m.graph.outputs = [m.tensor("y", "i1", (1,), scale=0.05, zero=-7)]
-        m.op(word, operands, m.graph.outputs, options, version=version, **fields)
+        m.op(op_type, operands, m.graph.outputs, options, version=version, **fields)
 
     CASES[f"exact_{name}_of_other_scales"] = make
 
@@ -291,9 +291,9 @@ def words_of_reals(m):
         ("CONV_3D", [image, kernel], "f4", (1, 3, 4, 4, 3), "Conv3DOptions", conv),
         ("CONV_3D", [image, kernel], "f4", (1, 3, 4, 4, 3), "Conv3DOptions", conv | {"fusedActivationFunction": 0}),
     ]
-    for index, (word, operands, dtype, shape, options, fields) in enumerate(steps):
+    for index, (op_type, operands, dtype, shape, options, fields) in enumerate(steps):
         m.graph.outputs.append(m.tensor(f"y{index}", dtype, shape))
-        m.op(word, operands, m.graph.outputs[-1:], options, **fields)
+        m.op(op_type, operands, m.graph.outputs[-1:], options, **fields)
     whole = m.input("i4", (3, 4), m.random.integers(-9, 9, (3, 4)))
     m.graph.outputs.append(m.tensor("total", "i4", (3, 4)))
     m.op("ADD_N", [whole, whole, whole], m.graph.outputs[-1:], "AddNOptions")
@@ -323,12 +323,12 @@ def words_of_recurrence(m):
     m.graph.outputs = [m.tensor("y", "f4", (2, 6)), m.tensor("z", "f4", (2, 5, 6)), m.tensor("u", "f4", (5, 2, 6))]
     step, whole = weights("a", (6, 4), (6, 6), (6,)), weights("b", (6, 4), (6, 6), (6,))
     m.op("RNN", [x, *step, state("s")], m.graph.outputs[:1], "RNNOptions", fusedActivationFunction=4)
-    word, options = "UNIDIRECTIONAL_SEQUENCE_RNN", "SequenceRNNOptions"
-    m.op(word, [sequence, *whole, state("t")], m.graph.outputs[1:2], options, fusedActivationFunction=4)
+    op_type, options = "UNIDIRECTIONAL_SEQUENCE_RNN", "SequenceRNNOptions"
+    m.op(op_type, [sequence, *whole, state("t")], m.graph.outputs[1:2], options, fusedActivationFunction=4)
     gates = weights("w", *[(6, 4)] * 4, *[(6, 6)] * 4, *[(6,)] * 4)
     operands = [major, *gates[:8], -1, -1, -1, *gates[8:], -1, -1, state("h"), state("c"), -1, -1, -1, -1]
-    word, options = "UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions"
-    m.op(word, operands, m.graph.outputs[2:], options, fusedActivationFunction=4, timeMajor=True)
+    op_type, options = "UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions"
+    m.op(op_type, operands, m.graph.outputs[2:], options, fusedActivationFunction=4, timeMajor=True)
 
 
 @case
@@ -344,9 +344,9 @@ def words_of_bytes(m):
     ]
     (a, b), short = quantized_pair(m, "i2")
     steps += [("MINIMUM", [a, b], "i2", short, "MaximumMinimumOptions")]
-    for index, (word, operands, dtype, told, options) in enumerate(steps):
+    for index, (op_type, operands, dtype, told, options) in enumerate(steps):
         m.graph.outputs.append(m.tensor(f"y{index}", dtype, (3, 4), **told))
-        m.op(word, operands, m.graph.outputs[-1:], options, version=2)
+        m.op(op_type, operands, m.graph.outputs[-1:], options, version=2)
     m.graph.outputs.append(m.tensor("least", "i1", (3,), **number))
     m.op("REDUCE_MIN", [x, m.tensor("axes", "i4", data=[1])], m.graph.outputs[-1:], "ReducerOptions", version=2)
     w = m.tensor("w", "i1", data=m.random.integers(-127, 128, (5, 4)), scale=0.01)
@@ -390,9 +390,9 @@ def dilated_in_parts(m, dtype, *, space=(13,), pads=((2, 1),), crops=((0, 0),), 
         told = {"scale": 0.05, "zero": 5}
     y = m.tensor("convolved", dtype, (batch, *made, maps), **told)
     fields = {"padding": 1, "strideH": stride, "strideW": stride, "dilationHFactor": 1, "dilationWFactor": 1}
-    word, record = ("DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions") if depthwise else ("CONV_2D", "Conv2DOptions")
+    op_type, record = ("DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions") if depthwise else ("CONV_2D", "Conv2DOptions")
     fields |= {"depthMultiplier": 1} if depthwise else {}
-    m.op(word, [apart, w, b], [y], record, 1 if dtype == "f4" else 3, fusedActivationFunction=1, **fields)
+    m.op(op_type, [apart, w, b], [y], record, 1 if dtype == "f4" else 3, fusedActivationFunction=1, **fields)
     if is_signal:
         narrow = m.tensor("narrow", dtype, (batch, *made[1:], maps), **told)
         m.op("RESHAPE", [y, m.tensor("shape", "i4", data=(batch, *made[1:], maps))], [narrow], "ReshapeOptions")

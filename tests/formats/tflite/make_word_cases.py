@@ -39,9 +39,9 @@ def witnessed(make):
 
 def several(m, steps):
     """Words, each with its own operands; every result is an output."""
-    for word, operands, results, options, fields in steps:
+    for op_type, operands, results, options, fields in steps:
         outputs = [m.tensor(f"y{len(m.graph.outputs) + index}", *told) for index, told in enumerate(results)]
-        m.op(word, operands, outputs, options, **fields)
+        m.op(op_type, operands, outputs, options, **fields)
         m.graph.outputs += outputs
 
 
@@ -126,10 +126,10 @@ def segments(m):
     numbers, grid = m.input("i4", (5,), [2, 0, -1, 2, 0]), m.input("i4", (2, 3), [[2, 0, -1], [2, 0, 3]])
     count = m.tensor("count", "i4", data=4)
     steps = []
-    for word in ("SUM", "PROD", "MAX", "MIN"):
+    for op_type in ("SUM", "PROD", "MAX", "MIN"):
         for data, shape in ((x, ("f4", (4, 2))), (whole, ("i4", (4, 2)))):
-            options = f"UnsortedSegment{word.capitalize()}Options"
-            steps.append((f"UNSORTED_SEGMENT_{word}", [data, numbers, count], [shape], options, {}))
+            options = f"UnsortedSegment{op_type.capitalize()}Options"
+            steps.append((f"UNSORTED_SEGMENT_{op_type}", [data, numbers, count], [shape], options, {}))
     steps.append(("UNSORTED_SEGMENT_SUM", [pairs, grid, count], [("f4", (4, 2))], "UnsortedSegmentSumOptions", {}))
     sorted_ = m.tensor("sorted", "i4", data=[0, 0, 1, 2, 2])
     steps.append(("SEGMENT_SUM", [x, sorted_], [("f4", (3, 2))], "SegmentSumOptions", {}))
@@ -269,7 +269,7 @@ def stablehlo_arithmetic(m):
     for dtype, pair in (("f4", [None, None]), ("i4", [m.random.integers(-9, 9, (3, 4)) for _ in range(2)])):
         x, y = (m.input(dtype, (3, 4), feed) for feed in pair)
         words = ("STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM", "STABLEHLO_MULTIPLY")
-        steps += [(word, [x, y], [(dtype, (3, 4))], None, {}) for word in words]
+        steps += [(op_type, [x, y], [(dtype, (3, 4))], None, {}) for op_type in words]
     several(m, steps)
 
 
@@ -278,7 +278,7 @@ def stablehlo_differences(m, is_witness):
     x, y = m.input("f4", (3, 4)), m.input("f4", (3, 4))
     found = [("f4", (3, 4))]
     words = ("SUB", "DIV") if is_witness else ("STABLEHLO_SUBTRACT", "STABLEHLO_DIVIDE")
-    several(m, [(word, [x, y], found, None, {}) for word in words])
+    several(m, [(op_type, [x, y], found, None, {}) for op_type in words])
 
 
 @case

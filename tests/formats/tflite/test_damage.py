@@ -56,7 +56,7 @@ def test_what_stands_behind_the_model_is_not_read(tmp_path: Path) -> None:
     place = tmp_path / "model.tflite"
     place.write_bytes((CASES / "conv_2d.tflite").read_bytes() + b"PK\x03\x04 labels")
     graph, findings = read(place)
-    assert [node.word for node in graph] == ["CONV_2D"]
+    assert [node.op_type for node in graph] == ["CONV_2D"]
     assert not findings
 
 

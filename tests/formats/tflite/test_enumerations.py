@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def written(place: Path, word: str, operator: dict[str, Any], **code: Any) -> Path:
+def written(place: Path, op_type: str, operator: dict[str, Any], **code: Any) -> Path:
     """A file of one operator of two operands [1, 4, 4, 1]."""
-    number = schema.BY_NAME[word].number
+    number = schema.BY_NAME[op_type].number
     shape = np.array([1, 4, 4, 1], np.int32)
     tensors = [("Tensor", {"type": 0, "shape": shape, "name": name}) for name in "abc"]
     names = {"builtin_code": number, "deprecated_builtin_code": min(number, schema.NEWER)}
@@ -68,16 +68,16 @@ ENUMERATIONS = [
 
 def test_each_enumeration_of_options_refuses_what_is_no_member(tmp_path: Path) -> None:
     assert len(ENUMERATIONS) > 40
-    for word, field in ENUMERATIONS:
+    for op_type, field in ENUMERATIONS:
         for number in (77, -1 if field.kind in "bi" else 99):
-            path = written(tmp_path, word, options(schema.BY_NAME[word].options, **{field.name: number}))
-            assert codes(path)[0] == "TFL0208", (word, field.name, number)
+            path = written(tmp_path, op_type, options(schema.BY_NAME[op_type].options, **{field.name: number}))
+            assert codes(path)[0] == "TFL0208", (op_type, field.name, number)
 
 
 @pytest.mark.parametrize(("field", "number"), [("fused_activation_function", 5), ("pot_scale_int16", 0)])
 def test_members_are_read(tmp_path: Path, field: str, number: int) -> None:
     graph, _ = read(written(tmp_path, "ADD", options("AddOptions", **{field: number})))
-    assert [node.word for node in graph] == ["ADD"]
+    assert [node.op_type for node in graph] == ["ADD"]
 
 
 @pytest.mark.parametrize("version", [2**31 - 1, 0, -1, 99])

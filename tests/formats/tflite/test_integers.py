@@ -147,10 +147,10 @@ def model(path: Path, case: dict[str, Any]) -> dict[str, np.ndarray]:
     return feeds
 
 
-def types(path: Path, word: str) -> list[str]:
+def types(path: Path, op_type: str) -> list[str]:
     """The element types that an operator of a file reads first."""
     raw = gp.load(path, raw=True)
-    return [str(node.operands[0].fact).split("[")[0] for node in raw.graph if node.word == word]
+    return [str(node.operands[0].fact).split("[")[0] for node in raw.graph if node.op_type == op_type]
 
 
 @every("name", spread(list(CASES)))
@@ -159,8 +159,8 @@ def test_an_operator_between_integers_is_an_integer_operator(name: str, tmp_path
     source = gp.load(tmp_path / "m.onnx")
     gp.save(source, tmp_path / "m.tflite")
     dtype = CASES[name]["dtype"]
-    word = name.split(" ", maxsplit=1)[0]
-    assert set(types(tmp_path / "m.tflite", word)) == {"int16" if dtype is np.int16 else "int8"}
+    op_type = name.split(" ", maxsplit=1)[0]
+    assert set(types(tmp_path / "m.tflite", op_type)) == {"int16" if dtype is np.int16 else "int8"}
     expected = gp.run(source, feeds, backend="reference")["out"]
     scale, _ = grid(CASES[name].get("out", OTHER), dtype)
     assert np.ptp(expected) > 10 * scale
@@ -193,7 +193,7 @@ def test_integers_that_come_back_from_a_file_are_the_same(name: str, tmp_path: P
     assert np.abs(one - other).max() <= (1.01 * scale if name in ROUNDED_TWICE else 0)
     gp.save(back, tmp_path / "again.tflite")
     files = (tmp_path / "m.tflite", tmp_path / "again.tflite")
-    words = [[each.word for each in gp.load(file, raw=True).graph] for file in files]
+    words = [[each.op_type for each in gp.load(file, raw=True).graph] for file in files]
     assert words[0] == words[1] or name == "MEAN int16"
 
 
@@ -215,7 +215,7 @@ def test_convolutions_of_int16_stay_so_through_onnx_with_their_bias_of_64_bits(t
         graphs = [
             gp.load(path, raw=True).graph for path in (CASES_OF_FILES / f"{name}.tflite", tmp_path / "back.tflite")
         ]
-        words = [[(node.word, node.operands[0].fact) for node in graph] for graph in graphs]
+        words = [[(node.op_type, node.operands[0].fact) for node in graph] for graph in graphs]
         assert words[0] == words[1], name
 
 
@@ -238,7 +238,7 @@ def test_squares_of_differences_and_reciprocal_roots_of_bytes_are_integer_operat
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
     model = gp.load(tmp_path / "m.onnx")
     gp.save(model, tmp_path / "m.tflite")
-    assert [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph] == ["SQUARED_DIFFERENCE", "RSQRT"]
+    assert [node.op_type for node in gp.load(tmp_path / "m.tflite", raw=True).graph] == ["SQUARED_DIFFERENCE", "RSQRT"]
     r = np.random.default_rng(5)
     x = {name: r.integers(-128, 128, (4, 50)).astype(np.int8) for name in ("x", "y")}
     simulated, found = (gp.run(model, x, backend=each)["o"].astype(int) for each in ("reference", "litert"))
@@ -265,7 +265,7 @@ def test_zero_points_that_are_cast_are_as_good_as_stored_ones(tmp_path: Path) ->
     graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], constants)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
     gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
-    words = [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
+    words = [node.op_type for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
     assert words == ["QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE"]
 
 
@@ -304,8 +304,8 @@ def test_factors_of_channels_are_scales_of_filters_and_their_bias(tmp_path: Path
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
     model = gp.load(tmp_path / "m.onnx")
     gp.save(model, tmp_path / "m.tflite")
-    words = [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
-    assert [word for word in words if word != "TRANSPOSE"] == [
+    words = [node.op_type for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
+    assert [op_type for op_type in words if op_type != "TRANSPOSE"] == [
         *("QUANTIZE", "CONV_2D", "PAD", "DEPTHWISE_CONV_2D", "DEQUANTIZE")
     ]
     x = {"x": random.normal(size=(1, 3, 9, 8)).astype(np.float32)}

@@ -278,7 +278,7 @@ def test_of_a_branch_that_is_always_taken_its_nodes_are_written(tmp_path: Path) 
     )
     onnx.save(net, tmp_path / "m.onnx")
     gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
-    assert [each.word for each in gp.load(tmp_path / "m.tflite", raw=True).graph] == ["RELU"]
+    assert [each.op_type for each in gp.load(tmp_path / "m.tflite", raw=True).graph] == ["RELU"]
 
 
 @every("operator", ["AveragePool", "MaxPool"])

@@ -29,21 +29,21 @@ CASES = {
 }
 
 
-def written(path: Path, word: str, data: Sequence[str | int], places: Sequence[str | int], **how: int) -> None:
+def written(path: Path, op_type: str, data: Sequence[str | int], places: Sequence[str | int], **how: int) -> None:
     """One node whose extents are open."""
     told = [
         helper.make_tensor_value_info("data", TensorProto.FLOAT, data),
         helper.make_tensor_value_info("places", TensorProto.INT64, places),
     ]
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph([helper.make_node(word, ["data", "places"], ["y"], **how)], "g", told, [y])
+    graph = helper.make_graph([helper.make_node(op_type, ["data", "places"], ["y"], **how)], "g", told, [y])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_places_along_open_axes(case: str, tmp_path: Path) -> None:
-    word, data, places, how = CASES[case]
-    written(tmp_path / "m.onnx", word, data, places, **how)
+    op_type, data, places, how = CASES[case]
+    written(tmp_path / "m.onnx", op_type, data, places, **how)
     gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
     draw = np.random.default_rng(5)
     with LiteRT() as runtime:
@@ -75,9 +75,9 @@ def test_a_resize_whose_lengths_are_told_behind_an_open_batch(mode: str, tmp_pat
     graph = helper.make_graph(nodes, "g", [x], [y], [rest])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10), tmp_path / "m.onnx")
     gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
-    word = {"linear": "RESIZE_BILINEAR", "nearest": "RESIZE_NEAREST_NEIGHBOR"}.get(mode)
-    words = [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
-    assert word is None or word in words
+    op_type = {"linear": "RESIZE_BILINEAR", "nearest": "RESIZE_NEAREST_NEIGHBOR"}.get(mode)
+    words = [node.op_type for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
+    assert op_type is None or op_type in words
     with LiteRT() as runtime:
         for n in (1, 3):
             given = np.random.default_rng(n).normal(size=(n, 3, 4, 5)).astype(np.float32)
@@ -165,15 +165,15 @@ BEHIND_A_BATCH = {
 
 @pytest.mark.parametrize("case", BEHIND_A_BATCH)
 def test_what_leaves_an_open_batch_alone(case: str, tmp_path: Path) -> None:
-    node, constants, word = BEHIND_A_BATCH[case]
+    node, constants, op_type = BEHIND_A_BATCH[case]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4, 4, 5])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     stored = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
     graph = helper.make_graph([node], "g", [x], [y], stored)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
     gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
-    words = [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
-    assert word in words if word else "BROADCAST_TO" not in words
+    words = [node.op_type for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
+    assert op_type in words if op_type else "BROADCAST_TO" not in words
     with LiteRT() as runtime:
         for n in (1, 3):
             given = np.random.default_rng(n).normal(size=(n, 4, 4, 5)).astype(np.float32)
@@ -182,16 +182,16 @@ def test_what_leaves_an_open_batch_alone(case: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("word", ["GRU", "LSTM"])
-def test_recurrent_layers_over_an_open_batch(word: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("op_type", ["GRU", "LSTM"])
+def test_recurrent_layers_over_an_open_batch(op_type: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
-    gates, draw = {"GRU": 3, "LSTM": 4}[word], np.random.default_rng(8)
+    gates, draw = {"GRU": 3, "LSTM": 4}[op_type], np.random.default_rng(8)
     constants = {"w": (2, gates * 3, 5), "r": (2, gates * 3, 3), "b": (2, 2 * gates * 3)}
     stored = [
         onnx.numpy_helper.from_array(draw.normal(size=shape).astype(np.float32), name)
         for name, shape in constants.items()
     ]
-    node = helper.make_node(word, ["x", *constants], ["y"], hidden_size=3, direction="bidirectional")
+    node = helper.make_node(op_type, ["x", *constants], ["y"], hidden_size=3, direction="bidirectional")
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, "n", 5])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph([node], "g", [x], [y], stored)

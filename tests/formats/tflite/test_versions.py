@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def node(word: str, *operands: str, result: str = "float32[1]", **attributes: Any) -> Node:
+def node(op_type: str, *operands: str, result: str = "float32[1]", **attributes: Any) -> Node:
     """An operator on operands of these types and shapes."""
     given = [Value(f"x{index}", _fact(told)) for index, told in enumerate(operands)]
-    return Node(word, given, [Value("y", _fact(result))], attributes, dialect="tflite")
+    return Node(op_type, given, [Value("y", _fact(result))], attributes, dialect="tflite")
 
 
 def _fact(told: str) -> TensorFact:
@@ -57,7 +57,7 @@ _BY_AXIS = (DType.INT8, 0, (0.5, 0.25), (0, 0))
         (node("BROADCAST_TO", "float32[2]"), 2),
         (node("WHERE", "bool[2]"), 1),
     ],
-    ids=lambda each: f"{each.word}-{each.operands[0].fact}" if isinstance(each, Node) else str(each),
+    ids=lambda each: f"{each.op_type}-{each.operands[0].fact}" if isinstance(each, Node) else str(each),
 )
 def test_versions_are_those_of_litert(made: Node, version: int) -> None:
     assert version_of(made) == version
@@ -86,5 +86,5 @@ def test_a_layer_without_bias_needs_no_later_version(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "m.onnx")
     gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
     (layer,) = gp.load(tmp_path / "m.tflite", raw=True).graph
-    assert layer.word == "FULLY_CONNECTED"
+    assert layer.op_type == "FULLY_CONNECTED"
     assert layer.notes["tflite.version"] == version_of(layer) < 6

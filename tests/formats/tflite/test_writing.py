@@ -107,7 +107,7 @@ def test_a_net_keeps_its_interface_and_has_one_transpose(tmp_path: Path) -> None
     gp.save(model, tmp_path / "net.tflite")
     raw = gp.load(tmp_path / "net.tflite", raw=True)
     assert str(raw.inputs["x"].fact) == "float32[1, 3, 8, 8]"
-    words = Counter(node.word for node in raw.graph)
+    words = Counter(node.op_type for node in raw.graph)
     # One at the input, whose channels come first; one before what is read flat.
     assert words["TRANSPOSE"] <= 2
     assert words["DEPTHWISE_CONV_2D"] == words["CONV_2D"] == words["CONCATENATION"] == 1
@@ -153,7 +153,7 @@ def test_constants_that_are_reshaped_do_not_hold_up_transposes(tmp_path: Path) -
     )
     model = gp.load(tmp_path / "m.onnx")
     gp.save(model, tmp_path / "m.tflite")
-    words = [node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
+    words = [node.op_type for node in gp.load(tmp_path / "m.tflite", raw=True).graph]
     assert words == ["TRANSPOSE", "CONV_2D", "ADD", "CONV_2D", "TRANSPOSE"]
     x = random.normal(size=(1, 3, 5, 6)).astype(np.float32)
     found = gp.run(gp.load(tmp_path / "m.tflite"), {"x": x}, backend="litert")["y"]
@@ -199,7 +199,7 @@ def test_channels_are_shuffled_split_looked_up_and_cut_where_they_come_last(tmp_
     onnx.save(stated, tmp_path / "m.onnx")
     model = gp.load(tmp_path / "m.onnx")
     gp.save(model, tmp_path / "m.tflite")
-    words = Counter(node.word for node in gp.load(tmp_path / "m.tflite", raw=True).graph)
+    words = Counter(node.op_type for node in gp.load(tmp_path / "m.tflite", raw=True).graph)
     # At each end one, and the shuffle itself.
     assert words["TRANSPOSE"] == 3
     assert words["SPLIT"] + words["SPLIT_V"] == words["GATHER"] == words["STRIDED_SLICE"] == 2

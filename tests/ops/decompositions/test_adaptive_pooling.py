@@ -34,14 +34,14 @@ def pooled(x: np.ndarray, sizes: tuple[int, int], reduce) -> tuple[np.ndarray, n
     return values, places
 
 
-@pytest.mark.parametrize("word", ["nn.AdaptiveAvgPool2d", "nn.AdaptiveMaxPool2d", "with places"])
+@pytest.mark.parametrize("op_type", ["nn.AdaptiveAvgPool2d", "nn.AdaptiveMaxPool2d", "with places"])
 @pytest.mark.parametrize("target", ["reference", "onnx"])
-def test_regions_of_open_axes_are_those_of_the_lengths_that_a_run_has(tmp_path: Path, word, target):
+def test_regions_of_open_axes_are_those_of_the_lengths_that_a_run_has(tmp_path: Path, op_type, target):
     rng = np.random.default_rng(5)
-    with_places = word == "with places"
+    with_places = op_type == "with places"
     attributes = f"output_size=(3,4){' return_indices=True' if with_places else ''}"
     text = TEXT.format(
-        word="nn.AdaptiveMaxPool2d" if with_places else word,
+        op_type="nn.AdaptiveMaxPool2d" if with_places else op_type,
         shape="(?,?,?,?)",
         attributes=attributes,
         blobs=3 if with_places else 2,
@@ -55,20 +55,20 @@ def test_regions_of_open_axes_are_those_of_the_lengths_that_a_run_has(tmp_path: 
         model = gp.load(tmp_path / "m.onnx")
     for shape in ((1, 2, 3, 4), (2, 1, 7, 5), (1, 3, 10, 17), (1, 1, 2, 3)):
         x = rng.integers(-4, 5, shape).astype(np.float32)  # many are the largest
-        wanted = pooled(x, (3, 4), np.mean if "Avg" in word else np.max)
+        wanted = pooled(x, (3, 4), np.mean if "Avg" in op_type else np.max)
         found = gp.run(model, {next(iter(model.inputs)): x}, backend="reference" if target == "reference" else "auto")
         for a, b in zip(found.ordered, wanted, strict=False):
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("word", ["nn.AdaptiveAvgPool2d", "nn.AdaptiveMaxPool2d"])
-def test_there_may_be_more_regions_than_entries(tmp_path: Path, word):
+@pytest.mark.parametrize("op_type", ["nn.AdaptiveAvgPool2d", "nn.AdaptiveMaxPool2d"])
+def test_there_may_be_more_regions_than_entries(tmp_path: Path, op_type):
     x = np.random.default_rng(6).normal(size=(1, 2, 1, 3)).astype(np.float32)
     for sizes in ((3, 3), (2, 7), (1, 6), (4, 2)):
         told = f"output_size=({sizes[0]},{sizes[1]})"
-        text = TEXT.format(word=word, shape="(1,2,1,3)", attributes=told, blobs=2, count=1, results="1")
+        text = TEXT.format(op_type=op_type, shape="(1,2,1,3)", attributes=told, blobs=2, count=1, results="1")
         (tmp_path / "m.pnnx.param").write_text(text)
         model = gp.load(tmp_path / "m.pnnx.param")
         (found,) = gp.run(model, dict(zip(model.inputs, [x], strict=True)), backend="reference").values()
-        wanted, _ = pooled(x, sizes, np.mean if "Avg" in word else np.max)
+        wanted, _ = pooled(x, sizes, np.mean if "Avg" in op_type else np.max)
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)

@@ -55,7 +55,7 @@ class Scene:
             return value.name if value.storage is None else str(value.storage.numpy().tolist())
         node = value.producer
         operands = ["" if x is None else self.text(x) for x in node.inputs]
-        return f"{node.word}({', '.join([*operands, *(f'{k}={v}' for k, v in node.attributes.items())])})"
+        return f"{node.op_type}({', '.join([*operands, *(f'{k}={v}' for k, v in node.attributes.items())])})"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_another_word_on_the_way_gives_its_first_result():
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
     rule = registry.lowering("pnnx", "torch.aminmax")
     answer = rule(Builder(Inference(), graph, count=2), x, dim=1)
-    assert [value.producer.word for value in answer] == ["ReduceMin", "ReduceMax"]
+    assert [value.producer.op_type for value in answer] == ["ReduceMin", "ReduceMax"]
 
 
 def test_a_word_is_refused_where_no_guard_holds():
@@ -192,8 +192,8 @@ def test_the_signature_is_that_of_a_function():
 # ── on the way back ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def emitted(word):
-    return lambda b, _is_last, operands, attributes: b.word(word, *operands, **attributes)[0]
+def emitted(op_type):
+    return lambda b, _is_last, operands, attributes: b.emit(op_type, *operands, **attributes)[0]
 
 
 def lifted(text, node, scene):
@@ -390,7 +390,7 @@ def test_a_dialect_may_have_words_that_are_called_as_operators():
     node = scene.graph.append(Node("Relu", [scene.x], [Value("z")]))
     rule = Lifting(row, PAGES["Relu"], {}, emitted, has_pages=False)
     answer = rule(Builder(Inference(), scene.graph, node, dialect="d"), scene.x)
-    assert (answer.producer.dialect, answer.producer.word) == ("d", "Relu")
+    assert (answer.producer.dialect, answer.producer.op_type) == ("d", "Relu")
     assert rule.operators == ("Relu",)
 
 

@@ -180,9 +180,9 @@ def test_scales_and_sizes_of_resizing_are_untouched():
 
 
 def test_bodies_stay_and_read_what_they_read():
-    def branch(name, word):
+    def branch(name, op_type):
         value = onnx.helper.make_tensor_value_info(f"{name}_y", onnx.TensorProto.FLOAT, None)
-        return onnx.helper.make_graph([node(word, ["a"], [f"{name}_y"])], name, [], [value])
+        return onnx.helper.make_graph([node(op_type, ["a"], [f"{name}_y"])], name, [], [value])
 
     nodes = [
         node("Relu", ["x"], ["r"]),
@@ -296,7 +296,7 @@ def test_the_command_reports_what_it_did(tmp_path):
 
     def run(*options):
         words = ["cast", tmp_path / "net.onnx", tmp_path / "out.onnx", *options]
-        return CliRunner().invoke(cli, [str(word) for word in words])
+        return CliRunner().invoke(cli, [str(op_type) for op_type in words])
 
     result = run("--to", "float16", "--calibration", tmp_path / "samples.npz", "--keep", "head", "--json")
     assert result.exit_code == 0, result.output
@@ -321,17 +321,17 @@ def test_small_values_are_looked_at_together(monkeypatch):
 
 
 @pytest.mark.conformance(always=True)
-@pytest.mark.parametrize("word", ["Relu", "Add"])
-def test_twenty_thousand_small_nodes_are_cast_in_time(word):
+@pytest.mark.parametrize("op_type", ["Relu", "Add"])
+def test_twenty_thousand_small_nodes_are_cast_in_time(op_type):
     # ONNX Runtime takes a time that grows with the square of nodes: 18 s, and 25 s where all operands are one value.
     count = 20_000
-    nodes = [node(word, [f"a{i}"] * (1 + (word == "Add")), [f"a{i + 1}"]) for i in range(count)]
+    nodes = [node(op_type, [f"a{i}"] * (1 + (op_type == "Add")), [f"a{i + 1}"]) for i in range(count)]
     given = gp.from_onnx(model(nodes, [typed("a0", [1, 4])], [typed(f"a{count}", [1, 4])]))
     before = time.process_time()
     found = gp.cast(given, "float16")
     assert time.process_time() - before < 10
     # Sums of the same number twice leave the range of halves after a while, and those stay.
-    assert found.report.cast == count if word == "Relu" else 0 < found.report.cast < count
+    assert found.report.cast == count if op_type == "Relu" else 0 < found.report.cast < count
 
 
 def test_infinities_that_both_have_are_no_noise():

@@ -284,7 +284,7 @@ def test_the_command_prints_the_front(tmp_path):
 
     def run(*options):
         words = ["quantize", tmp_path / "net.onnx", tmp_path / "out.onnx", "--calibration", tmp_path / "samples.npz"]
-        return CliRunner().invoke(cli, [str(word) for word in [*words, "--no-latency", *options]])
+        return CliRunner().invoke(cli, [str(op_type) for op_type in [*words, "--no-latency", *options]])
 
     document = json.loads(run("--json", "--max-latency", "100x").stdout)
     assert document["goal_met"] is True

@@ -52,7 +52,7 @@ def _layers(path):
     for line in path.read_text().splitlines()[2:]:
         kind, _, inputs, outputs, *rest = line.split()
         words = rest[int(inputs) + int(outputs) :]
-        yield kind, dict(word.split("=") for word in words)
+        yield kind, dict(op_type.split("=") for op_type in words)
 
 
 def _integer_layers(path):

@@ -58,7 +58,7 @@ def test_every_weight_and_every_rounded_value_is_in_the_file(name, tmp_path):
     assert points
     assert len(named) == len(weights) + len(points)
     text = (tmp_path / "model" / "graph.nnef").read_text()
-    assert all(re.search(rf"\b{re.escape(word)}\b", text) for word in named)
+    assert all(re.search(rf"\b{re.escape(op_type)}\b", text) for op_type in named)
 
 
 @pytest.mark.parametrize("name", ["residual", "depthwise", "products"])

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("name", "word", "count"),
+    ("name", "op_type", "count"),
     [("residual", "CONV_2D", 2), ("depthwise", "DEPTHWISE_CONV_2D", 1), ("products", "FULLY_CONNECTED", 2)],
 )
-def test_layers_compute_on_integers_what_was_simulated(name: str, word: str, count: int, tmp_path: Path) -> None:
+def test_layers_compute_on_integers_what_was_simulated(name: str, op_type: str, count: int, tmp_path: Path) -> None:
     model = getattr(nets, name)()
     quantized = gp.quantize(model, nets.samples(model, 16), target="tflite")
     gp.save(quantized, tmp_path / "q.tflite")
     raw = gp.load(tmp_path / "q.tflite", raw=True)
     layers = Counter((node.op_type, str(node.operands[0].fact.dtype)) for node in raw.graph)
-    assert layers[word, "int8"] == count
+    assert layers[op_type, "int8"] == count
     x = nets.samples(model, 2, seed=7)
     expected = gp.run(model, x, backend="reference")
     simulated = gp.run(quantized, x, backend="reference")

@@ -21,11 +21,11 @@ from tests.quantization.test_weights_alone import TOKENS, decoder
 FOUR = {"weights_only": True, "weight_bits": 4}
 
 
-def _layers(depth=64, scale=1.0, word="MatMul", seed=0, second=32):
+def _layers(depth=64, scale=1.0, op_type="MatMul", seed=0, second=32):
     r = np.random.default_rng(seed)
     w = (scale * r.normal(size=(depth, 96)) / 8).astype(np.float32)
-    constants = {"w": w if word == "MatMul" else w.T.copy(), "v": r.normal(size=(96, second)).astype(np.float32)}
-    first = node(word, ["x", "w"], ["h"], **({} if word == "MatMul" else {"transB": 1}))
+    constants = {"w": w if op_type == "MatMul" else w.T.copy(), "v": r.normal(size=(96, second)).astype(np.float32)}
+    first = node(op_type, ["x", "w"], ["h"], **({} if op_type == "MatMul" else {"transB": 1}))
     nodes = [first, node("Relu", ["h"], ["a"]), node("MatMul", ["a", "v"], ["y"])]
     return gp.from_onnx(model(nodes, [("x", [2, depth])], [("y", None)], constants, opset=17))
 
@@ -41,9 +41,9 @@ def _theirs(place, x):
     return found.to_numpy()
 
 
-@pytest.mark.parametrize("word", ["MatMul", "Gemm"])
-def test_tract_computes_what_was_measured_of_weights_in_blocks(word, tmp_path):
-    found = _layers(word=word)
+@pytest.mark.parametrize("op_type", ["MatMul", "Gemm"])
+def test_tract_computes_what_was_measured_of_weights_in_blocks(op_type, tmp_path):
+    found = _layers(op_type=op_type)
     made = gp.quantize(found, None, "tract", **FOUR)
     gp.save(made, tmp_path / "m", format="nnef")
     assert {64 * 96 // BLOCK * 18, 96 * 32 // BLOCK * 18} <= _sizes(tmp_path / "m")

@@ -216,7 +216,7 @@ class _Loaded:
 def _annotations_of(value: Value) -> Mapping[str, Any]:
     """Return the information about a value that its blob lacks, from the layer after it."""
     maker = value.producer
-    own = {} if maker is None or maker.word != "Noop" else maker.attributes
+    own = {} if maker is None or maker.op_type != "Noop" else maker.attributes
     return own or annotation_parameters(value)
 
 

@@ -62,7 +62,7 @@ def _is_learned(node: Node, index: int) -> bool:
         return False
     if node.has_bodies:
         return True
-    name = node.word.split(".")[1] if node.word.startswith("aten.") else ""
+    name = node.op_type.split(".")[1] if node.op_type.startswith("aten.") else ""
     if name in _MOVING:
         uses = [(use.user, use.index) for value in node.results for use in value.uses if isinstance(use.user, Node)]
         return bool(uses) and all(_is_learned(user, place) for user, place in uses)

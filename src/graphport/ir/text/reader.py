@@ -167,15 +167,15 @@ class _GraphParser(Scanner):
     def node(self, graph: Graph) -> None:
         results = self.results()
         start = self.at
-        word = self.name("an operator")
-        dialect, word = (word, self.name("an operator")) if self.sign(":") else split_op(word)
+        op_type = self.name("an operator")
+        dialect, op_type = (op_type, self.name("an operator")) if self.sign(":") else split_op(op_type)
         origin = self.span(start)
         self.demand("(")
         operands = self.listed(")", self.operand)
         attributes = self.read_named_items(self.attribute) if self.is_next("{") else {}
         name = self.string() if self.accept_keyword("name") else ""
         values = [None if result is None else result[0] for result in results]
-        graph.append(Node(word, operands, values, attributes, dialect=dialect, name=name, origin=origin))
+        graph.append(Node(op_type, operands, values, attributes, dialect=dialect, name=name, origin=origin))
         for result in results:
             if result is not None:
                 self.enter(*result)
@@ -228,8 +228,8 @@ class _GraphParser(Scanner):
         number = self.match(NUMBER)
         if number:
             return self.parse_number(number, start)
-        for word, constant in _CONSTANTS.items():
-            if self.accept_keyword(word):
+        for op_type, constant in _CONSTANTS.items():
+            if self.accept_keyword(op_type):
                 return constant
         if self.accept_keyword("graph"):
             return self.graph()

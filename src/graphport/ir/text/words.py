@@ -48,8 +48,8 @@ def dim_text(text: str) -> str:
 
 def split_op(op: str) -> tuple[str, str]:
     """Split an operator without a colon into dialect and op type."""
-    dialect, point, word = op.partition(".")
-    return (dialect, word) if point else ("", op)
+    dialect, point, op_type = op.partition(".")
+    return (dialect, op_type) if point else ("", op)
 
 
 def name_text(name: str) -> str:

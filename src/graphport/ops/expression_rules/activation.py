@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def _emitted(b: Builder, word: str, *operands: Value | float) -> Value:
-    return b.emit(word, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
+def _emitted(b: Builder, op_type: str, *operands: Value | float) -> Value:
+    return b.emit(op_type, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
 
 
 def _function_name(
-    b: Builder, word: str, _is_last: bool, operands: Sequence[Value | float], _attributes: object
+    b: Builder, op_type: str, _is_last: bool, operands: Sequence[Value | float], _attributes: object
 ) -> Value:
     """Numbers are written unchanged."""
-    return b.emit(word, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
+    return b.emit(op_type, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
 
 
 ROWS = Rows("expression", emit=_function_name)

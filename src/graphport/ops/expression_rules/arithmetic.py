@@ -173,10 +173,10 @@ def _of_sum(b: Builder, *data_0: Value) -> Value:
     return _folded(b, "add", data_0)
 
 
-def _folded(b: Builder, word: str, operands: tuple[Value, ...]) -> Value:
+def _folded(b: Builder, op_type: str, operands: tuple[Value, ...]) -> Value:
     total = operands[0]
     for operand in operands[1:]:
-        total = b.emit(word, total, operand)[0]
+        total = b.emit(op_type, total, operand)[0]
     return total
 
 

@@ -21,13 +21,13 @@ Lifted: TypeAlias = "tuple[Value, ...] | None"
 """The return type of an export rule: a value for each result, or `None` if the rule does not apply."""
 
 
-def emit(b: Builder, word: str, *operands: Value | float | None, **attributes: Attribute) -> Value:
+def emit(b: Builder, op_type: str, *operands: Value | float | None, **attributes: Attribute) -> Value:
     """Emit an op type and return its first result. Numbers become scalar constants of the first tensor's dtype."""
-    return emits(b, word, 1, *operands, **attributes)[0]
+    return emits(b, op_type, 1, *operands, **attributes)[0]
 
 
 def emits(
-    b: Builder, word: str, count: int, *operands: Value | float | None, **attributes: Attribute
+    b: Builder, op_type: str, count: int, *operands: Value | float | None, **attributes: Attribute
 ) -> tuple[Value, ...]:
     """Emit an op type and return its first `count` results.
 
@@ -35,7 +35,7 @@ def emits(
         Unknown: there are numbers, and the dtype is not known.
     """
     values = numbered(b, operands)
-    return b.emit(word, *values, facts=_facts(b, word, count, values, attributes), **attributes)
+    return b.emit(op_type, *values, facts=_facts(b, op_type, count, values, attributes), **attributes)
 
 
 def numbered(b: Builder, operands: Sequence[Value | float | None]) -> list[Value | None]:
@@ -57,9 +57,9 @@ def numbered(b: Builder, operands: Sequence[Value | float | None]) -> list[Value
 
 
 def _facts(
-    b: Builder, word: str, count: int, values: list[Value | None], attributes: dict[str, Attribute]
+    b: Builder, op_type: str, count: int, values: list[Value | None], attributes: dict[str, Attribute]
 ) -> list[Fact]:
-    rule = registry.lowering(b.dialect, word)
+    rule = registry.lowering(b.dialect, op_type)
     if rule is None:
         return [UNKNOWN] * count
     try:

@@ -63,12 +63,12 @@ def _reshaped(b: Builder, operand: Value, shape: tuple[object, ...]) -> Value | 
     return b.reshaped(operand, numbers) if len(numbers) == len(shape) else None
 
 
-def emit_elementwise(b: Builder, word: str, *operands: Value, dtype: DType | None = None) -> tuple[Value, ...]:
+def emit_elementwise(b: Builder, op_type: str, *operands: Value, dtype: DType | None = None) -> tuple[Value, ...]:
     """Emit an element-wise NNEF op type on operands aligned at the last dim; the dtype is that of the last operand."""
     last = operands[-1].fact
     own = last.dtype if isinstance(last, TensorFact) else None
     shape = broadcast(*(b.dims(operand) for operand in operands))
-    return b.emit(word, *prepend_axes(b, *operands), facts=[TensorFact(dtype or own, shape)])
+    return b.emit(op_type, *prepend_axes(b, *operands), facts=[TensorFact(dtype or own, shape)])
 
 
 def emit_chain(b: Builder, op_type: str, *operands: Value) -> tuple[Value, ...]:

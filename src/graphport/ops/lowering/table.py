@@ -60,8 +60,8 @@ class Rows:
             if register is not None:
                 register(*row.words, **options)(rule)
             else:
-                for word in row.words:
-                    lower(self.dialect, word, **options)(rule)
+                for op_type in row.words:
+                    lower(self.dialect, op_type, **options)(rule)
             if row.is_both:
                 self._lift_back(row)
 
@@ -97,32 +97,32 @@ class Rows:
                 register = self.register_lift
                 (lift(self.dialect, name, until=until) if register is None else register(name))(rule)
 
-    def read(self, word: str, b: Builder, *operands: Any, **attributes: Any) -> Any:
+    def read(self, op_type: str, b: Builder, *operands: Any, **attributes: Any) -> Any:
         """Import an op type inside a row function. Return its first result; raises `RowError` if it has no rule."""
-        rule = self._read(word)
+        rule = self._read(op_type)
         if rule is None:
-            raise RowError(word, "this is no word")
+            raise RowError(op_type, "this is no word")
         return rule(b, False, operands, attributes)
 
-    def _read(self, word: str) -> Callable[..., Any] | None:
+    def _read(self, op_type: str) -> Callable[..., Any] | None:
         """Return the import rule of another op type as a row function."""
-        rule = registry.lowering(self.dialect, word)
+        rule = registry.lowering(self.dialect, op_type)
         if rule is None and self.other:
-            rule = registry.lowering(self.other, word)
+            rule = registry.lowering(self.other, op_type)
         if rule is None:
             return None
         return partial(_read, rule)
 
-    def _emitted(self, word: str) -> Callable[..., Any]:
+    def _emitted(self, op_type: str) -> Callable[..., Any]:
         emit = self.emit or _emit_op_type
-        return lambda b, is_last, operands, attributes: emit(b, word, is_last, operands, attributes)
+        return lambda b, is_last, operands, attributes: emit(b, op_type, is_last, operands, attributes)
 
 
-def _emit_op_type(b: Builder, word: str, is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+def _emit_op_type(b: Builder, op_type: str, is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
     """Emit an op type with the arguments of the row; the final node gets the facts of the exported operator."""
     if is_last:
-        return b.emit(word, *numbered(b, operands), **attributes)[0]
-    return emit(b, word, *operands, **attributes)
+        return b.emit(op_type, *numbered(b, operands), **attributes)[0]
+    return emit(b, op_type, *operands, **attributes)
 
 
 def _rows(table: str) -> Iterator[Row]:

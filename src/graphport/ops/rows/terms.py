@@ -359,11 +359,11 @@ class TermCompiler:
         function = self.functions.get(name) or FUNCTIONS.get(name)
         if function is not None:
             return lambda b, names: function(b, *_flat(operands, b, names), **_named(attributes, b, names))
-        word = None if self.words is None else self.words(name)
-        if word is None:
+        op_type = None if self.words is None else self.words(name)
+        if op_type is None:
             raise self._fault(node, f"{name} is no operator, no word, and no function of these rows")
         self.operators.append(name)
-        return lambda b, names: word(b, is_last, _flat(operands, b, names), _named(attributes, b, names))
+        return lambda b, names: op_type(b, is_last, _flat(operands, b, names), _named(attributes, b, names))
 
     def _check_numbers(self, node: ast.Call, page: Page) -> None:
         """Check that literals can get their dtype from a tensor operand of equal type variable."""

@@ -101,7 +101,7 @@ def row_of(text: str) -> Row:
     if not arrows:
         raise RowError(text, f"there is no {ARROW} behind the word", len(text))
     words, opened, rest = text[: arrows[0][0]].partition("(")
-    names = tuple(word.strip() for word in words.split(","))
+    names = tuple(op_type.strip() for op_type in words.split(","))
     for name in names:
         if not _WORD.fullmatch(name):
             raise RowError(text, f"{name!r} is no word", max(text.find(name), 0))
@@ -123,15 +123,15 @@ _SAME = re.compile(r"(?<![\w.])_(?=\()")
 def expand_op_types(row: Row) -> Iterator[Row]:
     """Expand `_` to the name of each op type: return one row per op type, or the row itself if it contains no `_`."""
     if row.parameters is None and row.alternatives[0].meaning[1] == "_":
-        yield from (row_of(f"{word} {ARROW} {word}") for word in row.words)
+        yield from (row_of(f"{op_type} {ARROW} {op_type}") for op_type in row.words)
         return
     if "_(" not in row.text or not _SAME.search(row.text):
         yield row
         return
     opened = row.text.find("(") if row.parameters is not None else row.text.find(ARROW)
-    for word in row.words:
-        rest = _SAME.sub(word.rpartition(".")[2], row.text[opened:])
-        yield row_of(f"{word}{'' if row.parameters is not None else ' '}{rest}")
+    for op_type in row.words:
+        rest = _SAME.sub(op_type.rpartition(".")[2], row.text[opened:])
+        yield row_of(f"{op_type}{'' if row.parameters is not None else ' '}{rest}")
 
 
 def operator_of(row: Row) -> str:

@@ -38,7 +38,7 @@ def test_every_result_is_a_blob_of_its_own():
             assert value.producer is not None
             assert len(value.uses) == 1
             assert value.fact == FACT
-            is_copy = value.producer.word == "Split"
+            is_copy = value.producer.op_type == "Split"
             copies += is_copy
             assert is_copy or (value is source and readers[source] == 1)
             if is_copy:

@@ -29,25 +29,25 @@ class Net:
     def __init__(self, *rows: tuple[Any, ...]) -> None:
         self.graph: Any = Graph()
         self.values = {"x": self.graph.add_input("x", TensorFact(DType.FLOAT32, (1, 3)))}
-        for results, word, operands, *parameters in rows:
-            self.put(results, word, operands, parameters[0] if parameters else {})
+        for results, op_type, operands, *parameters in rows:
+            self.put(results, op_type, operands, parameters[0] if parameters else {})
         self.graph.set_outputs([self.graph.last.output])
 
-    def put(self, results: str, word: str, operands: str, parameters: Any) -> Node:
+    def put(self, results: str, op_type: str, operands: str, parameters: Any) -> Node:
         made = [Value(name) for name in results.split()]
         self.values |= {value.name: value for value in made}
         told = {str(key): each for key, each in parameters.items()}
         given_ = [self.values[name] for name in operands.split()]
-        return self.graph.append(Node(word, given_, made, told, dialect="ncnn"))
+        return self.graph.append(Node(op_type, given_, made, told, dialect="ncnn"))
 
     def words(self) -> list[str]:
         verify(self.graph)
-        return [node.word for node in self.graph]
+        return [node.op_type for node in self.graph]
 
 
-def behind(word: Any, activation: Any = None, layer: Any = PRODUCT) -> Net:
+def behind(op_type: Any, activation: Any = None, layer: Any = PRODUCT) -> Net:
     """A layer and an activation."""
-    return Net(("h", "InnerProduct", "x", layer), ("y", word, "h", activation or {}))
+    return Net(("h", "InnerProduct", "x", layer), ("y", op_type, "h", activation or {}))
 
 
 ACTIVATIONS: list[tuple[str, dict[Any, Any], int, tuple[float, ...] | None]] = [
@@ -65,24 +65,24 @@ ACTIVATIONS: list[tuple[str, dict[Any, Any], int, tuple[float, ...] | None]] = [
 
 
 def test_each_activation_has_its_number_and_its_numbers():
-    for word, parameters, number, numbers in ACTIVATIONS:
-        net = behind(word, parameters)
+    for op_type, parameters, number, numbers in ACTIVATIONS:
+        net = behind(op_type, parameters)
         expected = computed(canonical(net.graph), {"x": X})
         assert fuse_activations(net.graph) == 1
         assert net.words() == ["InnerProduct"]
         assert net.graph.outputs[0].name == "y"
         layer = net.graph.first
-        assert (layer.attributes["9"], layer.attributes.get("10")) == (number, numbers), word
+        assert (layer.attributes["9"], layer.attributes.get("10")) == (number, numbers), op_type
         np.testing.assert_array_equal(computed(canonical(net.graph), {"x": X}), expected)
 
 
 def test_what_takes_activations():
     one = {"Convolution": 2, "Convolution1D": 1, "Convolution3D": 3, "Deconvolution": 2}
-    for word in (*one, "ConvolutionDepthWise", "ConvolutionDepthWise1D", "ConvolutionDepthWise3D", "InnerProduct"):
-        assert fuse_activations(Net(("h", word, "x", PRODUCT), ("y", "ReLU", "h")).graph) == 1
+    for op_type in (*one, "ConvolutionDepthWise", "ConvolutionDepthWise1D", "ConvolutionDepthWise3D", "InnerProduct"):
+        assert fuse_activations(Net(("h", op_type, "x", PRODUCT), ("y", "ReLU", "h")).graph) == 1
     assert fuse_activations(Net(("h", "DeconvolutionDepthWise", "x", PRODUCT), ("y", "ReLU", "h")).graph) == 1
-    for word in ("BatchNorm", "Gemm", "ReLU", "Pooling"):
-        assert fuse_activations(Net(("h", word, "x"), ("y", "Sigmoid", "h")).graph) == 0
+    for op_type in ("BatchNorm", "Gemm", "ReLU", "Pooling"):
+        assert fuse_activations(Net(("h", op_type, "x"), ("y", "Sigmoid", "h")).graph) == 0
     assert fuse_activations(Net(("y", "ReLU", "x")).graph) == 0
 
 

@@ -28,10 +28,10 @@ def layers(*rows, inputs=1) -> Any:
     """A graph of layers, each a word, its operands and its parameters; `x` and what follows are inputs."""
     graph = Graph()
     values = {name: graph.add_input(name, TensorFact(DType.FLOAT32, None)) for name in "xyz"[:inputs]}
-    for index, (word, operands, *parameters) in enumerate(rows):
+    for index, (op_type, operands, *parameters) in enumerate(rows):
         result = Value(f"r{index}")
         told = {str(key): each for key, each in (parameters[0] if parameters else {}).items()}
-        graph.append(Node(word, [values[name] for name in operands.split()], [result], told, dialect="ncnn"))
+        graph.append(Node(op_type, [values[name] for name in operands.split()], [result], told, dialect="ncnn"))
         values[f"r{index}"] = result
     graph.set_outputs([graph.last_node.output])
     return graph
@@ -49,7 +49,7 @@ F, I = DType.FLOAT32, DType.INT32  # noqa: E741  as short as the table wants
 
 
 @every(
-    ("word", "parameters", "expected"),
+    ("op_type", "parameters", "expected"),
     [
         ("Convolution", {0: 5, 1: 3, "@0": numbers(5 * 7 * 9)}, (F, ["1", "7", "x.h", "x.w"])),
         ("Convolution", {0: 5, 1: 3, 11: 2, "@0": numbers(5 * 7 * 6)}, (F, ["1", "7", "x.h", "x.w"])),
@@ -74,12 +74,12 @@ F, I = DType.FLOAT32, DType.INT32  # noqa: E741  as short as the table wants
         ("ReLU", {}, (F, None)),
     ],
 )
-def test_what_a_layer_needs_its_blob_to_be(word, parameters, expected):
-    assert told(layers((word, "x", parameters))) == expected
+def test_what_a_layer_needs_its_blob_to_be(op_type, parameters, expected):
+    assert told(layers((op_type, "x", parameters))) == expected
 
 
 @every(
-    ("word", "place", "parameters", "expected"),
+    ("op_type", "place", "parameters", "expected"),
     [
         ("LSTM", 1, {0: 4, 3: 6}, ["1", "1", "4"]),
         ("LSTM", 2, {0: 4, 3: 6}, ["1", "1", "6"]),
@@ -91,37 +91,37 @@ def test_what_a_layer_needs_its_blob_to_be(word, parameters, expected):
         ("BinaryOp", 1, {}, None),
     ],
 )
-def test_what_a_layer_needs_blobs_beside_its_first_to_be(word, place, parameters, expected):
+def test_what_a_layer_needs_blobs_beside_its_first_to_be(op_type, place, parameters, expected):
     operands = " ".join("xyz"[: place + 1]) if place == 1 else "x z y"
-    assert told(layers((word, operands, parameters), inputs=3), 1)[1] == expected
+    assert told(layers((op_type, operands, parameters), inputs=3), 1)[1] == expected
 
 
 KNOWN = ("Convolution", {0: 5, 1: 1, "@0": numbers(15)})
 
 
 def test_what_is_behind_layers_that_keep_a_shape_tells_too():
-    word, parameters = KNOWN
-    assert told(layers(("ReLU", "x"), ("Sigmoid", "r0"), (word, "r1", parameters)))[1] == ["1", "3", "x.h", "x.w"]
-    assert told(layers(("Permute", "x"), (word, "r0", parameters)))[1] is None
+    op_type, parameters = KNOWN
+    assert told(layers(("ReLU", "x"), ("Sigmoid", "r0"), (op_type, "r1", parameters)))[1] == ["1", "3", "x.h", "x.w"]
+    assert told(layers(("Permute", "x"), (op_type, "r0", parameters)))[1] is None
     # Who knows the channels is asked before who knows the rank alone.
-    known = layers(("Pooling", "x"), ("ReLU", "x"), (word, "r1", parameters))
+    known = layers(("Pooling", "x"), ("ReLU", "x"), (op_type, "r1", parameters))
     assert told(known)[1] == ["1", "3", "x.h", "x.w"]
-    assert told(layers(("Pooling", "x"), (word, "r0", parameters)))[1] == ["1", "x.c", "x.h", "x.w"]
-    other = layers(("ReLU", "x"), (word, "r0", parameters))
+    assert told(layers(("Pooling", "x"), (op_type, "r0", parameters)))[1] == ["1", "x.c", "x.h", "x.w"]
+    other = layers(("ReLU", "x"), (op_type, "r0", parameters))
     other.first.restate("ReLU", "custom", {})
     assert told(other)[1] is None
 
 
 def test_layers_are_followed_so_far_and_no_farther():
-    word, parameters = KNOWN
+    op_type, parameters = KNOWN
     for count, is_seen in ((62, True), (63, True), (64, False)):
         chain = [("ReLU", "x" if n == 0 else f"r{n - 1}") for n in range(count)]
-        assert (told(layers(*chain, (word, f"r{count - 1}", parameters)))[1] is not None) is is_seen
+        assert (told(layers(*chain, (op_type, f"r{count - 1}", parameters)))[1] is not None) is is_seen
 
 
 def test_a_shape_that_a_text_says_stays_and_gets_its_element_type():
-    for word, dtype in (("Embed", I), ("ReLU", F)):
-        graph = layers((word, "x"))
+    for op_type, dtype in (("Embed", I), ("ReLU", F)):
+        graph = layers((op_type, "x"))
         graph.inputs[0].fact = TensorFact(F, (1, 9))
         assert told(graph) == (dtype, ["1", "9"])
 
@@ -133,10 +133,10 @@ def test_a_list_that_is_given_stays_one():
     assert graph.inputs[1].fact == SequenceFact(TensorFact(F, None))
 
 
-def canonical(word="Relu", shape: Any = (2, 3), outputs=1, **attributes) -> Any:
+def canonical(op_type="Relu", shape: Any = (2, 3), outputs=1, **attributes) -> Any:
     graph = Graph()
     x = graph.add_input("x", TensorFact(F, shape))
-    node = graph.append(Node(word, [x], [Value(f"y{n}", TensorFact(F, shape)) for n in range(outputs)], attributes))
+    node = graph.append(Node(op_type, [x], [Value(f"y{n}", TensorFact(F, shape)) for n in range(outputs)], attributes))
     graph.set_outputs([node.output])
     return graph
 
@@ -195,9 +195,9 @@ def random_layers(rng):
         constants.append(graph.add_constant(f"c{place}", TensorFact.of(storage), storage))
         found[constants[-1]] = array
 
-    def put(word, *operands, dialect="ncnn", results=1, **told):
+    def put(op_type, *operands, dialect="ncnn", results=1, **told):
         made = [Value(graph.fresh("v"), ROW) for _ in range(results)]
-        return graph.append(Node(word, list(operands), made, told, dialect=dialect, name=f"l{len(graph)}")).results
+        return graph.append(Node(op_type, list(operands), made, told, dialect=dialect, name=f"l{len(graph)}")).results
 
     for _ in range(int(rng.integers(1, 8))):
         layers = [value for value in found if not value.is_constant]
@@ -227,11 +227,11 @@ def test_every_blob_has_one_reader_and_results_stand_in_their_order():
     rng = np.random.default_rng(5)
     for case in range(50):
         graph, names, expected = random_layers(rng)
-        returned = {node.name for node in graph if node.word == "Noop" and node.output.is_output}
+        returned = {node.name for node in graph if node.op_type == "Noop" and node.output.is_output}
         after_export(graph)
         verify(graph)
         assert {node.dialect for node in graph} <= {"ncnn"}, case
-        assert {node.name for node in graph if node.word == "Noop" and node.name.startswith("l")} == returned
+        assert {node.name for node in graph if node.op_type == "Noop" and node.name.startswith("l")} == returned
         for value in graph.values():
             assert len(value.uses) < 2 or value.is_constant
             assert not (value.is_input and value.returns)
@@ -276,7 +276,7 @@ def test_a_result_that_is_a_constant_is_a_layer_where_a_blob_has_its_numbers():
         assert order.index(graph.outputs[1]) < order.index(graph.outputs[2])
         assert (graph.outputs[0] is not constant) is is_layer
         assert {node.dialect for node in graph} == {"ncnn"}
-        assert ("MemoryData" in [node.word for node in graph]) is is_layer
+        assert ("MemoryData" in [node.op_type for node in graph]) is is_layer
         if is_layer:
             assert [value.fact for value in graph.outputs] == [constant.fact, ROW, ROW, constant.fact]
 
@@ -299,10 +299,12 @@ def test_results_tell_what_their_blobs_do_not():
         graph.set_outputs(shown)
         after_export(graph)
         verify(graph)
-        assert sorted(node.word for node in graph) == sorted(words)
+        assert sorted(node.op_type for node in graph) == sorted(words)
         assert [value.name for value in graph.outputs] == ["y", "z"][: len(shown)]
         if dtype is not F:
-            told_, numbers_ = (next(node for node in graph if node.word == word) for word in ("Noop", "Dequantize"))
+            told_, numbers_ = (
+                next(node for node in graph if node.op_type == op_type) for op_type in ("Noop", "Dequantize")
+            )
             assert told_.attributes == {"15": 6 if dtype is I else 7}
             assert told_.operands == numbers_.results
             assert {**numbers_.attributes, "@0": numbers_.attributes["@0"].numpy().tolist()} == {
@@ -317,7 +319,7 @@ def test_results_tell_what_their_blobs_do_not():
     y.notes[BATCH] = -1
     graph.set_outputs([y])
     after_export(graph)
-    assert [(node.word, node.attributes) for node in graph] == [("ReLU", {}), ("Noop", {"13": 233})]
+    assert [(node.op_type, node.attributes) for node in graph] == [("ReLU", {}), ("Noop", {"13": 233})]
 
 
 def test_what_rounding_cuts_off_anyway_is_taken_out():
@@ -345,7 +347,7 @@ def test_what_rounding_cuts_off_anyway_is_taken_out():
             graph.set_outputs([y, cut] if is_read else [y])
             before_export(graph)
             verify(graph)
-            assert ("Max" not in [node.word for node in graph]) is (is_gone and not is_read), (floor, step, zero)
+            assert ("Max" not in [node.op_type for node in graph]) is (is_gone and not is_read), (floor, step, zero)
             assert (graph.first.operands[0] is x) is True
 
 
@@ -353,7 +355,7 @@ def test_what_inputs_tell_of_themselves_is_put_in_front_of_their_readers():
     class Line:
         parameters: Any
 
-    for word, parameters, shape, dtype, expected in (
+    for op_type, parameters, shape, dtype, expected in (
         ("ReLU", {"13": 233}, (4, 3), F, ["Unsqueeze"]),
         ("Embed", {"13": 233}, (3,), I, ["Unsqueeze"]),
         ("Embed", {"13": 233, "15": 7}, (3,), F, ["Unsqueeze"]),
@@ -362,7 +364,7 @@ def test_what_inputs_tell_of_themselves_is_put_in_front_of_their_readers():
         ("ReLU", {"15": 7}, (1, 3), F, []),
         ("ReLU", {}, (1, 3), F, []),
     ):
-        graph = layers((word, "x"), (word, "x"))
+        graph = layers((op_type, "x"), (op_type, "x"))
         line = Line()
         line.parameters = parameters
         x = graph.inputs[0]
@@ -370,8 +372,8 @@ def test_what_inputs_tell_of_themselves_is_put_in_front_of_their_readers():
         x.notes[LINE] = line
         before(graph)
         verify(graph)
-        assert x.fact == TensorFact(dtype, shape), (word, parameters)
-        front = [node.word for node in graph if not node.dialect]
+        assert x.fact == TensorFact(dtype, shape), (op_type, parameters)
+        front = [node.op_type for node in graph if not node.dialect]
         assert [each for each in front if each != "Identity"] == expected
         readers = {node.operands[0] for node in graph if node.dialect}
         assert len(readers) == 1

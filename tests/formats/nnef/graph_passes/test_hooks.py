@@ -107,7 +107,7 @@ def computing(kind):
 
     dtype = {"real": np.float32, "truth": np.bool_}.get(kind, np.int64)
     fact = TensorFact(DType.of(np.dtype(dtype).name), (2,))
-    word = "Equal" if kind == "truth" else "Add"
+    op_type = "Equal" if kind == "truth" else "Add"
     operands = [stored(np.array([3, 4], np.int64 if kind == "truth" else dtype)) for _ in range(2)]
     if kind == "given":
         operands[1] = x
@@ -116,7 +116,7 @@ def computing(kind):
         operands = [stored(np.zeros(size, np.int8)), stored(np.ones(1, np.int8))]
         fact = TensorFact(DType.INT8, (size,))
     dialect = "custom" if kind == "custom" else ""
-    total = graph.append(Node(word, operands, [Value("t", fact)], dialect=dialect)).output
+    total = graph.append(Node(op_type, operands, [Value("t", fact)], dialect=dialect)).output
     y = graph.append(Node("Neg", [total], [Value("y", fact)], dialect="nnef")).output
     graph.set_outputs([total, y] if kind == "returned" else [y])
     return graph, y
@@ -129,7 +129,7 @@ def test_integers_that_are_computed_of_constants_are_constants(kind):
     verify(graph)
     (read,) = y.producer.operands
     if kind in ("whole", "truth", "largest"):
-        assert [node.word for node in graph] == ["Neg"]
+        assert [node.op_type for node in graph] == ["Neg"]
         assert (read.name, read.is_constant, read.fact.dtype) == ("t", True, y.fact.dtype)
         expected = {"whole": [6, 8], "truth": [True, True]}.get(kind, 1)
         np.testing.assert_array_equal(read.storage.numpy(), expected)
@@ -154,7 +154,7 @@ def test_a_state_is_updated_where_its_numbers_and_its_update_are_known(kind, is_
     mark(state, State(result.name, "s", is_returned=is_returned))
     after_export(graph)
     verify(graph)
-    words = [node.word for node in graph]
+    words = [node.op_type for node in graph]
     if kind != "computed":
         assert "update" not in words
         assert graph.inputs == [x, state]
@@ -187,8 +187,8 @@ def test_only_variables_that_are_updated_are_exposed():
         verify(graph)
         is_exposed = kind == "variable"
         assert ([value.name for value in graph.inputs] == ["x", "s"]) is is_exposed
-        assert ("update" in [node.word for node in graph]) is not is_exposed
+        assert ("update" in [node.op_type for node in graph]) is not is_exposed
         if is_exposed:
             assert state_of(graph.inputs[1]) == State("u", "s", is_returned=True)
             assert graph.inputs[1].fact == fact
-            assert (graph.last_node.word, graph.last_node.operands, graph.outputs) == ("Identity", [t], [u])
+            assert (graph.last_node.op_type, graph.last_node.operands, graph.outputs) == ("Identity", [t], [u])

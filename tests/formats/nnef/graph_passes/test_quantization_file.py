@@ -393,8 +393,8 @@ class Pair:
         storage = storage_of(np.asarray(array), dtype)
         return self.graph.add_constant("c", TensorFact.of(storage), storage)
 
-    def node(self, word: str, operands: list[Value], name: str, fact: Any, told: Any = None) -> Value:
-        return self.graph.append(Node(word, operands, [Value(self.graph.fresh(name), fact)], told or {})).output
+    def node(self, op_type: str, operands: list[Value], name: str, fact: Any, told: Any = None) -> Value:
+        return self.graph.append(Node(op_type, operands, [Value(self.graph.fresh(name), fact)], told or {})).output
 
 
 def test_codes_with_scales_are_noted_as_what_they_stand_for():

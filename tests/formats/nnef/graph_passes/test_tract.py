@@ -37,8 +37,8 @@ def cached(kind: str, rank: int, axis: int) -> tuple[Graph, dict[str, Value]]:
         numbers[axis] = int(kind == "filled")
         state.storage = storage_of(np.zeros(numbers, np.float32))
     operands = [x, state] if kind == "in front" else [state, x] + ([x] if kind == "three" else [])
-    word = "Sub" if kind == "word" else "Concat"
-    node = graph.append(Node(word, operands, [Value("n", TensorFact(dtype, None))], {"axis": axis}))
+    op_type = "Sub" if kind == "word" else "Concat"
+    node = graph.append(Node(op_type, operands, [Value("n", TensorFact(dtype, None))], {"axis": axis}))
     result = node.output
     if kind == "behind":
         result = graph.append(Node("Identity", [result], [Value("later", result.fact)])).output
@@ -57,7 +57,7 @@ def test_a_cache_is_one_operator_and_no_input():
             graph, values = cached(kind, rank, axis)
             before_export(graph)
             verify(graph)
-            words = [node.word for node in graph]
+            words = [node.op_type for node in graph]
             if kind not in ("", "empty", "returned"):
                 assert "tract_transformers_dyn_kv_cache" not in words, kind
                 assert values["k"] in graph.inputs

@@ -35,10 +35,10 @@ FORMULAS = [
 ]
 
 
-@pytest.mark.parametrize(("word", "attributes", "expected"), FORMULAS, ids=[case[0] for case in FORMULAS])
+@pytest.mark.parametrize(("op_type", "attributes", "expected"), FORMULAS, ids=[case[0] for case in FORMULAS])
 @pytest.mark.parametrize("symbolic", [False, True])
-def test_word_is_the_formula_of_the_specification(word, attributes, expected, symbolic):
-    found = run_word("nnef", word, [X], symbolic=symbolic, **attributes)[0]
+def test_word_is_the_formula_of_the_specification(op_type, attributes, expected, symbolic):
+    found = run_word("nnef", op_type, [X], symbolic=symbolic, **attributes)[0]
     compare(found, expected.astype(np.float32), tolerance=1e-5)
 
 

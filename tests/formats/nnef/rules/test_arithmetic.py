@@ -57,10 +57,10 @@ UNARY = [
 ]
 
 
-@every(("word", "x", "expected"), UNARY, ids=[case[0] for case in UNARY])
+@every(("op_type", "x", "expected"), UNARY, ids=[case[0] for case in UNARY])
 @every("symbolic", [False, True])
-def test_unary_word_is_its_function(word, x, expected, symbolic):
-    compare(run_word("nnef", word, [x], symbolic=symbolic)[0], expected, tolerance=1e-6)
+def test_unary_word_is_its_function(op_type, x, expected, symbolic):
+    compare(run_word("nnef", op_type, [x], symbolic=symbolic)[0], expected, tolerance=1e-6)
 
 
 def test_round_takes_halves_upwards_and_is_exact():
@@ -80,14 +80,14 @@ BINARY = [
 ]
 
 
-@every(("word", "function"), [*BINARY, ("pow", np.power)], ids=lambda case: case if isinstance(case, str) else "")
+@every(("op_type", "function"), [*BINARY, ("pow", np.power)], ids=lambda case: case if isinstance(case, str) else "")
 @every("shape", [(), (2,), (1,), (2, 3), (1, 3), (2, 1, 4), (2, 3, 4), (2, 3, 4, 5)])
 @every("symbolic", [False, True])
-def test_binary_word_aligns_at_the_first_axis(word, function, shape, symbolic):
+def test_binary_word_aligns_at_the_first_axis(op_type, function, shape, symbolic):
     x, y = np.abs(X) + 1, np.abs(numbers(*shape, seed=1)) + single(0.5)
     wide = x.reshape(x.shape + (1,) * (len(shape) - 3)), y.reshape(shape + (1,) * (3 - len(shape)) if shape else ())
-    compare(run_word("nnef", word, [x, y], symbolic=symbolic)[0], function(*wide), tolerance=1e-5)
-    compare(run_word("nnef", word, [y, x], symbolic=symbolic)[0], function(*wide[::-1]), tolerance=1e-5)
+    compare(run_word("nnef", op_type, [x, y], symbolic=symbolic)[0], function(*wide), tolerance=1e-5)
+    compare(run_word("nnef", op_type, [y, x], symbolic=symbolic)[0], function(*wide[::-1]), tolerance=1e-5)
 
 
 def test_constants_are_reshaped_rather_than_computed():
@@ -217,8 +217,8 @@ CASTS = [
 ]
 
 
-@pytest.mark.parametrize(("of", "to", "word"), CASTS)
-def test_saying_a_cast(of, to, word):
+@pytest.mark.parametrize(("of", "to", "op_type"), CASTS)
+def test_saying_a_cast(of, to, op_type):
     for page in (Cast, CastLike):
         graph = Graph("one")
         x = graph.add_input("x", TensorFact(DType.of(np.dtype(of)), (2, 3)))
@@ -226,8 +226,8 @@ def test_saying_a_cast(of, to, word):
         b = Builder(Inference(), graph)
         graph.add_output(b(page, x, to=to) if page is Cast else b(page, x, like))
         said, findings = lift(graph, "nnef")
-        assert [node.word for node in said if node.dialect][-1:] == ([] if word is None else [word])
-        assert bool(findings) == (word is None)
+        assert [node.op_type for node in said if node.dialect][-1:] == ([] if op_type is None else [op_type])
+        assert bool(findings) == (op_type is None)
 
 
 def test_the_fraction_is_dropped_before_a_cast_that_takes_the_smaller_integer():
@@ -246,7 +246,7 @@ def test_a_narrower_integer_is_said_where_it_is_a_place_alone():
     graph.add_output(b(Gather, x, narrow))
     said, findings = lift(graph, "nnef")
     assert not findings
-    assert [node.word for node in said] == ["copy", "gather"]
+    assert [node.op_type for node in said] == ["copy", "gather"]
     graph.add_output(b(Abs, narrow))
     assert [finding.code for finding in lift(graph, "nnef")[1]] == ["LEG0002"]
 

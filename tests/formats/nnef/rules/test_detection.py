@@ -105,24 +105,24 @@ def test_a_region_that_is_the_image_at_its_size_is_the_image():
 
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize(("spatial", "sizes"), SHAPES)
-@pytest.mark.parametrize(("word", "reduce"), [("max_roi_pool", np.max), ("avg_roi_pool", np.mean)])
-def test_entries_of_a_region_are_pooled(word, reduce, spatial, sizes, symbolic):
+@pytest.mark.parametrize(("op_type", "reduce"), [("max_roi_pool", np.max), ("avg_roi_pool", np.mean)])
+def test_entries_of_a_region_are_pooled(op_type, reduce, spatial, sizes, symbolic):
     x, (rois, batch) = images(*spatial), regions(*spatial, count=6)
-    (found,) = run_word("nnef", word, [x, rois, batch], output_size=sizes, symbolic=symbolic)
+    (found,) = run_word("nnef", op_type, [x, rois, batch], output_size=sizes, symbolic=symbolic)
     compare(found, pooled(x, rois, batch, sizes, reduce), tolerance=1e-5)
 
 
-@pytest.mark.parametrize("word", ["max_roi_pool", "avg_roi_pool"])
-def test_a_region_outside_of_the_image_is_zero(word):
+@pytest.mark.parametrize("op_type", ["max_roi_pool", "avg_roi_pool"])
+def test_a_region_outside_of_the_image_is_zero(op_type):
     rois = np.array([[20, 20, 25, 25]], np.float32)
-    (found,) = run_word("nnef", word, [images(5, 5), rois, np.array([0])], output_size=(2, 2))
+    (found,) = run_word("nnef", op_type, [images(5, 5), rois, np.array([0])], output_size=(2, 2))
     compare(found, np.zeros((1, 3, 2, 2), np.float32))
 
 
-@pytest.mark.parametrize(("word", "reduce"), [("max_roi_align", np.max), ("avg_roi_align", np.mean)])
-def test_points_of_a_cell_are_pooled(word, reduce):
+@pytest.mark.parametrize(("op_type", "reduce"), [("max_roi_align", np.max), ("avg_roi_align", np.mean)])
+def test_points_of_a_cell_are_pooled(op_type, reduce):
     x, (rois, batch) = images(7, 9), regions(7, 9)
-    (found,) = run_word("nnef", word, [x, rois, batch], output_size=(3, 4), sampling_rate=(2, 3))
+    (found,) = run_word("nnef", op_type, [x, rois, batch], output_size=(3, 4), sampling_rate=(2, 3))
     points = resampled(x, rois, batch, (6, 12), "symmetric").reshape(4, 3, 3, 2, 4, 3)
     compare(found, reduce(points, axis=(3, 5)), tolerance=1e-4)
 
@@ -134,7 +134,7 @@ def test_lengths_that_only_a_run_tells_make_no_difference():
 
 
 @pytest.mark.parametrize(
-    ("word", "attributes", "message"),
+    ("op_type", "attributes", "message"),
     [
         pytest.param("roi_resample", {"output_size": (2, 2), "method": "cubic"}, "'cubic'", id="method"),
         pytest.param("roi_resample", {"output_size": (2,)}, "rank 4", id="too few sizes"),
@@ -142,10 +142,10 @@ def test_lengths_that_only_a_run_tells_make_no_difference():
         pytest.param("max_roi_align", {"output_size": (2, 2), "sampling_rate": (1,)}, "sampling_rate", id="rate"),
     ],
 )
-def test_what_does_not_fit_is_refused(word, attributes, message):
+def test_what_does_not_fit_is_refused(op_type, attributes, message):
     rois, batch = regions(5, 5)
     with pytest.raises(ShapeError, match=message):
-        run_word("nnef", word, [images(5, 5), rois, batch], **attributes)
+        run_word("nnef", op_type, [images(5, 5), rois, batch], **attributes)
 
 
 def test_regions_have_two_coordinates_an_axis():

@@ -77,11 +77,11 @@ def test_local_normalizations_are_their_definitions(size, least):
 def test_norms_are_their_definitions(axes):
     x = random(2, 3, 4, 5)
     sums = {"l1_normalization": np.abs(x), "l2_normalization": x**2}
-    for word, terms in sums.items():
+    for op_type, terms in sums.items():
         sigma = terms.sum(axis=axes, keepdims=True) if axes else terms
-        sigma = np.sqrt(sigma) if word.startswith("l2") else sigma
+        sigma = np.sqrt(sigma) if op_type.startswith("l2") else sigma
         for bias, epsilon in ((0.0, 0.0), (0.25, 0.5), (-1.0, 0.0)):
-            (found,) = run_word("nnef", word, [x], axes=axes, bias=bias, epsilon=epsilon)
+            (found,) = run_word("nnef", op_type, [x], axes=axes, bias=bias, epsilon=epsilon)
             with np.errstate(divide="ignore"):
                 compare(
                     found, x / np.maximum(sigma + bias, epsilon if (bias, epsilon) != (0, 0) else -1), tolerance=1e-4

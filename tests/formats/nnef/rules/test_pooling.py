@@ -145,8 +145,8 @@ def test_debox_is_the_transposed_map_of_box(case, normalize):
 WINDOW: dict[str, Any] = {"size": (1, 1, 2), "border": "constant", "padding": (), "stride": (), "dilation": ()}
 
 
-def operators(word, shapes, **attributes):
-    return [operator for operator, _ in lowered_nodes("nnef", word, shapes, **attributes)]
+def operators(op_type, shapes, **attributes):
+    return [operator for operator, _ in lowered_nodes("nnef", op_type, shapes, **attributes)]
 
 
 def test_a_window_over_space_alone_is_one_pooling():
@@ -156,7 +156,7 @@ def test_a_window_over_space_alone_is_one_pooling():
 
 
 @pytest.mark.parametrize(
-    ("word", "attributes", "message"),
+    ("op_type", "attributes", "message"),
     [
         pytest.param("max_pool", {"size": (1, 2)}, "size", id="size's length"),
         pytest.param("max_pool", {"size": (1, 1, 0)}, "size", id="size 0"),
@@ -166,17 +166,19 @@ def test_a_window_over_space_alone_is_one_pooling():
         pytest.param("argmax_pool", {"size": (1,)}, "size", id="index"),
     ],
 )
-def test_pools_refuse(word, attributes, message):
+def test_pools_refuse(op_type, attributes, message):
     with pytest.raises(ShapeError, match=message):
-        lowered_nodes("nnef", word, [(1, 2, 6)], **merged(WINDOW, attributes))
+        lowered_nodes("nnef", op_type, [(1, 2, 6)], **merged(WINDOW, attributes))
 
 
 def test_what_writes_knows_no_border_but_zeros():
-    for word in ("debox", "desample"):
-        operands = [(1, 2, 6)] if word == "debox" else [(1, 2, 6), (1, 2, 6)]
-        extra: dict[str, Any] = {"normalize": False} if word == "debox" else {}
+    for op_type in ("debox", "desample"):
+        operands = [(1, 2, 6)] if op_type == "debox" else [(1, 2, 6), (1, 2, 6)]
+        extra: dict[str, Any] = {"normalize": False} if op_type == "debox" else {}
         with pytest.raises(UnsupportedError, match="replicate"):
-            lowered_nodes("nnef", word, operands, **merged(WINDOW, {"border": "replicate", "output_shape": ()}, extra))
+            lowered_nodes(
+                "nnef", op_type, operands, **merged(WINDOW, {"border": "replicate", "output_shape": ()}, extra)
+            )
 
 
 POOLS = [

@@ -33,12 +33,12 @@ AXES = [(0,), (1,), (2,), (0, 2), (2, 0), (0, 1, 2), ()]
 @every("axes", AXES)
 @every("symbolic", [False, True])
 @every(
-    ("word", "function"),
+    ("op_type", "function"),
     [("mean_reduce", np.mean), ("max_reduce", np.max), ("min_reduce", np.min), ("sum_reduce", np.sum)],
 )
-def test_reduction_keeps_its_axes(word, function, axes, symbolic):
-    attributes: dict[str, Any] = {"normalize": False} if word == "sum_reduce" else {}
-    found = run_word("nnef", word, [X], symbolic=symbolic, axes=axes, **attributes)[0]
+def test_reduction_keeps_its_axes(op_type, function, axes, symbolic):
+    attributes: dict[str, Any] = {"normalize": False} if op_type == "sum_reduce" else {}
+    found = run_word("nnef", op_type, [X], symbolic=symbolic, axes=axes, **attributes)[0]
     compare(found, np.asarray(function(X, axis=axes, keepdims=True)), tolerance=1e-5)
 
 
@@ -67,8 +67,8 @@ def test_place_over_several_axes_counts_in_row_major_order(axes, symbolic):
     order = sorted(axes)
     moved = np.moveaxis(X, order, range(-len(order), 0))
     flat = moved.reshape(*moved.shape[: 3 - len(order)], -1)
-    for word, function in (("argmax_reduce", np.argmax), ("argmin_reduce", np.argmin)):
-        found = run_word("nnef", word, [X], symbolic=symbolic, axes=axes)[0]
+    for op_type, function in (("argmax_reduce", np.argmax), ("argmin_reduce", np.argmin)):
+        found = run_word("nnef", op_type, [X], symbolic=symbolic, axes=axes)[0]
         compare(found, np.expand_dims(function(flat, axis=-1), tuple(order)))
 
 
@@ -109,8 +109,8 @@ def test_saying_log_sum_exp_does_not_overflow():
 
 
 def test_saying_logical_extremes():
-    for page, word in ((ReduceMax, "any_reduce"), (ReduceMin, "all_reduce")):
-        assert there_and_back(page, [L, np.array([1])], constants=(1,)) == [word]
+    for page, op_type in ((ReduceMax, "any_reduce"), (ReduceMin, "all_reduce")):
+        assert there_and_back(page, [L, np.array([1])], constants=(1,)) == [op_type]
 
 
 def test_axes_that_are_computed_cannot_be_said():

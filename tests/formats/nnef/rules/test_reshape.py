@@ -156,7 +156,7 @@ def test_saying_reshape_to_a_shape_of_dims():
     graph.add_output(b(Reshape, x, b(Concat, batch, rest, axis=0)))
     said, findings = lift(graph, "nnef")
     assert not findings
-    assert [node.attributes["shape"] for node in said if node.word == "reshape"] == [(0, -1)]
+    assert [node.attributes["shape"] for node in said if node.op_type == "reshape"] == [(0, -1)]
     back, findings = legalize(said)
     assert not findings
     assert str(back.outputs[0].fact) == "float32[N, 4*M]"

@@ -48,13 +48,13 @@ def interpolated(x, factor, method, border):
 @every("factor", [1, 2, 3])
 def test_interpolation_reads_what_the_border_puts_beyond_the_edge(method, border, factor):
     x = random(5)
-    word: dict[str, Any] = {"factor": (factor,), "method": method, "border": border}
-    (found,) = run_word("nnef", "multilinear_upsample", [x.reshape(1, 1, 5)], **word)
+    op_type: dict[str, Any] = {"factor": (factor,), "method": method, "border": border}
+    (found,) = run_word("nnef", "multilinear_upsample", [x.reshape(1, 1, 5)], **op_type)
     compare(found[0, 0], interpolated(x, factor, method, border), tolerance=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("word", "attributes", "message"),
+    ("op_type", "attributes", "message"),
     [
         ("nearest_upsample", {"factor": (2,)}, "2 spatial axes"),
         ("nearest_upsample", {"factor": (2, 0)}, "factor"),
@@ -63,9 +63,9 @@ def test_interpolation_reads_what_the_border_puts_beyond_the_edge(method, border
         ("multilinear_upsample", {"factor": (2, 2), "method": "symmetric", "border": "wrap"}, "'wrap'"),
     ],
 )
-def test_sampling_refuses(word, attributes, message):
+def test_sampling_refuses(op_type, attributes, message):
     with pytest.raises(ShapeError, match=message):
-        lowered_nodes("nnef", word, [(1, 2, 4, 6)], **attributes)
+        lowered_nodes("nnef", op_type, [(1, 2, 4, 6)], **attributes)
 
 
 SCALES = np.array([1, 1, 2, 3], np.float32)

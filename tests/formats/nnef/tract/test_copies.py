@@ -15,14 +15,14 @@ COPIED = {
 }
 
 
-def neighbours(word, factor):
+def neighbours(op_type, factor):
     """The way from each of ten points to three others, beside the point itself, through one layer."""
     ends = {"start": np.array([0]), "end": np.array([10]), "axis": np.array([1])} if factor == "Slice" else {}
     weights = RANDOM.normal(size=(5, 6, 1, 1) if factor == "Conv" else (6, 5)).astype(np.float32)
     nodes = [
         node("Concat", ["x", "x", "x"], ["others"], axis=2),
         node("Sub", ["others", "x"], ["ways"]),
-        node(word, ["x", *COPIED[word]], ["points"]),
+        node(op_type, ["x", *COPIED[op_type]], ["points"]),
         node("Concat", ["ways", "points"], ["edges"], axis=3),
     ]
     if factor == "Conv":
@@ -31,17 +31,17 @@ def neighbours(word, factor):
         nodes.append(node("MatMul", ["edges", "w"], ["y"]))
     else:
         nodes += [node("Slice", ["edges", *ends], ["some"]), node("MatMul", ["some", "w"], ["y"])]
-    return model(nodes, [typed("x", [2, 10, 1, 3])], [("y", None)], {"w": weights, **COPIED[word], **ends})
+    return model(nodes, [typed("x", [2, 10, 1, 3])], [("y", None)], {"w": weights, **COPIED[op_type], **ends})
 
 
 def test_copies_that_are_part_of_a_factor(tmp_path):
     x = RANDOM.normal(size=(2, 10, 1, 3)).astype(np.float32)
     expected = {}
-    for word, factor, flavour in product(COPIED, ("Conv", "MatMul", "Slice"), ("khronos", "tract")):
-        place = tmp_path / "all" / f"{word}-{factor}-{flavour}"
+    for op_type, factor, flavour in product(COPIED, ("Conv", "MatMul", "Slice"), ("khronos", "tract")):
+        place = tmp_path / "all" / f"{op_type}-{factor}-{flavour}"
         place.mkdir(parents=True)
         np.savez(place / "given.npz", x=x)
-        loaded = gp.load(write_onnx(tmp_path / "m.onnx", neighbours(word, factor)))
+        loaded = gp.load(write_onnx(tmp_path / "m.onnx", neighbours(op_type, factor)))
         gp.save(loaded, place / "model", format="nnef", flavour=flavour)
         expected[place] = gp.run(loaded, {"x": x}, backend="reference")["y"]
     computed(tmp_path / "all")

@@ -21,10 +21,10 @@ def test_tract_computes_losses_of_every_reduction(tmp_path):
         "w": RNG.random(5).astype(np.float32),
     }
     expected = {}
-    for word in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):
+    for op_type in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):
         for reduction in ("none", "sum", "mean"):
             options: dict[str, Any] = {"reduction": reduction, "ignore_index": 2}
-            node = helper.make_node(word, list(given), ["y"], **options)
+            node = helper.make_node(op_type, list(given), ["y"], **options)
             inputs = [
                 helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
                 for name, array in given.items()
@@ -32,7 +32,7 @@ def test_tract_computes_losses_of_every_reduction(tmp_path):
             outputs = [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
             graph = helper.make_graph([node], "net", inputs, outputs)
             model = gp.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10))
-            name = f"{word} {reduction}"
+            name = f"{op_type} {reduction}"
             (tmp_path / name).mkdir()
             gp.save(model, tmp_path / name / "model", format="nnef")
             np.savez(tmp_path / name / "given.npz", **given)

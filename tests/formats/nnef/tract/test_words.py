@@ -56,7 +56,7 @@ X, Z = np.arange(12.0).reshape(3, 4), np.arange(-8.0, 12).reshape(4, 5)
 
 
 @pytest.mark.parametrize(
-    ("word", "inputs", "expected"),
+    ("op_type", "inputs", "expected"),
     [
         ("tract_core_matmul(x, z, axes = [0, 1, 0, 1, 0, 1])", (X, Z), X @ Z),
         ("tract_core_matmul(x, z, axes = [1, 0, 1, 0, 1, 0])", (X.T, Z.T), (X @ Z).T),
@@ -68,14 +68,14 @@ X, Z = np.arange(12.0).reshape(3, 4), np.arange(-8.0, 12).reshape(4, 5)
         ),
     ],
 )
-def test_words_that_tract_wrote_once(tmp_path, word, inputs, expected):
+def test_words_that_tract_wrote_once(tmp_path, op_type, inputs, expected):
     """tract 0.23.9 loads neither as it means it: columns of products are axes of the first factor, keys are a number."""
     given = [each.astype(np.float32 if each.dtype.kind == "f" else np.int64) for each in inputs]
     lines = [
         f"{name} = tract_core_external(shape = {list(each.shape)}, datum_type = '{each.dtype.kind}{8 * each.itemsize}');"
         for name, each in zip("xz", given, strict=True)
     ]
-    text = f"{HEAD}graph g(x, z) -> (y) {{ {' '.join(lines)} y = {word}; }}"
+    text = f"{HEAD}graph g(x, z) -> (y) {{ {' '.join(lines)} y = {op_type}; }}"
     (tmp_path / "graph.nnef").write_text(text)
     found = gp.run(gp.load(tmp_path / "graph.nnef"), dict(zip("xz", given, strict=True)))["y"]
     np.testing.assert_array_equal(found, expected)

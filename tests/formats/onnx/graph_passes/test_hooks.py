@@ -70,7 +70,7 @@ def test_what_is_no_padding_beside_dilation_or_not_known_stays():
         after(graph)
         assert (node.attributes != given) is is_stated, changed
     graph, node = convolution(x, w, **told)
-    node.word = "ConvTranspose"
+    node.op_type = "ConvTranspose"
     after(graph)
     assert node.attributes == told
 
@@ -85,7 +85,7 @@ def test_bodies_are_looked_at_too():
     assert node.attributes == {"dilations": (2, 2), "pads": (2, 2, 2, 2)}
 
 
-def padded(filler: Any, word: str = "MaxPool", dtype: DType = DType.FLOAT32, **told: Any) -> tuple[Graph, Node]:
+def padded(filler: Any, op_type: str = "MaxPool", dtype: DType = DType.FLOAT32, **told: Any) -> tuple[Graph, Node]:
     """A window of two over entries with one of `filler` on each side of the last axis."""
     graph = Graph()
     x = graph.add_input("x", TensorFact(dtype, (1, 1, 3)))
@@ -97,7 +97,7 @@ def padded(filler: Any, word: str = "MaxPool", dtype: DType = DType.FLOAT32, **t
     operands = [x, *(graph.add_constant(name, TensorFact.of(kept), kept) for name, kept in values)]
     pad = graph.append(Node("Pad", operands, [Value("padded", TensorFact(dtype, (1, 1, 5)))], told))
     kernel = {"kernel_shape": (2,)}
-    last = graph.append(Node(word, [pad.output], [Value("y", TensorFact(dtype, (1, 1, 4)))], kernel))
+    last = graph.append(Node(op_type, [pad.output], [Value("y", TensorFact(dtype, (1, 1, 4)))], kernel))
     graph.add_output(last.output)
     return graph, pad
 

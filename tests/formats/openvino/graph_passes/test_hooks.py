@@ -74,7 +74,7 @@ def test_every_result_is_a_value_of_its_own_under_its_name():
     found = graph.outputs
     assert len(set(found)) == 4
     assert found[1] is y
-    assert [value.producer.word for value in found if value.producer] == [
+    assert [value.producer.op_type for value in found if value.producer] == [
         "Identity",
         "opset1.ReLU",
         "Identity",
@@ -92,7 +92,7 @@ def test_steps_that_are_taken_back_are_one_layer(tmp_path):
     model = gp.load(write_ir(tmp_path, layers, ["y"]))
     assert [node.op for node in model.graph] == ["QuantizeLinear", "DequantizeLinear"]
     gp.save(model, tmp_path / "out.xml")
-    assert [node.word for node in gp.load(tmp_path / "out.xml", raw=True).graph] == ["opset1.FakeQuantize"]
+    assert [node.op_type for node in gp.load(tmp_path / "out.xml", raw=True).graph] == ["opset1.FakeQuantize"]
     x = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
     np.testing.assert_allclose(
         gp.run(model, {"x": x}, backend="openvino")["y"], gp.run(model, {"x": x})["y"], rtol=1e-5, atol=1e-6
@@ -209,7 +209,7 @@ def test_weights_are_one_operator_wherever_their_scales_lie_as_it_needs_them(tmp
         folder = tmp_path / str(case)
         folder.mkdir()
         model, weights = taken_apart(rng, folder, **kind)
-        words = [node.word for node in model.graph]
+        words = [node.op_type for node in model.graph]
         is_seen = kind["read"] == "h" or (kind["read"] == "d" and kind["zero"] != "none")
         fits = (zero != "one" or scales == "one") and scales not in ("all", "blocks apart")
         is_one = kind["dtype"] != "uint16" and fits and not is_seen
@@ -217,7 +217,7 @@ def test_weights_are_one_operator_wherever_their_scales_lie_as_it_needs_them(tmp
             is_one = False  # what is returned is not what the product reads
         assert words.count("DequantizeLinear") == is_one, kind
         if is_one:
-            assert len([word for word in words if word not in ("Transpose", "Identity")]) == 2 + (
+            assert len([op_type for op_type in words if op_type not in ("Transpose", "Identity")]) == 2 + (
                 kind["scale"] == "float16"
             ), (kind, words)
         x = rng.normal(size=(3, weights.shape[1])).astype(np.float32)
@@ -273,7 +273,7 @@ def pair(rng, kind):
     elif kind == "of another dialect":
         y.producer.dialect = "custom"
     elif kind == "of another word":
-        y.producer.word = "Identity"
+        y.producer.op_type = "Identity"
     graph.set_outputs(shown)
     spread = [-1, *[1] * (2 - axis % 3)] if count > 1 else []
     low, high = (
@@ -306,7 +306,7 @@ def test_a_pair_is_one_layer_with_its_limits_or_stays():
         graph, low, high = pair(rng, "")
         before_export(graph)
         verify(graph)
-        assert [node.word for node in graph] == ["opset1.FakeQuantize"], case
+        assert [node.op_type for node in graph] == ["opset1.FakeQuantize"], case
         node = graph.last_node
         assert (node.attributes, node.dialect, node.output.name) == ({"levels": 256}, "openvino", "y")
         x, *limits = node.operands
@@ -319,13 +319,13 @@ def test_a_pair_is_one_layer_with_its_limits_or_stays():
             np.testing.assert_array_equal(found.storage.numpy(), wanted.astype(np.float32))
     for kind in STAYS * 3:
         graph, _, _ = pair(rng, kind)
-        words = [node.word for node in graph]
+        words = [node.op_type for node in graph]
         before_export(graph)
-        assert [node.word for node in graph] == words, kind
+        assert [node.op_type for node in graph] == words, kind
     graph, _, _ = pair(np.random.default_rng(0), "no shape")
     is_one = graph.first_node.operands[1].storage.count == 1
     before_export(graph)
-    assert (graph.first_node.word == "opset1.FakeQuantize") is is_one
+    assert (graph.first_node.op_type == "opset1.FakeQuantize") is is_one
 
 
 def test_scales_of_more_channels_than_are_looked_at_stay():
@@ -337,7 +337,7 @@ def test_scales_of_more_channels_than_are_looked_at_stay():
         q = graph.append(Node("QuantizeLinear", [x, s, z], [Value("q")], {"axis": 0})).output
         graph.add_output(graph.append(Node("DequantizeLinear", [q, s, z], [Value("y")], {"axis": 0})).output)
         before_export(graph)
-        assert (graph.first_node.word == "opset1.FakeQuantize") is is_one
+        assert (graph.first_node.op_type == "opset1.FakeQuantize") is is_one
 
 
 # ── what is stored narrowly ───────────────────────────────────────────────────────────────────────────────────────────
@@ -372,7 +372,11 @@ def test_what_is_stored_in_fewer_bits_is_converted_where_it_is_read():
             graph.add_output(graph.append(node).output)
         after_export(graph)
         verify(graph)
-        assert [node.word for node in graph] == [*["opset1.Convert"] * (dtype is not None), "opset1.Add", "opset1.Add"]
+        assert [node.op_type for node in graph] == [
+            *["opset1.Convert"] * (dtype is not None),
+            "opset1.Add",
+            "opset1.Add",
+        ]
         (found,) = graph.constants
         assert found.storage is source
         assert (found.fact.dtype, found.fact.shape) == (source.dtype, (2,))
@@ -397,7 +401,7 @@ def test_inputs_with_means_are_read_without_them_by_everybody():
     graph.set_outputs([y.output])
     before_using_rules(graph, legalize_nodes)
     verify(graph)
-    assert [node.word for node in graph] == ["opset1.Subtract", "opset1.Add"]
+    assert [node.op_type for node in graph] == ["opset1.Subtract", "opset1.Add"]
     centred = graph.first_node
     assert centred.operands[0] is x
     assert centred.operands[1].storage is means

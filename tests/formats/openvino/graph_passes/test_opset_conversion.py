@@ -101,7 +101,7 @@ def lifted(name, newest):
 
 def numbers(graph, arrays):
     for node in graph:
-        node.attributes = completed(node.word, node.attributes)
+        node.attributes = completed(node.op_type, node.attributes)
     return run_ir(graph, arrays)
 
 
@@ -112,13 +112,13 @@ def test_older_words_compute_the_same(name):
     seen = set()
     for newest in range(1, 17):
         graph, arrays = lifted(name, newest)
-        sets = {set_of(node.word) for node in graph}
+        sets = {set_of(node.op_type) for node in graph}
         if newest >= CASES[name][3]:
             assert max(sets, default=1) <= newest
         else:
             assert max(sets) > newest
             continue
-        words = tuple(node.word for node in graph)
+        words = tuple(node.op_type for node in graph)
         if words in seen:
             continue
         seen.add(words)
@@ -127,9 +127,11 @@ def test_older_words_compute_the_same(name):
 
 
 def test_the_newest_words_are_used_where_they_may():
-    words = [node.word for node in lifted("softmax", 8)[0]]
+    words = [node.op_type for node in lifted("softmax", 8)[0]]
     assert words == ["opset8.SoftMax"]
-    assert [re.sub(r"\..*", "", word) for word in (node.word for node in lifted("softmax", 7)[0])] == ["opset1"]
+    assert [re.sub(r"\..*", "", op_type) for op_type in (node.op_type for node in lifted("softmax", 7)[0])] == [
+        "opset1"
+    ]
 
 
 @pytest.mark.parametrize("place", [2, 3])
@@ -141,7 +143,7 @@ def test_a_resizing_of_open_extents_is_said_in_the_fourth_set(place):
     operands = [operand if index in (0, place) else None for index, operand in enumerate(how)]
     graph.add_output(builder(Resize, x, *operands[1 : place + 1], mode="linear"))
     newest, older = (lift(graph, "openvino", newest=limit)[0] for limit in (None, 8))
-    assert "opset4.Interpolate" in {node.word for node in older}
+    assert "opset4.Interpolate" in {node.op_type for node in older}
     picture = np.random.default_rng(6).normal(size=(1, 4, 5, 3)).astype(np.float32)
     (expected,), (found,) = (numbers(said, {"x": picture}) for said in (newest, older))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
@@ -238,10 +240,12 @@ RAW = [
 
 
 @on_the_whole_processor
-@at_once(("word", "operands", "attributes", "oldest"), RAW)
-def test_older_words_of_a_file_compute_the_same_or_stay(word, operands, attributes, oldest):
-    results = {"opset11.TopK": 2, "opset14.MaxPool": 2, "opset8.MaxPool": 2, "opset9.NonMaxSuppression": 3}.get(word, 1)
-    are_read = results if attributes.get("dilations") != (1, 1) or word == "opset8.MaxPool" else 1
+@at_once(("op_type", "operands", "attributes", "oldest"), RAW)
+def test_older_words_of_a_file_compute_the_same_or_stay(op_type, operands, attributes, oldest):
+    results = {"opset11.TopK": 2, "opset14.MaxPool": 2, "opset8.MaxPool": 2, "opset9.NonMaxSuppression": 3}.get(
+        op_type, 1
+    )
+    are_read = results if attributes.get("dilations") != (1, 1) or op_type == "opset8.MaxPool" else 1
 
     def said(newest):
         graph = Graph("one")
@@ -249,10 +253,14 @@ def test_older_words_of_a_file_compute_the_same_or_stay(word, operands, attribut
         for place, array in enumerate(operands):
             storage = storage_of(np.asarray(array))
             fact = TensorFact.of(storage)
-            is_fed = not place or word == "opset4.Swish"
+            is_fed = not place or op_type == "opset4.Swish"
             values.append(graph.add_input(f"i{place}", fact) if is_fed else graph.add_constant("c", fact, storage))
         node = Node(
-            word, values, [Value(f"o{n}") for n in range(results)], completed(word, attributes), dialect="openvino"
+            op_type,
+            values,
+            [Value(f"o{n}") for n in range(results)],
+            completed(op_type, attributes),
+            dialect="openvino",
         )
         graph.append(node)
         graph.set_outputs(node.results[:are_read])
@@ -263,12 +271,12 @@ def test_older_words_of_a_file_compute_the_same_or_stay(word, operands, attribut
     fed = {value.name: np.asarray(operands[int(value.name[1:])]) for value in said(None).inputs}
     expected = numbers(said(None), fed)
     older = said(oldest)
-    assert max(set_of(node.word) for node in older) <= oldest
+    assert max(set_of(node.op_type) for node in older) <= oldest
     for found, wanted in zip(numbers(older, fed), expected, strict=True):
         assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     if oldest > 1:
-        assert max(set_of(node.word) for node in said(oldest - 1)) >= oldest
+        assert max(set_of(node.op_type) for node in said(oldest - 1)) >= oldest
 
 
 def test_what_need_not_be_counted_is_not():
@@ -282,5 +290,5 @@ def test_what_need_not_be_counted_is_not():
             operands.append(graph.add_constant("c", TensorFact.of(storage), storage))
         node = Node("opset8.Gather", operands, [Value("y")], {"batch_dims": 0}, dialect="openvino")
         graph.add_output(graph.append(node).output)
-        words = [each.word for each in lift(graph, "openvino", newest=7)[0]]
+        words = [each.op_type for each in lift(graph, "openvino", newest=7)[0]]
         assert (words == ["opset7.Gather"]) is is_plain, places

@@ -48,7 +48,7 @@ def test_variables_come_back_as_such(tmp_path):
     found = [np.array(next(iter(request.infer([X]).values()))) for _ in range(3)]
     np.testing.assert_array_equal(found, [X, 2 * X, 3 * X])
     again = gp.load(tmp_path / "model.xml", raw=True)
-    assert {"opset6.ReadValue", "opset6.Assign"} <= {node.word for node in again.graph}
+    assert {"opset6.ReadValue", "opset6.Assign"} <= {node.op_type for node in again.graph}
 
 
 def test_variable_without_start_begins_with_zeros(tmp_path):
@@ -131,7 +131,7 @@ def test_such_a_variable_is_written_as_it_was(tmp_path, between):
     gp.save(model, tmp_path / "again.xml")
     np.testing.assert_array_equal(in_openvino(tmp_path / "again.xml", [X], 3), expected)
     again = gp.load(tmp_path / "again.xml", raw=True)
-    assert "opset8.If" not in {node.word for node in again.graph}
+    assert "opset8.If" not in {node.op_type for node in again.graph}
     np.testing.assert_allclose(runs(gp.load(tmp_path / "again.xml"), 3), expected, rtol=1e-6)
 
 
@@ -225,7 +225,7 @@ def test_another_file_keeps_what_a_variable_begins_with(tmp_path, between):
     assert state_of(again.inputs["v"]) == State("v_next", "v")
     np.testing.assert_array_equal(runs(again, 2), [2 * X, 3 * X])
     gp.save(again, tmp_path / "again.xml")
-    words = [node.word for node in gp.load(tmp_path / "again.xml", raw=True).graph]
+    words = [node.op_type for node in gp.load(tmp_path / "again.xml", raw=True).graph]
     assert {"opset6.ReadValue", "opset6.Assign"} <= set(words)
     np.testing.assert_array_equal(runs(gp.load(tmp_path / "again.xml"), 2), [2 * X, 3 * X])
 
@@ -291,9 +291,9 @@ class Net:
         storage = storage_of(np.asarray(array))
         return self.graph.add_constant("start", TensorFact.of(storage), storage)
 
-    def put(self, word: str, *operands: Value, name="h", fact: Any = None, dialect="openvino", **told: Any) -> Any:
+    def put(self, op_type: str, *operands: Value, name="h", fact: Any = None, dialect="openvino", **told: Any) -> Any:
         made = Value(self.graph.fresh(name), UNKNOWN if fact is None else fact)
-        return self.graph.append(Node(word, list(operands), [made], told, dialect=dialect)).output
+        return self.graph.append(Node(op_type, list(operands), [made], told, dialect=dialect)).output
 
     def exposed(self) -> Any:
         expose_states(self.graph, legalize_nodes)
@@ -332,11 +332,11 @@ def test_what_a_variable_is_is_told_by_itself_then_its_start_then_its_port():
 
 
 def test_a_variable_begins_with_what_is_known_before_a_run():
-    def chain(count, word="opset1.Abs"):
+    def chain(count, op_type="opset1.Abs"):
         def made(net):
             value = net.constant(-X)
             for _ in range(count):
-                value = net.put(word, value, fact=TensorFact(F32, (1, 4)))
+                value = net.put(op_type, value, fact=TensorFact(F32, (1, 4)))
             return value
 
         return made
@@ -344,7 +344,7 @@ def test_a_variable_begins_with_what_is_known_before_a_run():
     net = Net(start=X)
     state = net.exposed()
     np.testing.assert_array_equal(state.storage.numpy(), X)
-    assert "If" not in [node.word for node in net.graph]
+    assert "If" not in [node.op_type for node in net.graph]
     assert state_of(state) == State("v_next", "v")
 
     def sums(count):
@@ -366,7 +366,7 @@ def test_a_variable_begins_with_what_is_known_before_a_run():
         net = Net(start=start)
         state = net.exposed()
         assert state.storage is None or not state.storage.numpy().any()
-        assert "If" in [node.word for node in net.graph]
+        assert "If" in [node.op_type for node in net.graph]
     for shape, zeros in (("3,4", (3, 4)), ("?,4", (0, 4)), ("4096,4096", (4096, 4096)), ("4096,4097", None)):
         state = Net(variable_type=F32, variable_shape=shape).exposed()
         assert (None if state.storage is None else state.storage.shape) == zeros, shape
@@ -378,9 +378,9 @@ def test_a_variable_begins_with_what_is_known_before_a_run():
 def test_names_of_a_variable_are_its_own_and_others_stay():
     net = Net(start=X)
     for node in net.graph:
-        if node.word == "opset6.ReadValue":
+        if node.op_type == "opset6.ReadValue":
             net.graph.rename(node.output, "v")
-        elif node.word == "opset6.Assign":
+        elif node.op_type == "opset6.Assign":
             net.graph.rename(node.output, "v_next")
     assert net.exposed().name == "v"
     assert [value.name for value in net.graph.outputs] == ["y", "v_next"]
@@ -388,17 +388,17 @@ def test_names_of_a_variable_are_its_own_and_others_stay():
     net.graph.rename(net.y, "v")
     assert net.exposed().name == "v_1"
     assert [value.name for value in net.graph.outputs] == ["v", "v_next"]
-    assert [node.word for node in net.graph] == ["opset1.Add", "Identity"]
+    assert [node.op_type for node in net.graph] == ["opset1.Add", "Identity"]
 
 
 def test_a_variable_that_nobody_assigns_or_reads_stays():
     for gone in ("opset6.ReadValue", "opset6.Assign"):
         net = Net(start=X)
-        node = next(each for each in net.graph if each.word == gone)
+        node = next(each for each in net.graph if each.op_type == gone)
         node.set_attribute("variable_id", "other")
-        words = [each.word for each in net.graph]
+        words = [each.op_type for each in net.graph]
         expose_states(net.graph, legalize_nodes)
-        assert ([each.word for each in net.graph], net.graph.inputs) == (words, [net.x])
+        assert ([each.op_type for each in net.graph], net.graph.inputs) == (words, [net.x])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
@@ -417,12 +417,12 @@ def test_variables_begin_with_their_numbers_in_every_type(dtype, tmp_path):
         gp.save(gp.Model(graph), path)
         raw = gp.load(path, raw=True).graph
         assert ([value.name for value in raw.inputs], len(raw.outputs)) == (["x"], 1 + is_returned)
-        (read,) = (node for node in raw if node.word == "opset6.ReadValue")
+        (read,) = (node for node in raw if node.op_type == "opset6.ReadValue")
         own = DType.INT32 if dtype == "int64" else DType.of(dtype)
         assert (read.attributes["variable_type"], read.attributes["variable_shape"]) == (own, "1,4")
         np.testing.assert_array_equal(read.operands[0].storage.numpy(), 3 * x)
         assert read.operands[0].storage.dtype is own
-        assert [node.word for node in raw].count("opset1.Convert") == 2 * (dtype == "int64")
+        assert [node.op_type for node in raw].count("opset1.Convert") == 2 * (dtype == "int64")
         np.testing.assert_array_equal(in_openvino(path, [x], 3), [(4 + 2 * k) * x for k in range(3)])
 
 
@@ -433,11 +433,11 @@ def test_what_is_assigned_is_read_past_its_copy_where_nobody_else_reads_it():
         x, state = graph.add_input("x", fact), graph.add_input("s", fact)
         state.storage = storage_of(X)
         total = graph.append(Node("opset1.Add", [x, state], [Value("y", fact)], dialect="openvino")).output
-        word = {"convert": "opset1.Convert", "word": "opset1.Abs"}.get(kind, "opset16.Identity")
+        op_type = {"convert": "opset1.Convert", "word": "opset1.Abs"}.get(kind, "opset16.Identity")
         copy = total
         if kind != "none":
             other = TensorFact(DType.FLOAT16, (1, 4)) if kind == "other type" else fact
-            copy = graph.append(Node(word, [total], [Value("after", other)], dialect="openvino")).output
+            copy = graph.append(Node(op_type, [total], [Value("after", other)], dialect="openvino")).output
         shown = [total] if kind != "none" else []
         if kind == "read":
             shown.append(graph.append(Node("opset1.Abs", [copy], [Value("z", fact)], dialect="openvino")).output)
@@ -445,10 +445,10 @@ def test_what_is_assigned_is_read_past_its_copy_where_nobody_else_reads_it():
         mark(state, State(copy.name, "v", is_returned=kind == "returned"))
         hide_states(graph)
         verify(graph)
-        words = [node.word for node in graph]
+        words = [node.op_type for node in graph]
         assert words[0] == "opset6.ReadValue"
         assert words[-1] == "opset6.Assign"
-        assert (word in words[1:-1]) is (kind not in ("identity", "convert", "none")), kind
+        assert (op_type in words[1:-1]) is (kind not in ("identity", "convert", "none")), kind
         assert graph.last.attributes == {"variable_id": "v"}
         assert graph.inputs == [x]
 
@@ -480,18 +480,18 @@ def test_an_empty_variable_begins_with_entries_only_where_they_are_gathered_alon
         else:
             axis = net.constant(np.int64(-4 if kind == "axis behind" else 0))
         indices = net.constant(np.array([0])) if kind == "indices of the model" else net.x
-        word = {"old word": "opset1.Gather", "another word": "opset1.GatherTree"}.get(kind, "opset8.Gather")
+        op_type = {"old word": "opset1.Gather", "another word": "opset1.GatherTree"}.get(kind, "opset8.Gather")
         operands = [net.x, read, axis] if kind == "as indices" else [read, indices, axis]
-        y = net.put(word, *operands, dialect="custom" if kind == "custom" else "openvino")
+        y = net.put(op_type, *operands, dialect="custom" if kind == "custom" else "openvino")
         net.put("opset6.Assign", y, variable_id="v")
         net.graph.set_outputs([y])
         expose_states(net.graph, legalize_nodes)
         verify(net.graph)
-        words = [node.word for node in net.graph]
+        words = [node.op_type for node in net.graph]
         is_counted = kind in ("", "axis behind", "old word")
         assert ("If" in words) is is_counted, kind
         if is_counted:
             assert words[:5] == ["Size", "Reshape", "Concat", "Expand", "Identity"] or "Expand" in words
-            front, count, back = next(node for node in net.graph if node.word == "Concat").operands
+            front, count, back = next(node for node in net.graph if node.op_type == "Concat").operands
             assert (front.storage.numpy().tolist(), back.storage.numpy().tolist()) == ([], [2, 0, 4])
             assert count.producer.operands[0].producer.operands == [net.x]

@@ -39,11 +39,11 @@ WORDS = [
 ]
 
 
-@at_once(("word", "inputs", "attributes"), WORDS, ids=[f"{i}-{c[0]}" for i, c in enumerate(WORDS)])
+@at_once(("op_type", "inputs", "attributes"), WORDS, ids=[f"{i}-{c[0]}" for i, c in enumerate(WORDS)])
 @at_once("symbolic", [False, True])
-def test_word(word, inputs, attributes, symbolic):
+def test_word(op_type, inputs, attributes, symbolic):
     constants = range(1, len(inputs))
-    check_word(word, inputs, constants=constants, tolerance=2e-5, symbolic=symbolic, **attributes)
+    check_word(op_type, inputs, constants=constants, tolerance=2e-5, symbolic=symbolic, **attributes)
 
 
 def test_relu_of_numbers_without_a_sign():

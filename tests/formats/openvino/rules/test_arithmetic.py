@@ -43,9 +43,9 @@ UNARY = [
 ]
 
 
-@at_once(("word", "x"), UNARY, ids=[f"{number}-{case[0]}" for number, case in enumerate(UNARY)])
-def test_word_of_one_operand(word, x):
-    check_word(word, [x], tolerance=1e-5)
+@at_once(("op_type", "x"), UNARY, ids=[f"{number}-{case[0]}" for number, case in enumerate(UNARY)])
+def test_word_of_one_operand(op_type, x):
+    check_word(op_type, [x], tolerance=1e-5)
 
 
 @at_once(
@@ -71,11 +71,11 @@ def test_small_integers_are_computed_as_whole_numbers(name, dtype, is_open):
     assert check_page(registry.pages()[name], [every, others], symbolic=is_open, **flags) is not None
 
 
-@at_once("word", ["opset1.Exp", "opset1.Sin", "opset1.Erf", "opset4.Asinh", "opset1.Sigmoid", "opset1.Elu"])
-def test_a_function_of_reals_rounds_that_of_integers(word):
-    flags = {"alpha": 1.0} if word.endswith("Elu") else {}
-    check_word(word, [np.arange(-3, 5, dtype=np.int32)], **flags)
-    check_word(word, [np.arange(4, dtype=np.uint8)], **flags)
+@at_once("op_type", ["opset1.Exp", "opset1.Sin", "opset1.Erf", "opset4.Asinh", "opset1.Sigmoid", "opset1.Elu"])
+def test_a_function_of_reals_rounds_that_of_integers(op_type):
+    flags = {"alpha": 1.0} if op_type.endswith("Elu") else {}
+    check_word(op_type, [np.arange(-3, 5, dtype=np.int32)], **flags)
+    check_word(op_type, [np.arange(4, dtype=np.uint8)], **flags)
 
 
 def test_round_goes_away_from_zero_where_it_is_told_to():
@@ -87,15 +87,15 @@ def test_round_goes_away_from_zero_where_it_is_told_to():
 BINARY = ["Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "SquaredDifference", "Mod", "FloorMod"]
 
 
-@at_once("word", BINARY)
+@at_once("op_type", BINARY)
 @at_once("symbolic", [False, True])
-def test_word_of_two_operands_broadcasts(word, symbolic):
-    check_word(f"opset1.{word}", [X, Y], tolerance=1e-5, symbolic=symbolic)
+def test_word_of_two_operands_broadcasts(op_type, symbolic):
+    check_word(f"opset1.{op_type}", [X, Y], tolerance=1e-5, symbolic=symbolic)
 
 
-@at_once("word", [word for word in BINARY if word != "Divide"])
-def test_word_of_two_integers(word):
-    check_word(f"opset1.{word}", [WHOLE, DIVISORS])
+@at_once("op_type", [op_type for op_type in BINARY if op_type != "Divide"])
+def test_word_of_two_integers(op_type):
+    check_word(f"opset1.{op_type}", [WHOLE, DIVISORS])
 
 
 def test_integers_are_divided_as_python_does_unless_told_otherwise():
@@ -146,11 +146,11 @@ def test_promotion_of_a_number_beside_a_tensor_follows_the_tensor():
 BITS = RANDOM.integers(-100, 100, (2, 5)).astype(np.int32)
 
 
-@at_once("word", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
-def test_bits_of_two_integers_and_of_truth_values(word):
-    check_word(f"opset13.{word}", [BITS, BITS[:1]])
+@at_once("op_type", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
+def test_bits_of_two_integers_and_of_truth_values(op_type):
+    check_word(f"opset13.{op_type}", [BITS, BITS[:1]])
     flags = BITS > 0
-    check_word(f"opset13.{word}", [flags, flags[:1]])
+    check_word(f"opset13.{op_type}", [flags, flags[:1]])
 
 
 def test_bits_turned_around():
@@ -201,5 +201,5 @@ def test_saying_what_has_attributes():
 @at_once("dtype", ["int16", "uint16", "int32", "uint8"])
 def test_shifted_bits_are_run(dtype):
     x, by = np.array([[1, 9, 100], [77, 0, 3]], dtype), np.array([1, 3, 2], dtype)
-    for word in ("Left", "Right"):
-        check_word(f"opset15.Bitwise{word}Shift", [x, by])
+    for op_type in ("Left", "Right"):
+        check_word(f"opset15.Bitwise{op_type}Shift", [x, by])

@@ -32,19 +32,19 @@ def test_inverse_of_the_error_function():
 
 
 @on_the_whole_processor
-@at_once("word", ["NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR"])
+@at_once("op_type", ["NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR"])
 @at_once("dtype", [np.uint8, np.float32])
-def test_colours(word, dtype):
+def test_colours(op_type, dtype):
     whole = RANDOM.integers(0, 256, (2, 6, 8, 1)).astype(dtype)
-    found = check_word(f"opset8.{word}", [whole], tolerance=1e-3)[0]
+    found = check_word(f"opset8.{op_type}", [whole], tolerance=1e-3)[0]
     assert found.shape == (2, 4, 8, 3)
     bright = np.ascontiguousarray(whole[:, :4])
-    if word.startswith("NV"):
-        check_word(f"opset8.{word}", [bright, whole[:, 4:].reshape(2, 2, 4, 2)], tolerance=1e-3)
+    if op_type.startswith("NV"):
+        check_word(f"opset8.{op_type}", [bright, whole[:, 4:].reshape(2, 2, 4, 2)], tolerance=1e-3)
     else:
         planes = whole[:, 4:].reshape(2, 2, 2, 4, 1)
         parts = [np.ascontiguousarray(planes[:, number]) for number in (0, 1)]
-        check_word(f"opset8.{word}", [bright, *parts], tolerance=1e-3)
+        check_word(f"opset8.{op_type}", [bright, *parts], tolerance=1e-3)
 
 
 @at_once("dtype", [DType.FLOAT8E4M3FN, DType.FLOAT8E5M2], ids=str)
@@ -67,10 +67,10 @@ def test_colours_become_brightness_and_chroma_and_colours_again(order):
     np.testing.assert_array_equal(whole, np.concatenate([planes[0], planes[1].reshape(1, 2, 6, 1)], 1))
 
 
-def word_of_reals(word, x, outputs, **attributes):
+def word_of_reals(op_type, x, outputs, **attributes):
     shapes = [(1, 4, 6, 1), (1, 2, 3, 2)] if outputs == 2 else [(1, 6, 6, 1)]
     anything = [np.zeros(shape, np.float32) for shape in shapes]
-    return check_word(word, [x], outputs=outputs, expected=anything, tolerance=1e9, **attributes)
+    return check_word(op_type, [x], outputs=outputs, expected=anything, tolerance=1e9, **attributes)
 
 
 def test_bytes_stay_colours():
@@ -80,11 +80,11 @@ def test_bytes_stay_colours():
 
 
 @on_the_whole_processor
-@at_once("word", ["I420toRGB", "I420toBGR", "NV12toRGB", "NV12toBGR"])
+@at_once("op_type", ["I420toRGB", "I420toBGR", "NV12toRGB", "NV12toBGR"])
 @at_once("is_single", [True, False])
-def test_pictures_of_open_size(word, is_single):
+def test_pictures_of_open_size(op_type, is_single):
     random = np.random.default_rng(4)
-    chroma = [(2, 2, 3, 1)] * 2 if word.startswith("I420") else [(2, 2, 3, 2)]
+    chroma = [(2, 2, 3, 1)] * 2 if op_type.startswith("I420") else [(2, 2, 3, 2)]
     shapes = [(2, 6, 6, 1)] if is_single else [(2, 4, 6, 1), *chroma]
     planes = [random.integers(0, 255, shape).astype(np.float32) for shape in shapes]
-    check_word(f"opset8.{word}", planes, symbolic=True, tolerance=1e-3)
+    check_word(f"opset8.{op_type}", planes, symbolic=True, tolerance=1e-3)

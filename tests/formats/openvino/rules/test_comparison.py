@@ -13,16 +13,16 @@ FLAGS, OTHERS = X > 1, np.array([True, False, True])
 ODD = np.array([0, np.inf, -np.inf, np.nan], np.float32)
 
 
-@at_once("word", ["Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"])
+@at_once("op_type", ["Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"])
 @at_once("symbolic", [False, True])
-def test_comparison(word, symbolic):
-    check_word(f"opset1.{word}", [X, Y], symbolic=symbolic)
-    check_word(f"opset1.{word}", [X.astype(np.int32), Y.astype(np.int32)])
+def test_comparison(op_type, symbolic):
+    check_word(f"opset1.{op_type}", [X, Y], symbolic=symbolic)
+    check_word(f"opset1.{op_type}", [X.astype(np.int32), Y.astype(np.int32)])
 
 
-@at_once("word", ["LogicalAnd", "LogicalOr", "LogicalXor", "Xor"])
-def test_logic(word):
-    check_word(f"opset1.{word}", [FLAGS, OTHERS])
+@at_once("op_type", ["LogicalAnd", "LogicalOr", "LogicalXor", "Xor"])
+def test_logic(op_type):
+    check_word(f"opset1.{op_type}", [FLAGS, OTHERS])
 
 
 def test_not():
@@ -59,8 +59,8 @@ def test_saying_the_rest():
     assert check_page(IsInf, [ODD], detect_negative=0) is not None
 
 
-@at_once("word", ["Less", "LessEqual", "Greater", "GreaterEqual"])
-def test_false_stands_before_true(word):
+@at_once("op_type", ["Less", "LessEqual", "Greater", "GreaterEqual"])
+def test_false_stands_before_true(op_type):
     x, y = np.array([[False], [True]]), np.array([False, True])
-    check_word(f"opset1.{word}", [x, y])
-    check_word(f"opset1.{word}", [x, y], symbolic=True)
+    check_word(f"opset1.{op_type}", [x, y])
+    check_word(f"opset1.{op_type}", [x, y], symbolic=True)

@@ -88,9 +88,9 @@ PAINTED = [
 @at_once("group", [1, 2])
 def test_convolution_backprop(given, shape, group):
     operands = [numbers(1, 4, 4, 5), numbers(4, 3, 3, 2) if group == 1 else numbers(2, 2, 3, 3, 2)]
-    word = "opset1.ConvolutionBackpropData" if group == 1 else "opset1.GroupConvolutionBackpropData"
+    op_type = "opset1.ConvolutionBackpropData" if group == 1 else "opset1.GroupConvolutionBackpropData"
     operands += [] if shape is None else [np.array(shape, np.int64)]
-    check_word(word, operands, constants=range(1, len(operands)), tolerance=1e-5, **slid(2, **given))
+    check_word(op_type, operands, constants=range(1, len(operands)), tolerance=1e-5, **slid(2, **given))
 
 
 @at_once("masked", [False, True])
@@ -226,15 +226,15 @@ def test_convolution_of_integers_takes_the_nearest_that_the_type_has(dtype):
     draw = np.random.default_rng(9)
     low = 0 if dtype is np.uint8 else -9
 
-    def check(word, x, w, **given):
+    def check(op_type, x, w, **given):
         operands = [x.astype(dtype), w.astype(dtype)]
         if dtype is np.int8:
             # On processors without VNNI OpenVINO's own are wrong. Of int32 they are right, and of these numbers exact.
-            wide = check_word(word, [x.astype(np.int32), w.astype(np.int32)], constants=(1,), **slid(2, **given))
+            wide = check_word(op_type, [x.astype(np.int32), w.astype(np.int32)], constants=(1,), **slid(2, **given))
             expected = [np.clip(y, -128, 127).astype(dtype) for y in wide]
-            check_word(word, operands, constants=(1,), expected=expected, **slid(2, **given))
+            check_word(op_type, operands, constants=(1,), expected=expected, **slid(2, **given))
         else:
-            check_word(word, operands, constants=(1,), **slid(2, **given))
+            check_word(op_type, operands, constants=(1,), **slid(2, **given))
 
     for given in ({}, {"strides": (2, 1), "pads_begin": (1, 0), "pads_end": (0, 2)}):
         check("opset1.Convolution", *(draw.integers(low, 10, shape) for shape in ((2, 3, 7, 8), (4, 3, 3, 2))), **given)

@@ -34,10 +34,10 @@ def test_regions_of_pictures(picture, counts, normalized):
 
 @at_once("counts", [(5, 3), (100, 50)])
 def test_regions_of_one_picture(counts):
-    word = "opset6.ExperimentalDetectronGenerateProposalsSingleImage"
+    op_type = "opset6.ExperimentalDetectronGenerateProposalsSingleImage"
     operands = [np.array([30, 35, 1], np.float32), boxes(H * W * A), reals(A * 4, H, W), distinct(A, H, W)]
     flags = {"nms_threshold": 0.3, "pre_nms_count": counts[0], "post_nms_count": counts[1]}
-    check_word(word, operands, outputs=2, tolerance=1e-4, **flags)
+    check_word(op_type, operands, outputs=2, tolerance=1e-4, **flags)
 
 
 @at_once("flatten", [False, True])

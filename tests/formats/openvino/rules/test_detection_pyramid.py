@@ -21,8 +21,8 @@ def regions():
 @at_once("ratio", [0, 2])
 def test_each_region_is_read_from_the_map_of_its_size(aligned, ratio):
     said = {"output_size": 3, "sampling_ratio": ratio, "pyramid_scales": (16, 32, 64), "aligned": aligned}
-    word = "opset6.ExperimentalDetectronROIFeatureExtractor"
-    features, _ = check_word(word, [regions(), *MAPS], outputs=2, tolerance=1e-4, **said)
+    op_type = "opset6.ExperimentalDetectronROIFeatureExtractor"
+    features, _ = check_word(op_type, [regions(), *MAPS], outputs=2, tolerance=1e-4, **said)
     assert not features[-1].any()
 
 

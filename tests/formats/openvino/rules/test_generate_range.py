@@ -21,14 +21,14 @@ ROLES = ("start", "stop", "step")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 
 
-def run(folder, operands, output_type, *, is_constant, word="opset4.Range", backend="onnxruntime"):
+def run(folder, operands, output_type, *, is_constant, op_type="opset4.Range", backend="onnxruntime"):
     """What a range of these arrays gives, or `None` for an error."""
     made = [
         constant(role, x, x.dtype) if is_constant else parameter(role, "", NAMES[x.dtype.name])
         for role, x in zip(ROLES, operands, strict=True)
     ]
     data = {} if output_type is None else {"output_type": NAMES[output_type]}
-    path = write_ir(folder, [*made, Layer("y", word, data, ROLES)], ["y"])
+    path = write_ir(folder, [*made, Layer("y", op_type, data, ROLES)], ["y"])
     inputs = {} if is_constant else dict(zip(ROLES, operands, strict=True))
     try:
         return gp.run(gp.load(path), inputs, backend=backend)["y"]
@@ -141,12 +141,12 @@ def test_floating_point_numbers_do_not_drift(tmp_path):
 @pytest.mark.parametrize("types", [("int32", "int64", "int32"), ("float32", "float32", "int32")])
 def test_range_of_set_1_takes_one_type(types, tmp_path):
     operands = [np.array(1, dtype) for dtype in types]
-    assert run(tmp_path, operands, None, is_constant=False, word="opset1.Range") is None
+    assert run(tmp_path, operands, None, is_constant=False, op_type="opset1.Range") is None
 
 
 def test_range_of_set_1_has_the_type_of_its_operands(tmp_path):
     operands = [np.array(x, np.int16) for x in (-3, 4, 2)]
-    found = run(tmp_path, operands, None, is_constant=False, word="opset1.Range")
+    found = run(tmp_path, operands, None, is_constant=False, op_type="opset1.Range")
     assert found.dtype == np.int16
     assert found.tolist() == [-3, -1, 1, 3]
 

@@ -22,10 +22,10 @@ def test_each_number_once(dtype):
     check_word("opset10.Unique", [np.array([3, 1, 3, 2, 1], dtype)], outputs=4)
 
 
-@at_once(("word", "dtype", "outputs"), [("opset3.NonZero", "int8", 1), ("opset10.Unique", "int32", 4)])
-def test_onnx_runtime_computes_it(word, dtype, outputs, tmp_path):
+@at_once(("op_type", "dtype", "outputs"), [("opset3.NonZero", "int8", 1), ("opset10.Unique", "int32", 4)])
+def test_onnx_runtime_computes_it(op_type, dtype, outputs, tmp_path):
     names = [f"y:{port}" for port in range(outputs)]
-    layers = [parameter("x", "5", NAMES[dtype]), Layer("y", word, {}, ["x"], outputs)]
+    layers = [parameter("x", "5", NAMES[dtype]), Layer("y", op_type, {}, ["x"], outputs)]
     model = gp.load(write_ir(tmp_path, layers, names if outputs > 1 else ["y"]))
     x = {"x": np.array([3, 0, 3, 2, 0], dtype)}
     found, expected = (gp.run(model, x, backend=backend) for backend in ("onnxruntime", "reference"))

@@ -109,12 +109,12 @@ TIED = {
 def test_a_square_matrix_in_both_orientations_is_stored_in_both(tmp_path, steps):
     w = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
     nodes, made = [], 0
-    for word, *operands in steps:
-        if word == "T":
+    for op_type, *operands in steps:
+        if op_type == "T":
             nodes.append(node("Transpose", operands, ["t"], perm=[1, 0]))
             continue
         attributes = operands.pop() if isinstance(operands[-1], dict) else {}
-        nodes.append(node(word, operands, [f"h{made}"], **attributes))
+        nodes.append(node(op_type, operands, [f"h{made}"], **attributes))
         made += 1
     model = gp.from_onnx(onnx_model(nodes, [("x", [2, 8])], [(f"h{made - 1}", [2, 8])], {"w": w}))
     x = np.random.default_rng(1).normal(size=(2, 8)).astype(np.float32)

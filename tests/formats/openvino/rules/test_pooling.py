@@ -54,8 +54,8 @@ def test_max_pool_of_torch_has_no_window_behind_the_data():
 
 
 def test_max_pool_counts_places_from_an_axis_on():
-    for word, axis in product(("opset8.MaxPool", "opset14.MaxPool"), (0, 1, 2)):
-        check_word(word, [X], outputs=2, by_reference=True, axis=axis, **slid(dilations=(2, 1)))
+    for op_type, axis in product(("opset8.MaxPool", "opset14.MaxPool"), (0, 1, 2)):
+        check_word(op_type, [X], outputs=2, by_reference=True, axis=axis, **slid(dilations=(2, 1)))
     check_word("opset8.MaxPool", [X], outputs=2, index_element_type=DType.INT32, **slid(dilations=(1, 1)))
 
 
@@ -68,8 +68,8 @@ def test_max_pool_of_whole_numbers():
 @at_once("given", [case[1] for case in WINDOWS], ids=[case[0] for case in WINDOWS])
 @at_once("exclude", [False, True])
 def test_avg_pool(given, exclude):
-    for word in ("opset1.AvgPool", "opset14.AvgPool"):
-        check_word(word, [X], tolerance=1e-5, exclude_pad=exclude, **slid(**given))
+    for op_type in ("opset1.AvgPool", "opset14.AvgPool"):
+        check_word(op_type, [X], tolerance=1e-5, exclude_pad=exclude, **slid(**given))
     check_word("opset16.AvgPool", [X], tolerance=1e-5, exclude_pad=exclude, dilations=(1, 1), **slid(**given))
 
 
@@ -165,17 +165,17 @@ def test_pooling_by_position():
         check_word("opset1.PSROIPooling", [x, rois], tolerance=1e-4, spatial_scale=scale, **flags)
 
 
-@at_once("word", ["opset14.AvgPool", "opset16.AvgPool"])
+@at_once("op_type", ["opset14.AvgPool", "opset16.AvgPool"])
 @at_once("mode", ["ceil", "ceil_torch"])
 @at_once(("size", "step", "pads"), [(3, 3, (1, 0)), (2, 3, (0, 0)), (3, 2, (0, 1)), (2, 2, (1, 0))])
-def test_what_last_windows_hang_over_counts_as_padding_if_there_is_any(word, mode, size, step, pads):
+def test_what_last_windows_hang_over_counts_as_padding_if_there_is_any(op_type, mode, size, step, pads):
     x = np.random.default_rng(3).normal(size=(1, 2, 5, 7)).astype(np.float32)
     given = {"kernel": (size, size), "strides": (step, step), "pads_begin": pads[:1] * 2, "pads_end": pads[1:] * 2}
-    if word == "opset16.AvgPool":
+    if op_type == "opset16.AvgPool":
         # The plugin dies of an empty list.
         given["dilations"] = (1, 1)
     for exclude in (False, True):
-        check_word(word, [x], tolerance=1e-4, exclude_pad=exclude, rounding_type=mode, **given)
+        check_word(op_type, [x], tolerance=1e-4, exclude_pad=exclude, rounding_type=mode, **given)
 
 
 def test_windows_without_padding_are_rounded_up_as_those_with_padding_of_0():

@@ -104,10 +104,10 @@ def test_nothing_stands_between_stored_codes_and_their_conversion():
     graph.add_output(builder(MatMul, x, builder(Transpose, weights, perm=(1, 0))))
     said, findings = lift(graph, "openvino")
     assert not findings
-    converts = [node for node in said if node.word == "opset1.Convert"]
+    converts = [node for node in said if node.op_type == "opset1.Convert"]
     assert all(node.operands[0].is_constant for node in converts)
     assert {node.operands[0].fact.shape for node in converts} == {(8, 2, 8), (8, 2, 1)}
-    assert "opset1.Reshape" in {node.word for node in said}
+    assert "opset1.Reshape" in {node.op_type for node in said}
 
 
 def test_blocks_that_do_not_tile_are_refused():

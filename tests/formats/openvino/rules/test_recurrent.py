@@ -67,8 +67,8 @@ def test_gru_resets_behind_its_product():
 
 
 @at_once("clip", [0.0, 0.4])
-@at_once(("kind", "word"), [("LSTM", "opset4.LSTMCell"), ("GRU", "opset3.GRUCell"), ("RNN", "opset1.RNNCell")])
-def test_cell_is_one_step(kind, word, clip):
+@at_once(("kind", "op_type"), [("LSTM", "opset4.LSTMCell"), ("GRU", "opset3.GRUCell"), ("RNN", "opset1.RNNCell")])
+def test_cell_is_one_step(kind, op_type, clip):
     gates = GATES[kind]
     states = [numbers(BATCH, HIDDEN, seed=i) for i in range(2 if kind == "LSTM" else 1)]
     weights = [
@@ -79,7 +79,7 @@ def test_cell_is_one_step(kind, word, clip):
     operands = [numbers(BATCH, WIDTH), *states, *weights]
     count = len(operands)
     check_word(
-        word,
+        op_type,
         operands,
         constants=range(count - 3, count),
         outputs=2 if kind == "LSTM" else 1,
@@ -201,7 +201,7 @@ def test_variants_that_openvino_lacks_are_unrolled(kind, direction, attributes, 
         **attributes,
     )
     assert words
-    assert not any("Sequence" in word for word in words)
+    assert not any("Sequence" in op_type for op_type in words)
 
 
 @every("kind, direction", [(kind, direction) for kind in GATES for direction in WAYS])

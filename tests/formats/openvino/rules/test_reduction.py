@@ -21,32 +21,32 @@ WORDS = ["opset1.ReduceSum", "opset1.ReduceMean", "opset1.ReduceMax", "opset1.Re
 WORDS += ["opset4.ReduceL1", "opset4.ReduceL2"]
 
 
-@at_once("word", WORDS)
+@at_once("op_type", WORDS)
 @at_once("axes", [ints(1), ints(-1, 0), np.array(2, np.int64)], ids=["one", "two", "number"])
 @at_once("keep", [False, True])
 @at_once("symbolic", [False, True])
-def test_reduction(word, axes, keep, symbolic):
-    check_word(word, [X, axes], constants=(1,), tolerance=1e-5, symbolic=symbolic, keep_dims=keep)
+def test_reduction(op_type, axes, keep, symbolic):
+    check_word(op_type, [X, axes], constants=(1,), tolerance=1e-5, symbolic=symbolic, keep_dims=keep)
 
 
-@at_once("word", ["opset1.ReduceSum", "opset1.ReduceMax", "opset1.ReduceProd"])
-def test_reduction_of_integers(word):
-    check_word(word, [WHOLE, ints(1)], constants=(1,))
-    check_word(word, [(WHOLE[:1] % 3).astype(np.int8), ints(1)], constants=(1,))
+@at_once("op_type", ["opset1.ReduceSum", "opset1.ReduceMax", "opset1.ReduceProd"])
+def test_reduction_of_integers(op_type):
+    check_word(op_type, [WHOLE, ints(1)], constants=(1,))
+    check_word(op_type, [(WHOLE[:1] % 3).astype(np.int8), ints(1)], constants=(1,))
 
 
-@at_once("word", ["opset1.ReduceLogicalAnd", "opset1.ReduceLogicalOr"])
-def test_logical_reduction(word):
-    check_word(word, [X > 0, ints(1)], constants=(1,), keep_dims=True)
+@at_once("op_type", ["opset1.ReduceLogicalAnd", "opset1.ReduceLogicalOr"])
+def test_logical_reduction(op_type):
+    check_word(op_type, [X > 0, ints(1)], constants=(1,), keep_dims=True)
 
 
-@at_once("word", WORDS)
+@at_once("op_type", WORDS)
 @at_once("dtype", [np.float16, np.float32, np.int32])
-def test_reduction_over_no_axis_leaves_numbers_alone_and_makes_norms_magnitudes(word, dtype):
+def test_reduction_over_no_axis_leaves_numbers_alone_and_makes_norms_magnitudes(op_type, dtype):
     x = (X * 3).astype(dtype)
-    check_word(word, [x, ints()], constants=(1,), keep_dims=True)
+    check_word(op_type, [x, ints()], constants=(1,), keep_dims=True)
     # The plugin does not compile this one without keep_dims.
-    check_word(word, [x, ints()], constants=(1,), expected=[np.abs(x) if "L" in word[8:] else x])
+    check_word(op_type, [x, ints()], constants=(1,), expected=[np.abs(x) if "L" in op_type[8:] else x])
 
 
 @at_once("exclusive", [False, True])
@@ -55,11 +55,11 @@ def test_cum_sum(exclusive, reverse):
     check_word("opset3.CumSum", [X, np.array(1)], constants=(1,), tolerance=1e-5, exclusive=exclusive, reverse=reverse)
 
 
-@at_once("word", ["opset1.TopK", "opset3.TopK", "opset11.TopK"])
+@at_once("op_type", ["opset1.TopK", "opset3.TopK", "opset11.TopK"])
 @at_once("mode", ["max", "min"])
 @at_once("sort", ["value", "index"])
-def test_top_k(word, mode, sort):
-    check_word(word, [X, np.array(2)], constants=(1,), outputs=2, axis=2, mode=mode, sort=sort)
+def test_top_k(op_type, mode, sort):
+    check_word(op_type, [X, np.array(2)], constants=(1,), outputs=2, axis=2, mode=mode, sort=sort)
 
 
 def test_top_k_of_a_count_that_is_fed():

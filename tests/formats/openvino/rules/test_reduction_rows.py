@@ -27,12 +27,12 @@ def reductions():
             yield WORDS[turn % len(WORDS)], shape, axes, keep, BEHIND[turn % len(BEHIND)]
 
 
-def computed(folder, word, shape, axes, keep, behind, *, through=None):
+def computed(folder, op_type, shape, axes, keep, behind, *, through=None):
     """What ONNX Runtime and OpenVINO compute of a reduction whose entries along its own first axis left differ."""
     kept = [1 if axis in axes else n for axis, n in enumerate(shape) if keep or axis not in axes]
     wide = next((place for place, n in list(enumerate(kept))[::-1] if n > 1), 0)
     own = RANDOM.normal(size=[kept[wide], *[1] * (len(kept) - wide - 1)]).astype(np.float32)
-    nodes = [node(word, ["x", "axes"], ["r"], keepdims=keep)]
+    nodes = [node(op_type, ["x", "axes"], ["r"], keepdims=keep)]
     nodes += [node(through, ["r"], ["t"])] if through else []
     nodes += [node(behind, ["t" if through else "r", "c"], ["y"])]
     made = model(nodes, [("x", list(shape))], [("y", None)], {"axes": np.array(axes), "c": own}, opset=20)

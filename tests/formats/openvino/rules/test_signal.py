@@ -17,11 +17,11 @@ def whole(*numbers):
 
 
 @on_the_whole_processor
-@at_once("word", ["opset7.DFT", "opset7.IDFT"])
+@at_once("op_type", ["opset7.DFT", "opset7.IDFT"])
 @at_once(("axes", "lengths"), [((1,), None), ((0, -1), None), ((1, 2), (4, 7)), ((2,), (-1,))])
-def test_transform(word, axes, lengths):
+def test_transform(op_type, axes, lengths):
     operands = [PARTS, whole(*axes), *([] if lengths is None else [whole(*lengths)])]
-    check_word(word, operands, constants=range(1, len(operands)), tolerance=1e-4)
+    check_word(op_type, operands, constants=range(1, len(operands)), tolerance=1e-4)
 
 
 @at_once(("axes", "lengths"), [((1,), None), ((0, -1), None), ((1, 2), (4, 7)), ((2, 1), (6, 8))])
@@ -95,12 +95,12 @@ def test_saying_a_window(page, periodic):
 
 
 @on_the_whole_processor
-@at_once("word", ["opset7.DFT", "opset7.IDFT"])
+@at_once("op_type", ["opset7.DFT", "opset7.IDFT"])
 @at_once("lengths", [[5, -1], [2, 3]])
-def test_lengths_of_a_transform_at_run_time(word, lengths):
+def test_lengths_of_a_transform_at_run_time(op_type, lengths):
     x = np.random.default_rng(4).normal(size=(3, 4, 2)).astype(np.float32)
     operands = [x, np.array([0, 1]), np.array(lengths)]
-    check_word(word, operands, constants=(1,), symbolic=True, tolerance=1e-4)
+    check_word(op_type, operands, constants=(1,), symbolic=True, tolerance=1e-4)
 
 
 @at_once("lengths", [[], [5], [8], [4]])

@@ -25,12 +25,12 @@ class Net:
         self.graph: Any = Graph()
         self.inputs = [self.graph.add_input(f"x{place}", fact) for place, fact in enumerate(facts or (FACT,) * 3)]
 
-    def put(self, word: str, *operands: Any, results=1, fact: Any = UNKNOWN, dialect="pnnx", **told: Any) -> Any:
+    def put(self, op_type: str, *operands: Any, results=1, fact: Any = UNKNOWN, dialect="pnnx", **told: Any) -> Any:
         made = [Value(self.graph.fresh("v"), fact) for _ in range(results)]
-        return self.graph.append(Node(word, list(operands), made, told, dialect=dialect))
+        return self.graph.append(Node(op_type, list(operands), made, told, dialect=dialect))
 
-    def value(self, word: str, *operands: Any, **told: Any) -> Value:
-        return self.put(word, *operands, **told).output
+    def value(self, op_type: str, *operands: Any, **told: Any) -> Value:
+        return self.put(op_type, *operands, **told).output
 
     def constant(self, array: Any) -> Value:
         storage = storage_of(np.asarray(array))
@@ -47,7 +47,7 @@ class Net:
 
 def drawn_list(net: Net, rng: Any, depth: int = 0) -> tuple[Value, list[Any] | tuple[Any, ...]]:
     """A list, and its items: a tuple where all of them are numbers."""
-    word = str(rng.choice(["prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct"]))
+    op_type = str(rng.choice(["prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct"]))
     operands: list[Any] = []
     told: list[Any] = []  # of each operand its number in a tuple, or the items that it is
     for _ in range(int(rng.integers(0, 4))):
@@ -64,9 +64,9 @@ def drawn_list(net: Net, rng: Any, depth: int = 0) -> tuple[Value, list[Any] | t
             told.append((inner,) if isinstance(inner, tuple) else inner)
         else:
             continue
-        operands += [net.value("prim::Constant", value="key"), operand] if "Dict" in word else [operand]
-    value = net.value(word, *operands)
-    if told and "Dict" not in word and all(isinstance(each, tuple) for each in told):
+        operands += [net.value("prim::Constant", value="key"), operand] if "Dict" in op_type else [operand]
+    value = net.value(op_type, *operands)
+    if told and "Dict" not in op_type and all(isinstance(each, tuple) for each in told):
         return value, tuple(each[0] for each in told)
     return value, [item for each in told for item in ([each] if isinstance(each, tuple) else each)]
 
@@ -173,7 +173,7 @@ def test_lists_that_are_texts_have_items_too():
             elif item.startswith("@"):
                 assert value is net.inputs[int(item[1:])]
             else:
-                assert (value.producer.word, value.producer.attributes) == ("Expression", {"expr": item})
+                assert (value.producer.op_type, value.producer.attributes) == ("Expression", {"expr": item})
                 assert list(value.producer.inputs) == net.inputs
 
 
@@ -192,7 +192,7 @@ def test_what_is_unpacked_is_read_as_it_was_or_is_of_its_maker():
         first, second = net.put(unpack, net.value("prim::ListConstruct", *net.inputs[:2]), results=2).results
         net.graph.set_outputs([net.value("torch.a", second), net.value("torch.b", first)])
         before(net.graph)
-        assert [(node.word, node.operands) for node in net.graph] == [
+        assert [(node.op_type, node.operands) for node in net.graph] == [
             ("torch.a", [net.inputs[1]]),
             ("torch.b", [net.inputs[0]]),
         ]
@@ -202,7 +202,7 @@ def test_what_is_unpacked_is_read_as_it_was_or_is_of_its_maker():
         net.graph.set_outputs([second, first])
         before(net.graph)
         verify(net.graph)
-        assert [(node.word, node.outputs) for node in net.graph] == [("torch.split", (first, second))]
+        assert [(node.op_type, node.outputs) for node in net.graph] == [("torch.split", (first, second))]
         for kind in ("read", "returned", "several", "input"):
             net = Net()
             maker = net.put("torch.split", net.inputs[0], results=2 if kind == "several" else 1)
@@ -215,7 +215,7 @@ def test_what_is_unpacked_is_read_as_it_was_or_is_of_its_maker():
                 shown.append(made)
             net.graph.set_outputs(shown)
             before(net.graph)
-            assert unpack in [node.word for node in net.graph], kind
+            assert unpack in [node.op_type for node in net.graph], kind
 
 
 def test_a_tuple_that_is_returned_is_several_results():
@@ -236,8 +236,8 @@ def test_results_at_the_end_that_nobody_reads_go_and_nodes_that_compute_stay():
     net = Net()
     made = net.put("torch.topk", net.inputs[0], results=3)
     unread = net.put("torch.word", net.inputs[0], results=2)
-    for word in ("prim::TupleUnpack", "prim::ListConstruct", "Expression", "prim::Constant", "SliceIndexes"):
-        net.put(word, net.inputs[0])
+    for op_type in ("prim::TupleUnpack", "prim::ListConstruct", "Expression", "prim::Constant", "SliceIndexes"):
+        net.put(op_type, net.inputs[0])
     foreign = net.put("Expression", net.inputs[0], dialect="custom")
     net.graph.set_outputs([made.results[1]])
     before(net.graph)
@@ -247,15 +247,15 @@ def test_results_at_the_end_that_nobody_reads_go_and_nodes_that_compute_stay():
 
 def test_complex_numbers_are_pairs_where_all_words_have_a_rule():
     whole = TensorFact(DType.COMPLEX64, (2, 3))
-    for word, is_paired in (("aten::real", True), ("aten::word", False)):
+    for op_type, is_paired in (("aten::real", True), ("aten::word", False)):
         for kind in ("", "returned", "input"):
             net = Net(FACT, *([whole] if kind == "input" else []))
             given = net.inputs[1:] if kind == "input" else net.inputs * 2
             z = net.value("torch.conj" if kind == "input" else "torch.complex", *given, fact=whole)
-            y = net.value(word, z, fact=FACT)
+            y = net.value(op_type, z, fact=FACT)
             net.graph.set_outputs([y, z] if kind == "returned" else [y])
             before(net.graph)
-            words = [node.word for node in net.graph]
+            words = [node.op_type for node in net.graph]
             if not words[0].startswith(COMPLEX):
                 assert z.fact == whole
                 assert not any(each.startswith(COMPLEX) for each in words)
@@ -298,8 +298,8 @@ def test_a_number_is_said_where_expressions_read_it_and_a_tensor_where_others_do
             net = Net()
             constant = net.constant(array)
             found = [
-                net.put(word, net.inputs[0], constant, **({"expr": "add(@0,@1)"} if word == "Expression" else {}))
-                for word in readers
+                net.put(op_type, net.inputs[0], constant, **({"expr": "add(@0,@1)"} if op_type == "Expression" else {}))
+                for op_type in readers
             ]
             net.graph.set_outputs([node.output for node in found] or [net.inputs[0]])
             after_export(net.graph)
@@ -308,17 +308,17 @@ def test_a_number_is_said_where_expressions_read_it_and_a_tensor_where_others_do
                 value = node.operands[1]
                 if text is None:
                     assert value is constant
-                elif node.word == "Expression":
-                    assert (value.producer.word, value.producer.attributes) == ("Expression", {"expr": text})
+                elif node.op_type == "Expression":
+                    assert (value.producer.op_type, value.producer.attributes) == ("Expression", {"expr": text})
                     assert not value.producer.inputs
                 else:
-                    assert value.producer.word == "torch.squeeze"
+                    assert value.producer.op_type == "torch.squeeze"
                     (weight,) = value.producer.operands
                     assert weight.storage.shape == (1,)
                     assert weight.storage.numpy() == array
-            words = [node.word for node in net.graph if node not in found]
+            words = [node.op_type for node in net.graph if node not in found]
             wanted = {"Expression": "Expression", "torch.word": "torch.squeeze"}
-            extra = sorted({wanted[word] for word in readers}) if text is not None else []
+            extra = sorted({wanted[op_type] for op_type in readers}) if text is not None else []
             assert sorted(words) == sorted([*extra, *["prim::TupleConstruct"] * (len(found) > 1)])
 
 
@@ -332,7 +332,7 @@ def test_several_results_are_one_tuple():
             assert net.graph.outputs == values
         else:
             (made,) = net.graph.outputs
-            assert (made.producer.word, made.producer.operands) == ("prim::TupleConstruct", values)
+            assert (made.producer.op_type, made.producer.operands) == ("prim::TupleConstruct", values)
 
 
 def test_weights_that_are_computed_in_steps_are_computed():
@@ -344,14 +344,14 @@ def test_weights_that_are_computed_in_steps_are_computed():
         if kind != "one step":
             other = net.inputs[1] if kind == "of an input" else net.constant(np.float32([1, 2, 3, 4]))
             turned = net.value("Mul", turned, other, dialect="", fact=TensorFact(F32, (3, 4)))
-        word = "Add" if kind == "no layer" else "MatMul"
+        op_type = "Add" if kind == "no layer" else "MatMul"
         first = net.constant(np.ones((3, 4), np.float32)) if kind == "no layer" else net.inputs[0]
-        y = net.value(word, first, turned, dialect="", fact=TensorFact(F32, (2, 4)))
+        y = net.value(op_type, first, turned, dialect="", fact=TensorFact(F32, (2, 4)))
         net.graph.set_outputs([y, turned] if kind == "read" else [y])
-        words = [node.word for node in net.graph]
+        words = [node.op_type for node in net.graph]
         before_export(net.graph)
         verify(net.graph)
-        found = [node.word for node in net.graph]
+        found = [node.op_type for node in net.graph]
         if kind == "two steps":
             assert found == ["MatMul"]
             np.testing.assert_array_equal(computed(net.graph, {"x0": x, "x1": w[0]})[0], x @ (w * [1, 2, 3, 4]))

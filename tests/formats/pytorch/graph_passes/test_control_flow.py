@@ -43,36 +43,36 @@ def region_of(*facts: Any) -> Any:
     return graph
 
 
-def put(graph: Any, word: str, *operands: Value, keys: Any = None, fact: Any = REAL, results=1, **told: Any) -> Any:
+def put(graph: Any, op_type: str, *operands: Value, keys: Any = None, fact: Any = REAL, results=1, **told: Any) -> Any:
     """What a word of PyTorch makes of its operands, called as the schema says."""
     made = [Value(f"v{next(NUMBERS)}", fact) for _ in range(results)]
     names = keys or ("self", "other")[: len(operands)]
-    graph.append(Node(word, list(operands), made, {KEYS: tuple(names), **told}, dialect="pytorch"))
+    graph.append(Node(op_type, list(operands), made, {KEYS: tuple(names), **told}, dialect="pytorch"))
     return made[0] if results == 1 else made
 
 
-def body(*facts: Any, word: str = "aten.add.Tensor", fact: Any = REAL) -> Any:
+def body(*facts: Any, op_type: str = "aten.add.Tensor", fact: Any = REAL) -> Any:
     """A graph of one word that reads all its inputs."""
     made = region_of(*facts)
-    made.set_outputs([put(made, word, *made.inputs, fact=fact)])
+    made.set_outputs([put(made, op_type, *made.inputs, fact=fact)])
     return made
 
 
 def words(graph: Any) -> list[str]:
     verify(graph)
-    return [node.word for node in graph]
+    return [node.op_type for node in graph]
 
 
-def owned(graph: Any, word: str) -> Any:
+def owned(graph: Any, op_type: str) -> Any:
     """The one node that is left, whose bodies return what they compute themselves, each once."""
     verify(graph)
     (node,) = [each for each in graph if each.dialect == "onnx"]
-    assert node.word == word
-    assert not [each for each in graph if each.word.startswith(SPACE)]
+    assert node.op_type == op_type
+    assert not [each for each in graph if each.op_type.startswith(SPACE)]
     for each in node.bodies():
         assert all(value.producer is not None and value.graph is each for value in each.outputs)
         assert len(set(each.outputs)) == len(each.outputs)
-        assert all(inner.output.uses for inner in each if inner.word == "aten.alias.default")
+        assert all(inner.output.uses for inner in each if inner.op_type == "aten.alias.default")
     return node
 
 
@@ -83,18 +83,18 @@ REGIONS = (
 
 
 def test_regions_stand_where_they_run():
-    for word in REGIONS:
+    for op_type in REGIONS:
         graph = graph_of(REAL, REAL)
-        region = body(REAL, REAL, word="aten.sub.Tensor")
+        region = body(REAL, REAL, op_type="aten.sub.Tensor")
         storage = storage_of(Y)
         constant = region.add_constant("w", TensorFact.of(storage), storage)
         region.last.output.notes["told"] = 1
         region.set_outputs([put(region, "aten.mul.Tensor", region.last.output, constant), region.inputs[1]])
-        first, second = put(graph, SPACE + word, *graph.inputs, keys=("0", "1"), results=2, **{"2": region})
+        first, second = put(graph, SPACE + op_type, *graph.inputs, keys=("0", "1"), results=2, **{"2": region})
         after = put(graph, "aten.add.Tensor", first, second)
         graph.set_outputs([after])
         inline_regions(graph)
-        assert words(graph) == ["aten.sub.Tensor", "aten.mul.Tensor", "aten.add.Tensor"], word
+        assert words(graph) == ["aten.sub.Tensor", "aten.mul.Tensor", "aten.add.Tensor"], op_type
         assert graph.first.output.notes["told"] == 1
         assert graph.last.operands[1] is graph.inputs[1]
         (result,) = computed(canonical(graph), {"x": X, "y": Y})
@@ -102,17 +102,17 @@ def test_regions_stand_where_they_run():
 
 
 def test_no_other_word_is_a_region():
-    for word, dialect, given in (
+    for op_type, dialect, given in (
         (SPACE + "cond", "pytorch", 2),
         (SPACE + "wrap", "custom", 2),
         (SPACE + "wrap", "pytorch", 1),
     ):
         graph = graph_of(REAL, REAL)
-        put(graph, word, *graph.inputs[:given], keys=("0", "1")[:given], **{"2": body(REAL, REAL)})
+        put(graph, op_type, *graph.inputs[:given], keys=("0", "1")[:given], **{"2": body(REAL, REAL)})
         graph.last.dialect = dialect
         graph.set_outputs([graph.last.output])
         inline_regions(graph)
-        assert words(graph) == [word]
+        assert words(graph) == [op_type]
     both = graph_of(REAL)
     put(both, SPACE + "wrap", both.inputs[0], keys=("0",), **{"1": body(REAL), "2": body(REAL)})
     inline_regions(both)
@@ -135,10 +135,10 @@ def test_what_is_in_no_graph_has_no_place():
         inlined(body(REAL), Node("aten.relu.default", [], [Value("r", REAL)], dialect="pytorch"), [Value("x", REAL)])
 
 
-def autocast(enabled: Any, own: Any, wanted: Any, word="aten.mm.default") -> Any:
+def autocast(enabled: Any, own: Any, wanted: Any, op_type="aten.mm.default") -> Any:
     """The words of a region that computes `wanted` of `own` and is inlined, and what they read."""
     graph = graph_of(own, own)
-    region = body(own, own, word=word, fact=wanted)
+    region = body(own, own, op_type=op_type, fact=wanted)
     told: Any = {"0": "cpu", "1": wanted, "2": enabled, "4": region}
     graph.set_outputs([put(graph, SPACE + "wrap_with_autocast", *graph.inputs, keys=("5", "6"), fact=wanted, **told)])
     inline_regions(graph)
@@ -153,7 +153,7 @@ def test_a_region_of_another_precision_has_the_casts_that_types_tell():
         assert (node.attributes["dtype"], node.attributes[KEYS]) == ("torch.float16", ("self",))
     assert graph.last.operands == [node.output for node in list(graph)[:2]]
     assert len(words(autocast(True, NARROW, REAL))) == 3
-    for enabled, own, wanted, word in (
+    for enabled, own, wanted, op_type in (
         (False, REAL, NARROW, "aten.mm.default"),
         (1, REAL, NARROW, "aten.mm.default"),
         (True, REAL, REAL, "aten.mm.default"),
@@ -165,7 +165,7 @@ def test_a_region_of_another_precision_has_the_casts_that_types_tell():
         (True, REAL, NARROW, "aten.to.dtype"),
         (True, REAL, NARROW, "aten._to_copy.default"),
     ):
-        assert words(autocast(enabled, own, wanted, word)) == [word]
+        assert words(autocast(enabled, own, wanted, op_type)) == [op_type]
     several = region_of(SequenceFact(REAL))
     several.append(Node("aten.cat.default", [None, several.inputs[0]], [Value("joined", NARROW)], dialect="pytorch"))
     several.set_outputs([several.last.output])
@@ -243,7 +243,7 @@ def test_a_loop_asks_before_every_round():
 def test_a_loop_that_carries_nothing_or_something_else_stays():
     for facts, keys in (((REAL,), ("2*", "2*")), ((REAL, REAL, REAL), ("2*", "2*")), ((REAL, REAL), ("3*", "3*"))):
         graph = graph_of(REAL, REAL)
-        told = {"0": body(REAL, REAL), "1": body(*facts, word="aten.relu.default")}
+        told = {"0": body(REAL, REAL), "1": body(*facts, op_type="aten.relu.default")}
         put(graph, SPACE + "while_loop", *graph.inputs, keys=keys, **told)
         convert_control_flow(graph)
         assert words(graph) == [SPACE + "while_loop"]
@@ -267,16 +267,16 @@ def test_slices_of_what_is_scanned_are_taken_in_turn():
 
 
 def test_a_map_is_a_scan_that_carries_nothing():
-    for word in ("map", "map_impl"):
+    for op_type in ("map", "map_impl"):
         graph = graph_of(ROWS, REAL)
-        round_ = body(REAL, REAL, word="aten.mul.Tensor")
-        made = put(graph, SPACE + word, *graph.inputs, keys=("1*", "2*"), fact=ROWS, **{"0": round_})
+        round_ = body(REAL, REAL, op_type="aten.mul.Tensor")
+        made = put(graph, SPACE + op_type, *graph.inputs, keys=("1*", "2*"), fact=ROWS, **{"0": round_})
         graph.set_outputs([made])
         convert_control_flow(graph)
         owned(graph, "Scan")
         np.testing.assert_array_equal(computed(canonical(graph), {"x": TABLE, "y": Y})[0], TABLE * Y)
     for keys, facts in ((("2*", "2*"), (REAL, REAL)), (("1*", "2*"), (REAL,))):
         graph = graph_of(ROWS, REAL)
-        put(graph, SPACE + "map", *graph.inputs, keys=keys, **{"0": body(*facts, word="aten.relu.default")})
+        put(graph, SPACE + "map", *graph.inputs, keys=keys, **{"0": body(*facts, op_type="aten.relu.default")})
         convert_control_flow(graph)
         assert words(graph) == [SPACE + "map"]

@@ -37,21 +37,23 @@ class Program:
             self.feeds[value.name] = array
             self.now.append((value, array.copy()))
 
-    def put(self, word: str, *operands: Value | None, keys: Any = None, results: Any = (UNKNOWN,), **told: Any) -> Any:
+    def put(
+        self, op_type: str, *operands: Value | None, keys: Any = None, results: Any = (UNKNOWN,), **told: Any
+    ) -> Any:
         made = [Value(self.graph.fresh("v"), fact) for fact in results]
         names = tuple(keys or ("self", "other")[: len(operands)])
-        self.graph.append(Node(word, list(operands), made, {KEYS: names, **told}, dialect=DIALECT))
+        self.graph.append(Node(op_type, list(operands), made, {KEYS: names, **told}, dialect=DIALECT))
         return made[0] if len(made) == 1 else made
 
-    def look(self, at: int, word: str, array: Any, **told: Any) -> None:
+    def look(self, at: int, op_type: str, array: Any, **told: Any) -> None:
         """Another tensor that looks at the numbers of one."""
-        self.now.append((self.put(word, self.now[at][0], results=[fact_of(array)], **told), array))
+        self.now.append((self.put(op_type, self.now[at][0], results=[fact_of(array)], **told), array))
 
-    def write(self, at: int, word: str, array: Any, *operands: Value, **told: Any) -> None:
+    def write(self, at: int, op_type: str, array: Any, *operands: Value, **told: Any) -> None:
         """Write into a tensor; its name is that of the result from then on."""
         value, own = self.now[at]
         own[...] = array
-        made = self.put(word, value, *operands, results=[fact_of(own)], **told)
+        made = self.put(op_type, value, *operands, results=[fact_of(own)], **told)
         self.now[at] = made, own
 
     def held(self, *places: int) -> Any:
@@ -61,7 +63,7 @@ class Program:
         expected = list(outputs.values())
         assert functionalize(self.graph) == []
         verify(self.graph)
-        assert not any(writes_first_operand(node.word) for node in self.graph)
+        assert not any(writes_first_operand(node.op_type) for node in self.graph)
         assert [value.name for value in self.graph.inputs] == list(self.feeds)
         found = computed(canonical(rewrite.copy(self.graph)), self.feeds)
         for one, other in zip(found, expected, strict=True):
@@ -109,13 +111,13 @@ def looked(draw: Any, program: Program, at: int, kind: str | None = None) -> Non
     elif kind in ("unbind", "split") and array.shape[axis]:
         if kind == "unbind":
             parts = [np.moveaxis(array, axis, 0)[(n, ...)] for n in range(array.shape[axis])]
-            word, told = "aten.unbind.int", {}
+            op_type, told = "aten.unbind.int", {}
         else:
             parts = [
                 np.moveaxis(np.moveaxis(array, axis, 0)[n : n + 2], 0, axis) for n in range(0, array.shape[axis], 2)
             ]
-            word, told = "aten.split.Tensor", {"split_size": 2}
-        made = program.put(word, program.now[at][0], results=[fact_of(part) for part in parts], dim=axis, **told)
+            op_type, told = "aten.split.Tensor", {"split_size": 2}
+        made = program.put(op_type, program.now[at][0], results=[fact_of(part) for part in parts], dim=axis, **told)
         program.now += zip([made] if isinstance(made, Value) else made, parts, strict=True)
 
 
@@ -227,10 +229,10 @@ def test_a_write_is_cast_to_the_type_of_what_is_written():
         )
         graph.set_outputs([after.output])
         assert functionalize(graph) == []
-        words = [node.word for node in graph]
+        words = [node.op_type for node in graph]
         assert ("aten.to.dtype" in words) is is_cast, (own, other)
         if is_cast:
-            cast = next(node for node in graph if node.word == "aten.to.dtype")
+            cast = next(node for node in graph if node.op_type == "aten.to.dtype")
             assert cast.attributes["dtype"] == f"torch.{own.text}"
             assert (cast.output.fact, cast.operands[0].fact) == (x.fact, UNKNOWN)
             assert after.operands == [cast.output]
@@ -298,13 +300,13 @@ def test_a_word_that_changes_how_a_tensor_looks_at_its_numbers():
     program.held(1, 2)
 
 
-def doubtful(word: str, told: Any, shape: Any, *, strided: bool, dtype: DType = DType.FLOAT32) -> tuple[Any, bool]:
+def doubtful(op_type: str, told: Any, shape: Any, *, strided: bool, dtype: DType = DType.FLOAT32) -> tuple[Any, bool]:
     """What became of a write behind a word that may copy, and whether a reader of the first tensor sees it."""
     program = Program((2, 3))
     value, array = program.now[0]
     if strided:
         value.notes[STRIDED] = True
-    seen = program.put(word, value, results=[TensorFact(dtype, shape)], **told)
+    seen = program.put(op_type, value, results=[TensorFact(dtype, shape)], **told)
     program.put("aten.zero_.default", seen, results=[TensorFact(dtype, shape)])
     after = program.put("aten.alias.default", value, results=[fact_of(array)])
     program.graph.set_outputs([after])
@@ -320,7 +322,7 @@ def test_the_layout_says_whether_a_word_copies():
         return "aten.reshape.default", {"shape": (6,), **told}, (6,)
 
     same = (2, 3)
-    for (word, told, shape), strided, dtype, expected in (
+    for (op_type, told, shape), strided, dtype, expected in (
         (flat(), False, DType.FLOAT32, True),
         (flat(), True, DType.FLOAT32, None),
         (("aten.reshape.default", {"shape": same}, same), True, DType.FLOAT32, True),
@@ -334,8 +336,8 @@ def test_the_layout_says_whether_a_word_copies():
         (("aten.dropout.default", {"p": 0.5, "train": False}, same), False, DType.FLOAT32, True),
         (("aten.expand.default", {"size": same}, same), False, DType.FLOAT32, None),
     ):
-        found = doubtful(word, told, shape, strided=strided, dtype=dtype)
-        assert found == ((["LEG0004"], False) if expected is None else ([], expected)), (word, told, strided)
+        found = doubtful(op_type, told, shape, strided=strided, dtype=dtype)
+        assert found == ((["LEG0004"], False) if expected is None else ([], expected)), (op_type, told, strided)
 
 
 def test_what_may_be_a_copy_is_read_before_a_write_and_not_behind_it():
@@ -366,10 +368,12 @@ def test_a_word_that_nobody_knows_is_told():
 BATCH = {"training": True, "momentum": 0.1, "eps": 1e-5, "cudnn_enabled": True}
 
 
-@pytest.mark.parametrize("word", ["aten.batch_norm.default", "aten.instance_norm.default"])
-def test_running_statistics_are_those_behind_the_batch(word):
+@pytest.mark.parametrize("op_type", ["aten.batch_norm.default", "aten.instance_norm.default"])
+def test_running_statistics_are_those_behind_the_batch(op_type):
     told = (
-        BATCH if "batch" in word else {**{k: v for k, v in BATCH.items() if k != "training"}, "use_input_stats": True}
+        BATCH
+        if "batch" in op_type
+        else {**{k: v for k, v in BATCH.items() if k != "training"}, "use_input_stats": True}
     )
     for trains in (True, False):
         program = Program((4, 3, 5))
@@ -380,20 +384,20 @@ def test_running_statistics_are_those_behind_the_batch(word):
             given_[name] = program.graph.add_constant(name, TensorFact.of(storage), storage)
         told = {name: trains if value is True and name != "cudnn_enabled" else value for name, value in told.items()}
         keys = ("input", "weight", "bias", *given_)
-        y = program.put(word, x, None, None, *given_.values(), keys=keys, results=[fact_of(array)], **told)
+        y = program.put(op_type, x, None, None, *given_.values(), keys=keys, results=[fact_of(array)], **told)
         after = [program.put("aten.alias.default", each, results=[each.fact]) for each in given_.values()]
         program.graph.set_outputs([y, *after])
         _, mean, var = computed(canonical(rewrite.copy(program.graph)), program.feeds)
         assert functionalize(program.graph) == []
         verify(program.graph)
-        axes = (0, 2) if "batch" in word else (2,)
+        axes = (0, 2) if "batch" in op_type else (2,)
         means, vars_ = array.mean(axes), array.var(axes, ddof=1)
         if means.ndim > 1:
             means, vars_ = means.mean(0), vars_.mean(0)
         expected = (0.9 * 0.5 + 0.1 * means, 0.9 * 2 + 0.1 * vars_) if trains else (np.full(3, 0.5), np.full(3, 2.0))
         np.testing.assert_allclose(mean, expected[0], rtol=1e-5)
         np.testing.assert_allclose(var, expected[1], rtol=1e-5)
-        assert all("cudnn_enabled" not in node.attributes for node in program.graph if node.word != word)
+        assert all("cudnn_enabled" not in node.attributes for node in program.graph if node.op_type != op_type)
 
 
 def test_statistics_that_are_not_there_are_not_updated():
@@ -402,7 +406,7 @@ def test_statistics_that_are_not_there_are_not_updated():
     y = program.put("aten.batch_norm.default", x, keys=("input",), results=[fact_of(array)], **BATCH)
     program.graph.set_outputs([y])
     assert functionalize(program.graph) == []
-    assert [node.word for node in program.graph] == ["aten.batch_norm.default"]
+    assert [node.op_type for node in program.graph] == ["aten.batch_norm.default"]
 
 
 def test_lists_of_operands_are_read_as_they_are_now():

@@ -32,9 +32,9 @@ class Net:
         self.graph: Any = Graph()
         self.x = self.graph.add_input("x", fact)
 
-    def put(self, word: str, *operands: Any, fact: Any = FACT, results=1, dialect=DIALECT, **told: Any) -> Any:
+    def put(self, op_type: str, *operands: Any, fact: Any = FACT, results=1, dialect=DIALECT, **told: Any) -> Any:
         made = [Value(self.graph.fresh("v"), fact) for _ in range(results)]
-        node = self.graph.append(Node(word, list(operands), made, told, dialect=dialect))
+        node = self.graph.append(Node(op_type, list(operands), made, told, dialect=dialect))
         return made[0] if results == 1 else node
 
     def buffer(self, name: str) -> Any:
@@ -86,7 +86,7 @@ def test_buffers_that_change_are_told_or_kept():
             assert (value.fact, value.storage) == (FACT, buffers[place].storage)
             result = next(each for each in net.graph.outputs if each.name == f"b{place}_out")
             node = result.producer
-            assert (node.word, node.attributes, node.dialect) == ("aten.alias.default", {KEYS: ("self",)}, DIALECT)
+            assert (node.op_type, node.attributes, node.dialect) == ("aten.alias.default", {KEYS: ("self",)}, DIALECT)
             assert node.operands == [value if place == 1 else last[place]]
             assert result.fact == FACT
             assert buffers[place] not in net.graph.constants
@@ -122,8 +122,8 @@ def test_words_with_strides_are_asked_of_the_whole_storage():
     ):
         net = Net()
         values = [net.x]
-        for word in views:
-            values.append(net.put(word, values[-1]))
+        for op_type in views:
+            values.append(net.put(op_type, values[-1]))
         for value, layout in zip(values, layouts, strict=True):
             if layout is not None:
                 value.notes[LAYOUT] = layout
@@ -175,7 +175,7 @@ def test_complex_numbers_are_pairs_and_those_that_are_given_or_returned_are_told
     assert (finding.code, finding.is_error) == ("LEG0007", False)
     assert finding.message.startswith(f"x, {z.name}: complex tensors are represented as")
     assert [value.fact for value in (net.x, z, y)] == [*[TensorFact(DType.FLOAT32, (2, 2))] * 2, FACT]
-    assert [node.word for node in net.graph] == [
+    assert [node.op_type for node in net.graph] == [
         f"{COMPLEX}aten.mul.Tensor",
         f"{COMPLEX}aten.real.default",
         "aten.relu.default",
@@ -193,13 +193,13 @@ def test_complex_numbers_are_pairs_and_those_that_are_given_or_returned_are_told
 def test_words_that_have_no_rule_for_complex_numbers_are_told_once_each():
     whole = TensorFact(DType.COMPLEX64, (2,))
     net = Net(whole)
-    found = [net.put(word, net.x, fact=whole) for word in ("aten.none.a", "aten.none.b", "aten.none.a")]
+    found = [net.put(op_type, net.x, fact=whole) for op_type in ("aten.none.a", "aten.none.b", "aten.none.a")]
     net.graph.set_outputs(found)
     with pytest.raises(DiagnosticError) as caught:
         pair(net.graph)
     assert [each.code for each in caught.value.diagnostics] == ["LEG0004"] * 2
     assert net.x.fact == whole
-    assert [node.word for node in net.graph] == ["aten.none.a", "aten.none.b", "aten.none.a"]
+    assert [node.op_type for node in net.graph] == ["aten.none.a", "aten.none.b", "aten.none.a"]
 
 
 # ── what nobody reads ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -213,7 +213,7 @@ def test_what_nobody_reads_goes_and_results_that_nobody_reads_go_with_it():
     net.graph.set_outputs([made.results[1]])
     assert before(net.graph) == []
     verify(net.graph)
-    assert [node.word for node in net.graph] == ["aten.topk.default", "Neg"]
+    assert [node.op_type for node in net.graph] == ["aten.topk.default", "Neg"]
     assert [value is None for value in made.outputs] == [True, False]
     assert dead.producer is None or dead.producer.graph is None
     assert foreign.producer.graph is net.graph

@@ -30,19 +30,19 @@ class Region:
         self.leave = self.put(f"{SPACE}_vmap_decrement_nesting", results=0)
         self.graph.set_outputs([self.put("aten.relu.default", self.whole, fact=WHOLE).output])
 
-    def put(self, word, *operands, fact: Any = UNKNOWN, results=1, before=None, **attributes) -> Any:
+    def put(self, op_type, *operands, fact: Any = UNKNOWN, results=1, before=None, **attributes) -> Any:
         made = [Value(self.graph.fresh("v"), fact) for _ in range(results)]
-        node = Node(word, list(operands), made, attributes, dialect="pytorch")
+        node = Node(op_type, list(operands), made, attributes, dialect="pytorch")
         return self.graph.append(node) if before is None else self.graph.insert_before(before, node)
 
     def mapped(self) -> list[str]:
         map_regions(self.graph)
         verify(self.graph)
-        return [each.word for each in self.graph]
+        return [each.op_type for each in self.graph]
 
 
 def moves(graph):
-    return [(n.attributes["source"], n.attributes["destination"]) for n in graph if n.word == "aten.movedim.int"]
+    return [(n.attributes["source"], n.attributes["destination"]) for n in graph if n.op_type == "aten.movedim.int"]
 
 
 @pytest.mark.parametrize("source", [0, 1, -1])
@@ -57,12 +57,12 @@ def test_a_region_is_a_map_over_its_slices(source, target):
         "aten.relu.default",
     ]
     assert moves(region.graph) == [(source, 0)] * (source != 0) + [(0, target)] * (target != 0)
-    (made,) = [each for each in region.graph if each.word == "higher_order.map_impl"]
+    (made,) = [each for each in region.graph if each.op_type == "higher_order.map_impl"]
     assert made.operands == [region.x] if source == 0 else made.operands[0].producer.operands == [region.x]
     (body,) = made.bodies()
     assert [value.fact for value in body.inputs] == [SLICE]
     (inner,) = body
-    assert (inner.word, inner.operands) == ("aten.mul.Tensor", [body.inputs[0], region.w])
+    assert (inner.op_type, inner.operands) == ("aten.mul.Tensor", [body.inputs[0], region.w])
     assert body.outputs == [inner.output]
     assert inner.output.fact == SLICE
     assert made.output.fact == (WHOLE if target == 0 else TensorFact(DType.FLOAT32, None))
@@ -72,17 +72,17 @@ def test_a_region_is_a_map_over_its_slices(source, target):
 def test_what_nobody_knows_of_a_result_nobody_knows_of_its_slices():
     region = Region(0, 1, UNKNOWN)
     region.mapped()
-    (made,) = [each for each in region.graph if each.word == "higher_order.map_impl"]
+    (made,) = [each for each in region.graph if each.op_type == "higher_order.map_impl"]
     assert made.output.fact == UNKNOWN
 
 
 def test_a_result_of_which_no_slice_is_a_part_is_the_same_in_all():
     region = Region()
-    (removed,) = [each for each in region.graph if each.word.endswith("_remove_batch_dim")]
+    (removed,) = [each for each in region.graph if each.op_type.endswith("_remove_batch_dim")]
     removed.set_input(0, region.w)
     assert region.mapped() == ["higher_order.map_impl", "aten.relu.default"]
     (body,) = region.graph.first.bodies()
-    assert [each.word for each in body] == ["aten.mul.Tensor", "aten.alias.default"]
+    assert [each.op_type for each in body] == ["aten.mul.Tensor", "aten.alias.default"]
     assert body.last.operands == [region.w]
     assert body.outputs == [body.last.output]
 
@@ -99,27 +99,27 @@ def test_what_no_slice_is_in_stays_around_the_map():
 @pytest.mark.parametrize(("source", "target"), [(True, 0), (None, 0), (0, None), (0, False), ("0", 0)])
 def test_an_axis_that_is_no_number_leaves_the_region(source, target):
     region = Region(source, target)
-    before = [each.word for each in region.graph]
+    before = [each.op_type for each in region.graph]
     assert region.mapped() == before
 
 
 def test_markers_without_slices_and_without_their_end_stay():
     region = Region()
     region.graph.remove(region.leave)
-    before = [each.word for each in region.graph]
+    before = [each.op_type for each in region.graph]
     assert region.mapped() == before
     region = Region()
     region.graph.remove(region.enter)
-    before = [each.word for each in region.graph]
+    before = [each.op_type for each in region.graph]
     assert region.mapped() == before
     region = Region()
-    region.enter.restate(region.enter.word, "custom", {})
-    before = [each.word for each in region.graph]
+    region.enter.restate(region.enter.op_type, "custom", {})
+    before = [each.op_type for each in region.graph]
     assert region.mapped() == before
     region = Region()
-    (added,) = [each for each in region.graph if each.word.endswith("_add_batch_dim")]
+    (added,) = [each for each in region.graph if each.op_type.endswith("_add_batch_dim")]
     added.restate("aten.relu.default", "pytorch", {})
-    before = [each.word for each in region.graph]
+    before = [each.op_type for each in region.graph]
     assert region.mapped() == before
 
 
@@ -134,7 +134,7 @@ def test_a_region_in_a_region_is_a_map_in_a_map():
         **{"1": 0, "2": 2},
     ).output
     region.made.producer.set_input(0, inner)
-    (removed,) = [each for each in region.graph if each.word.endswith("_remove_batch_dim")]
+    (removed,) = [each for each in region.graph if each.op_type.endswith("_remove_batch_dim")]
     whole = region.put(
         f"{SPACE}_remove_batch_dim", region.made, fact=SLICE, before=removed, **{"1": 2, "2": 2, "3": 0}
     ).output
@@ -142,9 +142,9 @@ def test_a_region_in_a_region_is_a_map_in_a_map():
     removed.set_input(0, whole)
     assert region.mapped() == ["higher_order.map_impl", "aten.relu.default"]
     (body,) = region.graph.first.bodies()
-    assert [each.word for each in body] == ["higher_order.map_impl"]
+    assert [each.op_type for each in body] == ["higher_order.map_impl"]
     (innermost,) = body.first.bodies()
-    assert [each.word for each in innermost] == ["aten.mul.Tensor"]
+    assert [each.op_type for each in innermost] == ["aten.mul.Tensor"]
     assert enter.graph is None
 
 
@@ -163,8 +163,8 @@ def test_a_branch_is_inside_where_it_reads_a_slice_and_around_where_it_does_not(
         words = region.mapped()
         inside = ["higher_order.map_impl", "aten.relu.default"]
         assert words == (inside if read != "w" else ["higher_order.cond", *inside])
-        (slices,) = next(each for each in region.graph if each.word == "higher_order.map_impl").bodies()
-        assert [each.word for each in slices] == ["higher_order.cond", "aten.mul.Tensor"][read == "w" :]
+        (slices,) = next(each for each in region.graph if each.op_type == "higher_order.map_impl").bodies()
+        assert [each.op_type for each in slices] == ["higher_order.cond", "aten.mul.Tensor"][read == "w" :]
 
 
 def test_what_is_made_of_a_slice_is_in_the_map_with_all_that_is_made_of_it():
@@ -175,5 +175,5 @@ def test_what_is_made_of_a_slice_is_in_the_map_with_all_that_is_made_of_it():
     product.set_input(0, last)
     assert region.mapped() == ["higher_order.map_impl", "aten.relu.default"]
     (body,) = region.graph.first.bodies()
-    assert [each.word for each in body] == ["aten.split.Tensor", "aten.neg.default", "aten.mul.Tensor"]
+    assert [each.op_type for each in body] == ["aten.split.Tensor", "aten.neg.default", "aten.mul.Tensor"]
     assert [len(each.results) for each in body] == [2, 1, 1]

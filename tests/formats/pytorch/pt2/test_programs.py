@@ -116,7 +116,7 @@ def test_what_a_program_changes_is_told():
 
 def test_a_node_knows_the_line_of_the_python_file_that_it_comes_from():
     graph = gp.load(PROGRAMS / "network.pt2", raw=True).graph
-    origin = next(node.origin for node in graph if node.word == "aten.conv2d.default")
+    origin = next(node.origin for node in graph if node.op_type == "aten.conv2d.default")
     assert str(origin).endswith("self.norm(self.conv(x)), inplace=True), 2)`, in conv, node conv2d")
     assert "make.py:" in str(origin)
 

@@ -27,9 +27,11 @@ def net(extents: tuple[int, int], blocks: tuple[int, int], pads: Any, crops: Any
     graph: Any = Graph()
     x = graph.add_input("x", TensorFact(F32, (2, *extents, 2)))
 
-    def put(word: str, shape: Any, *operands: Any, **stated: Any) -> Value:
+    def put(op_type: str, shape: Any, *operands: Any, **stated: Any) -> Value:
         read = [each if isinstance(each, Value) else constant(each) for each in operands]
-        return graph.append(Node(word, read, [Value(word, TensorFact(F32, shape))], stated, dialect="tflite")).output
+        return graph.append(
+            Node(op_type, read, [Value(op_type, TensorFact(F32, shape))], stated, dialect="tflite")
+        ).output
 
     def constant(array: Any) -> Value:
         storage = storage_of(np.asarray(array))
@@ -66,7 +68,7 @@ def test_padding_less_crops_stays_and_every_tensor_has_the_shape_that_is_stated(
         dilate(graph)
         verify(graph)
         left = [begin - least + end - most for (begin, end), (least, most) in zip(pads, crops, strict=True)]
-        assert [node.word for node in graph] == ["PAD"] * any(left) + ["CONV_2D"]
+        assert [node.op_type for node in graph] == ["PAD"] * any(left) + ["CONV_2D"]
         *_, convolution = graph
         assert [convolution.attributes[f"dilation_{axis}_factor"] for axis in "hw"] == list(blocks)
         if any(left):
@@ -89,4 +91,4 @@ def test_padding_less_crops_stays_and_every_tensor_has_the_shape_that_is_stated(
 def test_others_stay(pads, crops, told):
     graph = net((12, 12), (2, 2), pads, crops, **told)
     dilate(graph)
-    assert [node.word for node in graph] == ["SPACE_TO_BATCH_ND", "CONV_2D", "BATCH_TO_SPACE_ND"]
+    assert [node.op_type for node in graph] == ["SPACE_TO_BATCH_ND", "CONV_2D", "BATCH_TO_SPACE_ND"]

@@ -20,9 +20,9 @@ NUMBERS = itertools.count()
 NAMES = ("table_id", "key_dtype", "value_dtype")
 
 
-def put(graph: Any, word: str, *operands: Value, results=1, **told: Any) -> Any:
+def put(graph: Any, op_type: str, *operands: Value, results=1, **told: Any) -> Any:
     made = [Value(f"v{next(NUMBERS)}", TensorFact(DType.INT64, None)) for _ in range(results)]
-    return graph.append(Node(word, list(operands), made, told, dialect="tflite"))
+    return graph.append(Node(op_type, list(operands), made, told, dialect="tflite"))
 
 
 def table(graph: Any, told: tuple[int, ...] = (7, 4, 4)) -> Value:
@@ -58,7 +58,7 @@ class Net:
     def filled(self) -> list[str]:
         fill_tables(self.graph)
         verify(self.graph)
-        return [node.word for node in self.graph]
+        return [node.op_type for node in self.graph]
 
 
 def numbers(value: Value) -> list[int]:
@@ -93,7 +93,7 @@ def test_what_has_been_filled_is_not_filled_again():
 def test_a_table_is_its_number_and_its_types(place):
     other = tuple(each + (at == place) for at, each in enumerate((7, 4, 4)))
     stays = Net(filling(), told=other)
-    before = [node.word for node in stays.graph]
+    before = [node.op_type for node in stays.graph]
     assert stays.filled() == before
     both = Net(filling((KEYS, OTHERS), told=other), filling())
     assert both.filled() == ["HASHTABLE_FIND"]
@@ -103,26 +103,26 @@ def test_a_table_is_its_number_and_its_types(place):
 
 def test_tables_that_nobody_fills_and_numbers_that_nobody_knows_stay():
     for net in (Net(), Net(Graph())):
-        before = [node.word for node in net.graph]
+        before = [node.op_type for node in net.graph]
         assert net.filled() == before
     for place in (1, 2):
         told = filling()
         told.last.set_input(place, told.add_input("given", TensorFact(DType.INT64, (3,))))
         net = Net(told)
-        before = [node.word for node in net.graph]
+        before = [node.op_type for node in net.graph]
         assert net.filled() == before
     net = Net(filling())
     handle = net.graph.add_input("handle", TensorFact(DType.INT64, ()))
     net.found.set_input(0, handle)
-    before = [node.word for node in net.graph]
+    before = [node.op_type for node in net.graph]
     assert net.filled() == before
 
 
 def test_only_words_of_tflite_are_meant():
-    for word in ("CALL_ONCE", "HASHTABLE"):
+    for op_type in ("CALL_ONCE", "HASHTABLE"):
         net = Net(filling())
-        next(node for node in net.graph if node.word == word).dialect = "custom"
-        before = [node.word for node in net.graph]
+        next(node for node in net.graph if node.op_type == op_type).dialect = "custom"
+        before = [node.op_type for node in net.graph]
         assert net.filled() == before
     net = Net(filling())
     net.found.dialect = "custom"
@@ -135,7 +135,7 @@ def test_what_else_runs_once_runs():
     net = Net(told)
     assert net.filled() == ["CALL_ONCE", "HASHTABLE_FIND"]
     (body,) = net.graph.first.bodies()
-    assert [node.word for node in body] == ["VAR_HANDLE", "ASSIGN_VARIABLE"]
+    assert [node.op_type for node in body] == ["VAR_HANDLE", "ASSIGN_VARIABLE"]
     empty = Net(Graph(), filling())
     assert empty.filled() == ["HASHTABLE_FIND"]
 
@@ -149,4 +149,4 @@ def test_a_body_searches_too():
     net.graph.set_outputs([put(net.graph, "WHILE", net.found.output, body=body).output])
     assert net.filled() == ["HASHTABLE_FIND", "WHILE"]
     assert [numbers(value) for value in found.operands[:2]] == [KEYS.tolist(), VALUES.tolist()]
-    assert [node.word for node in body] == ["HASHTABLE_FIND"]
+    assert [node.op_type for node in body] == ["HASHTABLE_FIND"]

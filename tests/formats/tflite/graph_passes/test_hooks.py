@@ -23,10 +23,10 @@ NAMES = [("", "h"), ("", "cell/h"), ("box", "h"), ("box", "g"), ("", ""), ("", "
 RESOURCES = {"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"}
 
 
-def put(graph: Any, word: str, *operands: Value, fact: Any = FACT, results: int = 1, **told: Any) -> Any:
-    made = [Value(graph.fresh(word.lower()), fact) for _ in range(results)]
+def put(graph: Any, op_type: str, *operands: Value, fact: Any = FACT, results: int = 1, **told: Any) -> Any:
+    made = [Value(graph.fresh(op_type.lower()), fact) for _ in range(results)]
     attributes = {"types": (DType.FLOAT32,), "fused_activation_function": 0} | told
-    return graph.append(Node(word, list(operands), made, attributes, dialect="tflite"))
+    return graph.append(Node(op_type, list(operands), made, attributes, dialect="tflite"))
 
 
 def handle(graph: Any, place: int) -> Value:
@@ -123,7 +123,7 @@ def test_runs_go_on_where_the_last_one_ended():
         graph = program.graph
         before(graph)
         verify(graph)
-        assert not RESOURCES & {node.word for node in graph}
+        assert not RESOURCES & {node.op_type for node in graph}
         kept = [place for place in program.touched if program.is_kept(place)]
         states = graph.inputs[1:]
         assert len(states) == len(kept), case
@@ -145,7 +145,7 @@ def test_runs_go_on_where_the_last_one_ended():
         keep_states(graph)
         verify(graph)
         assert graph.inputs == [graph.inputs[0]]
-        assert graph.first.word == "CALL_ONCE"
+        assert graph.first.op_type == "CALL_ONCE"
         assert len(graph.outputs) == count
         before(graph)
         assert {state.variable for value in graph.inputs if (state := state_of(value))} == {
@@ -173,7 +173,7 @@ def counter() -> Program:
 
 def test_resources_that_are_not_simple_stay():
     def other_reader(graph: Any, _: Any) -> None:
-        put(graph, "COPY", next(node for node in graph if node.word == "VAR_HANDLE").output)
+        put(graph, "COPY", next(node for node in graph if node.op_type == "VAR_HANDLE").output)
 
     def foreign_once(graph: Any, _: Any) -> None:
         graph.first.dialect = "custom"
@@ -196,15 +196,15 @@ def test_resources_that_are_not_simple_stay():
     def more_is_read_once(_: Any, once: Any) -> None:
         put(once, "READ_VARIABLE", handle(once, 0))
 
-    def branch(word: str) -> Any:
+    def branch(op_type: str) -> Any:
         def change(graph: Any, _: Any) -> None:
             body: Any = Graph()
             graph.share_names(body)
             held = handle(body, 0)
-            if word == "READ_VARIABLE":
-                put(body, word, held)
-            elif word == "ASSIGN_VARIABLE":
-                put(body, word, held, constant(body, [1, 2]), results=0)
+            if op_type == "READ_VARIABLE":
+                put(body, op_type, held)
+            elif op_type == "ASSIGN_VARIABLE":
+                put(body, op_type, held, constant(body, [1, 2]), results=0)
             put(graph, "IF", graph.inputs[0], results=0, then_subgraph=body)
 
         return change
@@ -223,14 +223,14 @@ def test_resources_that_are_not_simple_stay():
     for change in changes:
         program = counter()
         change(program.graph, program.once)
-        words = [node.word for node in program.graph]
+        words = [node.op_type for node in program.graph]
         before(program.graph)
-        assert [node.word for node in program.graph] == words, change
+        assert [node.op_type for node in program.graph] == words, change
         assert len(program.graph.inputs) == 1
     program = counter()
     put(program.graph, "IF", program.graph.inputs[0], results=0, then_subgraph=Graph())
     before(program.graph)
-    assert [node.word for node in program.graph] == ["ADD", "IF"]
+    assert [node.op_type for node in program.graph] == ["ADD", "IF"]
 
 
 def test_states_begin_with_zeros_where_nothing_is_told():
@@ -240,14 +240,14 @@ def test_states_begin_with_zeros_where_nothing_is_told():
     graph.set_outputs([total])
     mark(s, State(total.name, "s", is_returned=True))
     keep_states(graph)
-    assert [node.word for node in graph] == [
+    assert [node.op_type for node in graph] == [
         "CALL_ONCE",
         "VAR_HANDLE",
         "READ_VARIABLE",
         "ADD",
         "ASSIGN_VARIABLE",
     ]
-    assert [node.attributes["types"] for node in graph if node.word == "READ_VARIABLE"] == [(DType.FLOAT32,)]
+    assert [node.attributes["types"] for node in graph if node.op_type == "READ_VARIABLE"] == [(DType.FLOAT32,)]
     (once,) = graph.first.bodies()
     start = once.last.operands[1]
     assert start.storage.dtype is DType.FLOAT32
@@ -260,4 +260,4 @@ def test_states_begin_with_zeros_where_nothing_is_told():
         graph.set_outputs([total])
         mark(s, State(total.name, "s"))
         keep_states(graph)
-        assert ([node.word for node in graph], graph.inputs) == (["ADD"], [x, s])
+        assert ([node.op_type for node in graph], graph.inputs) == (["ADD"], [x, s])

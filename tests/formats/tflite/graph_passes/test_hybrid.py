@@ -77,7 +77,7 @@ def test_a_product_of_rounded_rows_is_one_operator(scale, bias):
         graph.rename(graph.outputs[0], "y")
         products_of_rows(graph)
         (made,) = graph
-        assert (made.word, made.dialect, made.output.name) == ("FULLY_CONNECTED", "tflite", "y")
+        assert (made.op_type, made.dialect, made.output.name) == ("FULLY_CONNECTED", "tflite", "y")
         assert made.operands[0] is net.x
         np.testing.assert_array_equal(made.operands[1].storage.numpy(), W.T)
         np.testing.assert_array_equal(made.operands[2].storage.numpy(), np.zeros(3) if bias is None else B)
@@ -96,7 +96,7 @@ def test_scales_that_are_none_for_all_nor_one_for_each_stay():
     net = Net((1, 4))
     graph = net.returning(product(net, [0.5, 0.25, 2.0, 1.0, 3.0], w=W[:, :1]))
     products_of_rows(graph)
-    assert "FULLY_CONNECTED" not in [each.word for each in graph]
+    assert "FULLY_CONNECTED" not in [each.op_type for each in graph]
 
 
 @pytest.mark.parametrize("op", ["Sub", "Clip", "Add", "Round", "Div", "Max", "Mul", "Min", "ReduceMin", "ReduceMax"])
@@ -120,11 +120,11 @@ def test_nodes_that_differ_in_one_operator_stay(op):
         wrong = [each for each in graph if each.op == op][place]
         if op == "Mul" and place > 0:
             continue  # those of the product itself
-        wrong.word = others[op]
+        wrong.op_type = others[op]
         if op == "Clip":
             wrong.inputs = wrong.inputs[:2]
         products_of_rows(graph)
-        assert "FULLY_CONNECTED" not in [each.word for each in graph], (op, place)
+        assert "FULLY_CONNECTED" not in [each.op_type for each in graph], (op, place)
 
 
 def rounded(net):
@@ -147,14 +147,14 @@ def test_nodes_that_differ_in_one_number_or_attribute_stay():
         old = wrong.inputs[operand].storage.numpy()
         wrong.set_input(operand, net.constant((old + 1).astype(old.dtype)))
         products_of_rows(graph)
-        assert "FULLY_CONNECTED" not in [each.word for each in graph], (index, operand)
+        assert "FULLY_CONNECTED" not in [each.op_type for each in graph], (index, operand)
     for op in ("ReduceMin", "ReduceMax"):
         net = Net((4, 4))
         graph = net.returning(product(net))
         (wrong,) = [each for each in graph if each.op == op]
         wrong.set_attribute("keepdims", 0)
         products_of_rows(graph)
-        assert "FULLY_CONNECTED" not in [each.word for each in graph]
+        assert "FULLY_CONNECTED" not in [each.op_type for each in graph]
 
 
 def test_rows_and_steps_of_different_operands_stay():
@@ -163,7 +163,7 @@ def test_rows_and_steps_of_different_operands_stay():
     _, step = rounded_rows(net.put, other)
     graph = net.returning(product(net, steps=step))
     products_of_rows(graph)
-    assert "FULLY_CONNECTED" not in [each.word for each in graph]
+    assert "FULLY_CONNECTED" not in [each.op_type for each in graph]
 
 
 def test_weights_of_another_type_or_rank_stay():
@@ -171,14 +171,14 @@ def test_weights_of_another_type_or_rank_stay():
         net = Net()
         graph = net.returning(product(net, w=w))
         products_of_rows(graph)
-        assert "FULLY_CONNECTED" not in [each.word for each in graph]
+        assert "FULLY_CONNECTED" not in [each.op_type for each in graph]
     net = Net()
     scale = net.graph.add_input("s", TensorFact(DType.FLOAT32, ()))
     rows, step = rounded_rows(net.put, net.x)
     made = net.put("MatMul", rows, net.put("Cast", W, to=DType.FLOAT32))
     graph = net.returning(net.put("Mul", net.put("Mul", made, step), scale))
     products_of_rows(graph)
-    assert "FULLY_CONNECTED" not in [each.word for each in graph]
+    assert "FULLY_CONNECTED" not in [each.op_type for each in graph]
     assert storage_of(W).dtype is DType.INT8
 
 
@@ -195,7 +195,7 @@ def test_what_is_added_that_is_no_bias_is_added_behind():
         }
         graph = net.returning(total, *more.get(kind, list)())
         products_of_rows(graph)
-        found = [each.word for each in graph]
+        found = [each.op_type for each in graph]
         assert found[0] == "FULLY_CONNECTED"
         assert ("Add" not in found) is (kind == "bias"), kind
         np.testing.assert_array_equal(graph.first.operands[2].storage.numpy(), B if kind == "bias" else np.zeros(3))

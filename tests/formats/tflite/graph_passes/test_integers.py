@@ -43,9 +43,9 @@ def convolved(net: Net, bias: Any = BIAS, *, told: Told = FILTERS, w: Any = PLAI
     return net.filtered(real(net) if x is None else x, deep=False, told=told, w=w, bias=bias)
 
 
-def integer(graph: Any, word: str) -> Node | None:
+def integer(graph: Any, op_type: str) -> Node | None:
     """The node of a word that computes on integers."""
-    found = [node for node in graph if node.word == word and node.attributes.get("quantized_results")]
+    found = [node for node in graph if node.op_type == op_type and node.attributes.get("quantized_results")]
     assert len(found) < 2
     return found[0] if found else None
 
@@ -189,21 +189,21 @@ def bound(told: Told, end: int) -> float:
 def clamped(*steps: tuple[str, Any], told: Told = OUT, turned: bool = False, dtype: Any = np.float32) -> Any:
     net = Net()
     value = convolved(net)
-    for word, number in steps:
+    for op_type, number in steps:
         operands = [value] if number is None else [value, np.asarray(number, dtype)]
-        value = net.put(word, *(operands[::-1] if turned else operands))
+        value = net.put(op_type, *(operands[::-1] if turned else operands))
     return net.returned(net.rounded(value, told))
 
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_rounding_cuts_off_anyway_is_left_out(turned):
-    for word, end in (("MAXIMUM", 0), ("MINIMUM", 1)):
+    for op_type, end in (("MAXIMUM", 0), ("MINIMUM", 1)):
         edge = bound(OUT, end)
         beyond, within = (edge - 0.01, edge + 0.01)[:: 1 - 2 * end]
         for number, is_left_out in ((edge, True), (beyond, True), (within, False)):
-            graph = clamped((word, number), turned=turned, dtype=np.float64)
+            graph = clamped((op_type, number), turned=turned, dtype=np.float64)
             integers(graph)
-            assert (words(graph) == ["QUANTIZE", "CONV_2D"]) is is_left_out, (word, number)
+            assert (words(graph) == ["QUANTIZE", "CONV_2D"]) is is_left_out, (op_type, number)
             assert graph.last.attributes.get("fused_activation_function", 0) == 0
     low, high = bound(OUT, 0) - 1, bound(OUT, 1) + 1
     assert len(held(clamped(("MAXIMUM", low), ("MINIMUM", high), turned=turned), integers)) == 2
@@ -243,16 +243,16 @@ def test_bounds_that_a_run_tells_stay():
         graph = net.returned(net.rounded(net.put("MINIMUM", convolved(net), other), OUT))
         integers(graph)
         assert integer(graph, "CONV_2D") is None
-    for word in ("RELU", "MAXIMUM"):
+    for op_type in ("RELU", "MAXIMUM"):
         net = Net()
         value = convolved(net)
-        clamp = net.put(word, value, *([np.float32(-100)] if word == "MAXIMUM" else []))
+        clamp = net.put(op_type, value, *([np.float32(-100)] if op_type == "MAXIMUM" else []))
         graph = net.returned(net.rounded(clamp, OUT), clamp)
         integers(graph)
         assert integer(graph, "CONV_2D") is None
         net = Net()
         value = convolved(net)
-        clamp = net.put(word, value, *([np.float32(-100)] if word == "MAXIMUM" else []))
+        clamp = net.put(op_type, value, *([np.float32(-100)] if op_type == "MAXIMUM" else []))
         graph = net.returned(net.rounded(clamp, OUT))
         made(clamp).dialect = "custom"
         integers(graph)
@@ -283,7 +283,7 @@ def test_sums_whose_kernel_ends_the_process_stay_real():
 def test_operands_of_other_types_and_scales_stay_real():
     other: Told = (DType.INT8, -1, (0.03,), (3,))
     wide: Told = (DType.INT16, -1, (0.0002,), (0,))
-    for word, one, two, out, is_taken in (
+    for op_type, one, two, out, is_taken in (
         ("ADD", ONE, other, OUT, True),
         ("ADD", ONE, wide, OUT, False),
         ("ADD", wide, wide, OUT, False),
@@ -292,9 +292,9 @@ def test_operands_of_other_types_and_scales_stay_real():
         ("MAXIMUM", ONE, ONE, OUT, False),
     ):
         net = Net()
-        graph = net.returned(net.rounded(net.put(word, real(net, one), real(net, two)), out))
+        graph = net.returned(net.rounded(net.put(op_type, real(net, one), real(net, two)), out))
         integers(graph)
-        assert (integer(graph, word) is not None) is is_taken, (word, one, two)
+        assert (integer(graph, op_type) is not None) is is_taken, (op_type, one, two)
     net = Net()
     graph = net.returned(net.rounded(net.put("ADD", real(net), net.x), OUT))
     integers(graph)
@@ -312,18 +312,18 @@ FIXED = {
 
 
 def test_results_that_kernels_fix_have_that_scale():
-    assert {word for word, kernel in KERNELS.items() if kernel.fixed} == set(FIXED)
-    for word, told in FIXED.items():
+    assert {op_type for op_type, kernel in KERNELS.items() if kernel.fixed} == set(FIXED)
+    for op_type, told in FIXED.items():
         for dtype in (DType.INT8, DType.INT16):
             x: Told = ONE if dtype is DType.INT8 else (dtype, -1, (0.0002,), (0,))
             for factor, move in ((1, 0), (1 + 1e-8, 0), (1 + 1e-5, 0), (1, 1), (1, -1)):
                 scale, zero = told.get(dtype, (0.01, 0))
                 net = Net()
                 out: Told = (dtype, -1, (scale * factor,), (zero + move,))
-                graph = net.returned(net.rounded(net.put(word, real(net, x)), out))
+                graph = net.returned(net.rounded(net.put(op_type, real(net, x)), out))
                 integers(graph)
                 is_taken = dtype in told and factor < 1 + 1e-6 and not move
-                assert (integer(graph, word) is not None) is is_taken, (word, dtype, factor, move)
+                assert (integer(graph, op_type) is not None) is is_taken, (op_type, dtype, factor, move)
 
 
 def test_what_others_read_or_the_model_returns_stays_real():
@@ -358,7 +358,7 @@ def test_a_result_keeps_its_name_and_what_nobody_reads_goes():
     graph.rename(graph.outputs[0], "answer")
     integers(graph)
     assert [value.name for value in graph.outputs] == ["answer"]
-    assert made(graph.outputs[0]).word == "CONV_2D"
+    assert made(graph.outputs[0]).op_type == "CONV_2D"
     assert unread.producer is None or made(unread).graph is None
     assert made(foreign).graph is graph
     assert words(graph) == ["DEQUANTIZE", "QUANTIZE", "CONV_2D"]
@@ -369,7 +369,7 @@ def test_a_result_keeps_its_name_and_what_nobody_reads_goes():
 
 def test_what_moves_numbers_moves_the_integers():
     pads = np.array([[0, 0], [1, 1], [0, 2], [0, 0]], np.int32)
-    for word, operands, shape in (
+    for op_type, operands, shape in (
         ("TRANSPOSE", [np.array([0, 2, 1, 3], np.int32)], SHAPE),
         ("PAD", [pads], (1, 7, 7, 4)),
         ("PADV2", [pads, np.float32(0)], (1, 7, 7, 4)),
@@ -377,18 +377,18 @@ def test_what_moves_numbers_moves_the_integers():
         ("SLICE", [np.array([0, 1, 0, 0], np.int32), np.array([1, 3, 5, 4], np.int32)], (1, 3, 5, 4)),
     ):
         net = Net()
-        moved = net.put(word, real(net), *operands, shape=shape)
+        moved = net.put(op_type, real(net), *operands, shape=shape)
         value = net.put("MUL", moved, moved, shape=shape)
         graph = net.returned(net.rounded(value, OUT))
         found = held(graph, integers)
         assert found[0] == "QUANTIZE"
-        assert set(found[1:]) == {word, "MUL"}
-        node = next(each for each in graph if each.word == word)
+        assert set(found[1:]) == {op_type, "MUL"}
+        node = next(each for each in graph if each.op_type == op_type)
         assert (node.output.fact.dtype, node.output.fact.shape) == (DType.INT8, shape)
-        filled = ONE if word == "PADV2" else None
+        filled = ONE if op_type == "PADV2" else None
         assert node.attributes["quantized"] == (ONE, None, filled)[: len(operands) + 1]
         assert node.attributes["quantized_results"] == (ONE,)
-        if word == "PADV2":
+        if op_type == "PADV2":
             number = float(operands[1])
             assert int(node.operands[2].storage.numpy()) == (3 if number == 0 else -128)
 
@@ -473,24 +473,24 @@ CUTS: dict[str, list[Any]] = {
 CUT = (1, 3, 5, 4)
 
 
-def cut(net: Net, word: str, behind: tuple[str, ...] = (), told: Told = OUT, source: Value | None = None) -> Value:
-    value = net.put(word, convolved(net) if source is None else source, *CUTS[word], shape=CUT)
+def cut(net: Net, op_type: str, behind: tuple[str, ...] = (), told: Told = OUT, source: Value | None = None) -> Value:
+    value = net.put(op_type, convolved(net) if source is None else source, *CUTS[op_type], shape=CUT)
     for each in behind:
         value = net.put(each, value, shape=CUT)
     return net.rounded(value, told)
 
 
 def test_what_is_cut_is_cut_out_of_integers():
-    for word, operands in CUTS.items():
+    for op_type, operands in CUTS.items():
         for behind in ((), ("RELU",), ("RELU6", "RELU")):
             net = Net()
-            graph = net.returned(cut(net, word, behind))
+            graph = net.returned(cut(net, op_type, behind))
             graph.rename(graph.outputs[0], "answer")
             found = held(graph, integers)
             if len(behind) < 2:
-                assert found == ["QUANTIZE", "CONV_2D", word]
+                assert found == ["QUANTIZE", "CONV_2D", op_type]
             node = graph.last
-            assert (node.word, node.output.name, node.output.fact.dtype) == (word, "answer", DType.INT8)
+            assert (node.op_type, node.output.name, node.output.fact.dtype) == (op_type, "answer", DType.INT8)
             assert node.attributes["quantized"] == (OUT, *[None] * len(operands))
             assert (node.attributes["quantized_results"], node.attributes["types"]) == ((OUT,), (DType.INT8,))
             assert node.operands[0].fact == TensorFact(DType.INT8, SHAPE)
@@ -500,9 +500,9 @@ def test_what_is_cut_and_seen_otherwise_is_cut_as_it_stands():
     for kind in ("source", "source output", "between", "between output", "axis", "input", "word", "custom"):
         net = Net()
         source = net.x if kind == "input" else convolved(net)
-        word = "SLICE"
+        op_type = "SLICE"
         told = (DType.INT8, 3, (0.1,) * 4, (0,) * 4) if kind == "axis" else OUT
-        result = cut(net, word, ("RELU",), told, source)
+        result = cut(net, op_type, ("RELU",), told, source)
         relu = made(result).operands[0]
         shown = [result]
         if kind == "source":
@@ -514,13 +514,13 @@ def test_what_is_cut_and_seen_otherwise_is_cut_as_it_stands():
         elif kind == "between output":
             shown.append(relu)
         elif kind == "word":
-            made(made(relu).operands[0]).word = "GATHER"
+            made(made(relu).operands[0]).op_type = "GATHER"
         elif kind == "custom":
             made(made(relu).operands[0]).dialect = "custom"
         net.graph.set_outputs(shown)
-        before = [node.word for node in net.graph if node.word in ("SLICE", "GATHER", "RELU")]
+        before = [node.op_type for node in net.graph if node.op_type in ("SLICE", "GATHER", "RELU")]
         integers(net.graph)
-        found = [node.word for node in net.graph if node.word in ("SLICE", "GATHER", "RELU")]
+        found = [node.op_type for node in net.graph if node.op_type in ("SLICE", "GATHER", "RELU")]
         assert found == before, kind
 
 
@@ -537,7 +537,7 @@ def test_unsigned_bytes_that_are_only_made_real_are_signed():
     first = graph.first
     assert (first.attributes["quantized_results"], first.attributes["types"]) == ((signed,), (DType.INT8,))
     assert first.output.fact == TensorFact(DType.INT8, SHAPE)
-    assert [n.attributes["quantized"] for n in graph if n.word == "DEQUANTIZE"] == [(signed,)] * 2
+    assert [n.attributes["quantized"] for n in graph if n.op_type == "DEQUANTIZE"] == [(signed,)] * 2
     for kind in ("output", "other", "told", "axis", "unread"):
         net = Net()
         own = (DType.UINT8, 3, (0.04,) * 4, (131,) * 4) if kind == "axis" else told
@@ -560,5 +560,5 @@ def test_integers_compute_what_real_numbers_do():
     total = net.put("ADD", pooled, real(net))
     graph = net.returned(net.rounded(total, OUT))
     found = held(rewrite.copy(graph), integers, most=2)
-    assert [word for word in found if word == "DEQUANTIZE"] == []
+    assert [op_type for op_type in found if op_type == "DEQUANTIZE"] == []
     assert computed(canonical(graph), {"x": np.zeros(SHAPE, np.float32)})[0].dtype == np.int8

@@ -45,12 +45,18 @@ OTHERS = named("MEAN LEAKY_RELU RELU RELU6 ABS LOGISTIC SOFTMAX TANH BATCH_MATMU
 
 def test_every_kernel_takes_what_it_checks():
     assert set(KERNELS) == ONE_SCALE | CLAMPS | BYTES | ALL_NUMBERS | OTHERS
-    for word, kernel in KERNELS.items():
-        wide = () if word in BYTES else (DType.INT16,)
-        assert kernel.types == {DType.INT8, *wide}, word
-        assert (kernel.moves, kernel.is_same, kernel.clamps) == (word in MOVES, word in ONE_SCALE, word in CLAMPS), word
-        assert kernel.numbers == (() if word in ALL_NUMBERS else (2,) if word == "TRANSPOSE_CONV" else (0,)), word
-        assert kernel.shift == (20 if word in ("ADD", "SUB") else 0)
+    for op_type, kernel in KERNELS.items():
+        wide = () if op_type in BYTES else (DType.INT16,)
+        assert kernel.types == {DType.INT8, *wide}, op_type
+        assert (kernel.moves, kernel.is_same, kernel.clamps) == (
+            op_type in MOVES,
+            op_type in ONE_SCALE,
+            op_type in CLAMPS,
+        ), op_type
+        assert kernel.numbers == (() if op_type in ALL_NUMBERS else (2,) if op_type == "TRANSPOSE_CONV" else (0,)), (
+            op_type
+        )
+        assert kernel.shift == (20 if op_type in ("ADD", "SUB") else 0)
 
 
 def test_results_of_a_fixed_scale_have_codes_for_all_that_the_function_gives():
@@ -62,15 +68,15 @@ def test_results_of_a_fixed_scale_have_codes_for_all_that_the_function_gives():
         "TANH": (-1, 1),
         "LOG_SOFTMAX": (-16, 0),
     }
-    assert {word for word, kernel in KERNELS.items() if kernel.fixed} == set(ends)
-    for word, (low, high) in ends.items():
-        fixed = KERNELS[word].fixed
-        assert set(fixed) == KERNELS[word].types
+    assert {op_type for op_type, kernel in KERNELS.items() if kernel.fixed} == set(ends)
+    for op_type, (low, high) in ends.items():
+        fixed = KERNELS[op_type].fixed
+        assert set(fixed) == KERNELS[op_type].types
         for dtype, (scale, zero) in fixed.items():
             least, most = (-128, 127) if dtype is DType.INT8 else (-(1 << 15), (1 << 15) - 1)
-            assert scale * (most + 1 - zero) in (high, high + scale), word
-            assert dtype is DType.INT8 or (zero, low) in ((0, 0), (0, -high)), word
-            assert dtype is DType.INT16 or scale * (least - zero) in (low, low + scale), word
+            assert scale * (most + 1 - zero) in (high, high + scale), op_type
+            assert dtype is DType.INT8 or (zero, low) in ((0, 0), (0, -high)), op_type
+            assert dtype is DType.INT16 or scale * (least - zero) in (low, low + scale), op_type
 
 
 def test_filters_lie_where_each_operator_has_them():
@@ -79,7 +85,7 @@ def test_filters_lie_where_each_operator_has_them():
     deep = (DType.INT8, 3, tuple(0.002 + 0.001 * n for n in range(8)), (0,) * 8)
     many = np.linspace(-1, 1, 8).astype(np.float32)
     shape = np.array(SHAPE, np.int32)
-    for word, at, filters, told, bias, options in (
+    for op_type, at, filters, told, bias, options in (
         ("CONV_2D", (0, 1, 2), PLAIN, FILTERS, BIAS, EVEN),
         ("DEPTHWISE_CONV_2D", (0, 1, 2), DEEP, deep, many, EVEN),
         ("FULLY_CONNECTED", (0, 1, 2), dense, FILTERS, BIAS, {"keep_num_dims": True}),
@@ -90,23 +96,23 @@ def test_filters_lie_where_each_operator_has_them():
             count = filters.shape[axis]
             own = (DType.INT8, axis, tuple(0.002 + 0.001 * n for n in range(count)), (0,) * count)
             net = Net()
-            operands: list[Any] = [shape] * 4 if word == "TRANSPOSE_CONV" else [None] * 3
+            operands: list[Any] = [shape] * 4 if op_type == "TRANSPOSE_CONV" else [None] * 3
             for place, value in zip(at, (real(net), net.real(net.constant(filters), own), bias), strict=True):
                 operands[place] = value
-            value = net.put(word, *operands, shape=(*SHAPE[:3], len(bias)), **options)
+            value = net.put(op_type, *operands, shape=(*SHAPE[:3], len(bias)), **options)
             graph = net.returned(net.rounded(value, OUT))
             integers(graph)
-            node = integer(graph, word)
-            assert (node is None) is turned, (word, axis)
+            node = integer(graph, op_type)
+            assert (node is None) is turned, (op_type, axis)
             if node is not None:
                 x, w, b = (node.operands[place] for place in at)
-                assert made(x).word == "QUANTIZE"
+                assert made(x).op_type == "QUANTIZE"
                 assert (w.storage.dtype, b.storage.dtype) == (DType.INT8, DType.INT32)
                 steps = np.float64(own[2]) * np.float32(ONE[2][0])
                 np.testing.assert_array_equal(b.storage.numpy(), np.round(np.float64(bias) / steps))
                 told_: Any = node.attributes["quantized"]
                 assert (told_[at[0]], told_[at[1]], told_[at[2]][1]) == (ONE, own, 0)
-                if word == "TRANSPOSE_CONV":
+                if op_type == "TRANSPOSE_CONV":
                     assert told_[0] is None
 
 

@@ -75,18 +75,18 @@ def grown(shape: Any, axis: int) -> tuple[int, ...]:
     return tuple(n + (at == axis) for at, n in enumerate(shape))
 
 
-def net_of(word: str, order: Any, axis: int, place: int = 0) -> tuple[Net, list[Value]]:
+def net_of(op_type: str, order: Any, axis: int, place: int = 0) -> tuple[Net, list[Value]]:
     """x turned, an operator, and its results turned back."""
     net = Net()
     net.x.fact = TensorFact(DType.FLOAT32, EVEN_SHAPE)
     shape = turned_shape(EVEN_SHAPE, order)
     turned = net.put("TRANSPOSE", net.x, ints(*order), shape=shape)
-    operands, told, shapes = WORDS[word](shape, axis)
+    operands, told, shapes = WORDS[op_type](shape, axis)
     given_ = [each if isinstance(each, Value) else net.constant(each) for each in operands]
-    given_.insert(1 if word == "SPLIT" else place, turned)
+    given_.insert(1 if op_type == "SPLIT" else place, turned)
     made = [Value(net.graph.fresh("r"), TensorFact(DType.FLOAT32, each)) for each in shapes]
     attributes = {"types": (DType.FLOAT32,) * len(made), "fused_activation_function": 0, **told}
-    net.graph.append(Node(word, given_, made, attributes, dialect="tflite"))
+    net.graph.append(Node(op_type, given_, made, attributes, dialect="tflite"))
     back = np.argsort(order)
     return net, [net.put("TRANSPOSE", each, ints(*back), shape=turned_shape(each.fact.dims, back)) for each in made]  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -100,27 +100,27 @@ def same(net: Net, x: Any) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("op_type", WORDS)
 @given(order=st.permutations(range(4)), axis=st.integers(0, 3))
 @settings(max_examples=8)
-def test_transposes_around_an_operator_meet(word, order, axis):
-    net, results = net_of(word, order, axis)
+def test_transposes_around_an_operator_meet(op_type, order, axis):
+    net, results = net_of(op_type, order, axis)
     net.graph.set_outputs(results)
     found = same(net, reals(EVEN_SHAPE))
-    assert [each for each in found if each != "TRANSPOSE"] == [word]
+    assert [each for each in found if each != "TRANSPOSE"] == [op_type]
     # What stands beside it may have to be turned; what is constant is.
-    assert "TRANSPOSE" not in found or word in ("ADD", "CONCATENATION")
+    assert "TRANSPOSE" not in found or op_type in ("ADD", "CONCATENATION")
 
 
-def cannot(change: Any, word: str = "SUM", axis: int = 1) -> None:
+def cannot(change: Any, op_type: str = "SUM", axis: int = 1) -> None:
     """A Transpose stays where it is in front of an operator that something is changed of."""
-    net, results = net_of(word, (0, 2, 3, 1), axis)
-    node = next(each for each in net.graph if each.word == word)
+    net, results = net_of(op_type, (0, 2, 3, 1), axis)
+    node = next(each for each in net.graph if each.op_type == op_type)
     change(net, node)
     net.graph.set_outputs([*results, *net.graph.outputs])
     before = words(net.graph)
     move_transposes_down(net.graph)
-    assert words(net.graph)[: before.index(word) + 1] == before[: before.index(word) + 1], word
+    assert words(net.graph)[: before.index(op_type) + 1] == before[: before.index(op_type) + 1], op_type
 
 
 def test_what_is_not_known_of_axes_stays():
@@ -130,17 +130,17 @@ def test_what_is_not_known_of_axes_stays():
     def by_axis(net: Net, node: Node) -> None:
         node.set_attribute("quantized", ((DType.INT8, 1, (0.1,) * 4, (0,) * 4), None))
 
-    for word in ("SUM", "PAD", "SLICE", "STRIDED_SLICE", "SPLIT_V", "TILE"):
-        cannot(given_axis, word)
-    for word in ("SUM", "ABS", "GATHER"):
-        cannot(by_axis, word)
+    for op_type in ("SUM", "PAD", "SLICE", "STRIDED_SLICE", "SPLIT_V", "TILE"):
+        cannot(given_axis, op_type)
+    for op_type in ("SUM", "ABS", "GATHER"):
+        cannot(by_axis, op_type)
     cannot(lambda _, node: node.set_attribute("keep_dims", NEVER))
     cannot(lambda _, node: node.remove_attribute("keep_dims"))
     cannot(lambda _, node: node.set_attribute("batch_dims", 1), "GATHER")
     for mask in ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"):
         cannot(lambda _, node, mask=mask: node.set_attribute(mask, 1), "STRIDED_SLICE")
-    for word in ("GATHER", "STRIDED_SLICE"):
-        cannot(lambda net, node: net.graph.set_outputs([node.operands[0]]), word)
+    for op_type in ("GATHER", "STRIDED_SLICE"):
+        cannot(lambda net, node: net.graph.set_outputs([node.operands[0]]), op_type)
 
     def other(net: Net, node: Node) -> None:
         node.dialect = "custom"
@@ -168,15 +168,15 @@ def test_steps_of_the_whole_tensor_are_no_steps_of_an_axis():
 
 def test_what_no_option_says_is_zero():
     """Of an axis, and of the ends that masks leave open."""
-    for word in ("CONCATENATION", "GATHER"):
+    for op_type in ("CONCATENATION", "GATHER"):
         for order in ((1, 0, 2, 3), (3, 1, 0, 2)):
-            net, results = net_of(word, order, 0)
-            next(each for each in net.graph if each.word == word).remove_attribute("axis")
+            net, results = net_of(op_type, order, 0)
+            next(each for each in net.graph if each.op_type == op_type).remove_attribute("axis")
             net.graph.set_outputs(results)
-            assert [each for each in same(net, reals(EVEN_SHAPE)) if each != "TRANSPOSE"] == [word]
+            assert [each for each in same(net, reals(EVEN_SHAPE)) if each != "TRANSPOSE"] == [op_type]
     for axis in range(4):
         net, results = net_of("STRIDED_SLICE", (0, 3, 1, 2), axis)
-        node = next(each for each in net.graph if each.word == "STRIDED_SLICE")
+        node = next(each for each in net.graph if each.op_type == "STRIDED_SLICE")
         node.remove_attribute("begin_mask")
         node.remove_attribute("end_mask")
         net.graph.set_outputs(results)

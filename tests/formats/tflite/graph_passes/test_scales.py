@@ -34,11 +34,11 @@ class Net:
         self.graph: Any = Graph()
         self.x = self.graph.add_input("x", TensorFact(DType.FLOAT32, SHAPE))
 
-    def put(self, word: str, *operands: Any, shape: Any = SHAPE, dtype=DType.FLOAT32, **told: Any) -> Value:
+    def put(self, op_type: str, *operands: Any, shape: Any = SHAPE, dtype=DType.FLOAT32, **told: Any) -> Value:
         read = [each if isinstance(each, Value) else self.constant(each) for each in operands]
-        made = Value(self.graph.fresh(word.lower()), TensorFact(dtype, shape))
+        made = Value(self.graph.fresh(op_type.lower()), TensorFact(dtype, shape))
         types = {"types": (dtype,), "fused_activation_function": 0}
-        return self.graph.append(Node(word, read, [made], types | told, dialect="tflite")).output
+        return self.graph.append(Node(op_type, read, [made], types | told, dialect="tflite")).output
 
     def constant(self, array: Any) -> Value:
         storage = storage_of(np.asarray(array))
@@ -60,8 +60,8 @@ class Net:
         steps = told or (DType.INT8, along, tuple(0.002 + 0.001 * n for n in range(count)), (0,) * count)
         filters = self.real(self.constant(w), steps)
         bias = np.linspace(-1, 1, count).astype(np.float32) if bias is None else bias
-        word = "DEPTHWISE_CONV_2D" if deep else "CONV_2D"
-        return self.put(word, value, filters, bias, shape=(*SHAPE[:3], count), **EVEN)
+        op_type = "DEPTHWISE_CONV_2D" if deep else "CONV_2D"
+        return self.put(op_type, value, filters, bias, shape=(*SHAPE[:3], count), **EVEN)
 
     def returned(self, *values: Value) -> Any:
         self.graph.set_outputs(values)
@@ -70,7 +70,7 @@ class Net:
 
 def words(graph: Any) -> list[str]:
     verify(graph)
-    return [node.word for node in graph]
+    return [node.op_type for node in graph]
 
 
 def held(graph: Any, work: Any, most: int = 1) -> list[str]:
@@ -121,18 +121,18 @@ def test_factors_and_terms_are_scales_and_bias_or_stay(deep, before, behind, rea
     expected: list[str] = []
     is_open, is_clamped = True, False
     for each in behind:
-        word, _, name = each.partition(" ")
+        op_type, _, name = each.partition(" ")
         operands = [factor(name, count)] if name else []
-        value = net.put(word, value, *operands, shape=value.fact.dims)  # pyright: ignore[reportAttributeAccessIssue]
-        is_term = word == "ADD" and not is_clamped
-        is_factor = word == "MUL" and (not is_clamped or name != "mixed")
+        value = net.put(op_type, value, *operands, shape=value.fact.dims)  # pyright: ignore[reportAttributeAccessIssue]
+        is_term = op_type == "ADD" and not is_clamped
+        is_factor = op_type == "MUL" and (not is_clamped or name != "mixed")
         if not (is_open and (is_term or is_factor)):
-            expected.append(word)
-        if word == "RELU":
+            expected.append(op_type)
+        if op_type == "RELU":
             is_clamped = True
-        elif word == "RELU6":
+        elif op_type == "RELU6":
             is_open = False
-        elif word == "TANH" or (is_open and not (is_term or is_factor)):
+        elif op_type == "TANH" or (is_open and not (is_term or is_factor)):
             is_open, expected = False, [text.partition(" ")[0] for text in behind]
             break
     else:
@@ -141,22 +141,22 @@ def test_factors_and_terms_are_scales_and_bias_or_stay(deep, before, behind, rea
             expected = [text.partition(" ")[0] for text in behind]
         graph = net.returned(value, *([seen] if read else []))
         found = held(graph, fold_scales)
-        place = next(at for at, word in enumerate(found) if word.endswith("CONV_2D"))
+        place = next(at for at, op_type in enumerate(found) if op_type.endswith("CONV_2D"))
         assert found[place + 1 : -1] == expected
         assert ("MUL" in found[:place]) == (before != "" and not (deep and before in ("one", "mixed", "padded")))
 
 
-def behind(word: str, operand: Any, *, count=4, **told: Any) -> tuple[Net, Value]:
+def behind(op_type: str, operand: Any, *, count=4, **told: Any) -> tuple[Net, Value]:
     """One word behind a convolution of plain filters, and its rounded result."""
     net = Net()
     value = net.filtered(net.real(net.rounded(net.x)), deep=False)
-    value = net.put(word, value, operand, shape=(*SHAPE[:3], count), **told)
+    value = net.put(op_type, value, operand, shape=(*SHAPE[:3], count), **told)
     return net, net.rounded(value)
 
 
 def test_what_is_no_factor_of_channels_stays():
     rows = np.ones((1, 5, 5, 1), np.float32)
-    for word, operand, told in (
+    for op_type, operand, told in (
         ("MUL", rows, {}),
         ("MUL", np.ones((5, 4), np.float32), {}),
         ("MUL", np.float32([1, 2, 3, 4]).reshape(4, 1), {}),
@@ -165,11 +165,11 @@ def test_what_is_no_factor_of_channels_stays():
         ("MUL", np.float32([1, 2, np.inf, 4]), {}),
         ("SUB", np.float32([1, 2, 3, 4]), {}),
     ):
-        net, value = behind(word, operand, **told)
+        net, value = behind(op_type, operand, **told)
         graph = net.returned(value)
         before = words(graph)
         fold_scales(graph)
-        assert words(graph) == before, (word, operand)
+        assert words(graph) == before, (op_type, operand)
     net = Net()
     value = net.filtered(net.real(net.rounded(net.x)), deep=False)
     graph = net.returned(net.rounded(net.put("MUL", value, net.put("ABS", net.x))))
@@ -248,8 +248,8 @@ def stepped(told: Told = CHANNELS, readers: int = 1, between: Any = ()) -> tuple
     found = []
     for _ in range(readers):
         value = net.real(codes, told)
-        for word, operand in between:
-            value = net.put(word, value, operand)
+        for op_type, operand in between:
+            value = net.put(op_type, value, operand)
         found.append(net.filtered(value, deep=True))
     return net, found
 
@@ -264,10 +264,10 @@ def test_channels_have_one_step_and_are_multiplied_around_it():
                 found = held(graph, even_out)
                 assert found[:2] == ["MUL", "QUANTIZE"]
                 assert found.count("MUL") == 1 + readers
-                told = [node.attributes.get("quantized_results") for node in graph if node.word == "QUANTIZE"]
+                told = [node.attributes.get("quantized_results") for node in graph if node.op_type == "QUANTIZE"]
                 one = (DType.INT8, -1, (float(np.float32(0.04)),), (steps[3][0],))
                 assert told == [(one,)]
-                reals = [n.attributes["quantized"] for n in graph if n.word == "DEQUANTIZE"]
+                reals = [n.attributes["quantized"] for n in graph if n.op_type == "DEQUANTIZE"]
                 assert reals.count((one,)) == readers
                 assert even_out(graph) is None
                 assert words(graph) == found

@@ -26,10 +26,10 @@ class Net:
         self.graph: Any = Graph()
         self.x = self.graph.add_input("x", TensorFact(dtype, shape))
 
-    def put(self, word: str, *operands: Any, shape: Any = None, dialect="tflite", dtype=F32, **told: Any) -> Any:
+    def put(self, op_type: str, *operands: Any, shape: Any = None, dialect="tflite", dtype=F32, **told: Any) -> Any:
         read = [each if isinstance(each, Value) else self.constant(each) for each in operands]
         made = Value(self.graph.fresh("v"), TensorFact(dtype, shape))
-        return self.graph.append(Node(word, read, [made], told, dialect=dialect)).output
+        return self.graph.append(Node(op_type, read, [made], told, dialect=dialect)).output
 
     def constant(self, array: Any) -> Value:
         storage = storage_of(np.asarray(array))
@@ -39,7 +39,7 @@ class Net:
         self.graph.set_outputs(outputs)
         work(self.graph)
         verify(self.graph)
-        return [node.word for node in self.graph]
+        return [node.op_type for node in self.graph]
 
 
 def test_a_transpose_that_moves_only_axes_of_one_cell_is_a_reshaping():
@@ -80,10 +80,10 @@ def test_a_transpose_that_stays():
         if kind == "source":
             net.x.fact = TensorFact(F32, None)
         order = net.graph.add_input("o", TensorFact(DType.INT32, (2,))) if kind == "order" else [1, 0]
-        word = "REVERSE_V2" if kind == "word" else "TRANSPOSE"
+        op_type = "REVERSE_V2" if kind == "word" else "TRANSPOSE"
         told = {"dialect": "custom"} if kind == "custom" else {}
-        result = net.put(word, source, order, shape=None if kind == "result" else (2, 1), **told)
-        assert net.after(reshape_what_stays, result) == [word], kind
+        result = net.put(op_type, source, order, shape=None if kind == "result" else (2, 1), **told)
+        assert net.after(reshape_what_stays, result) == [op_type], kind
 
 
 def test_what_is_reshaped_again_is_reshaped_from_the_first():
@@ -94,18 +94,18 @@ def test_what_is_reshaped_again_is_reshaped_from_the_first():
         count = int(rng.integers(2, 5))
         for place in range(count):
             shape = [(12,), (3, 4), (1, 12), (4, 1, 3)][int(rng.integers(4))]
-            word = str(rng.choice(["RESHAPE", "SQUEEZE", "EXPAND_DIMS"]))
-            value = net.put(word, value, np.array(shape, np.int32), shape=shape)
+            op_type = str(rng.choice(["RESHAPE", "SQUEEZE", "EXPAND_DIMS"]))
+            value = net.put(op_type, value, np.array(shape, np.int32), shape=shape)
             if place == count - 1 or rng.random() < 0.3:
                 shown.append(net.put("ABS", value, shape=shape))
         found = net.after(shape_from_root, *shown)
-        assert [word for word in found if word == "ABS"] == ["ABS"] * len(shown)
+        assert [op_type for op_type in found if op_type == "ABS"] == ["ABS"] * len(shown)
         assert len(found) == 2 * len(shown)
         for each in shown:
             node = each.producer.operands[0].producer
             assert node.operands[0] is net.x
             assert node.output.fact.shape == each.fact.shape
-            if node.word == "RESHAPE":
+            if node.op_type == "RESHAPE":
                 assert node.operands[1].storage.numpy().tolist() == list(each.fact.shape)
 
 
@@ -115,10 +115,10 @@ def test_what_is_reshaped_by_nobody_known_stays():
         one = net.put("ABS" if kind == "before" else "RESHAPE", net.x, [12], shape=(12,))
         if kind == "custom before":
             one.producer.dialect = "custom"
-        word = "ABS" if kind == "word" else "RESHAPE"
+        op_type = "ABS" if kind == "word" else "RESHAPE"
         shape = (Symbol("a"), Symbol("b")) if kind == "open" else (3, 4)
-        two = net.put(word, one, [3, 4], shape=shape, dialect="custom" if kind == "custom" else "tflite")
-        words = [node.word for node in net.graph]
+        two = net.put(op_type, one, [3, 4], shape=shape, dialect="custom" if kind == "custom" else "tflite")
+        words = [node.op_type for node in net.graph]
         assert net.after(shape_from_root, two) == words, kind
         assert two.producer.operands[0] is one
 
@@ -142,17 +142,17 @@ def test_who_reads_parts_of_a_spectrum_computes_that_part():
     for read in (["REAL"], ["IMAG", "REAL"], ["COMPLEX_ABS", "COMPLEX_ABS", "IMAG"]):
         net = Net(4, 8)
         spectrum = net.put("RFFT2D", net.x, [4, 8], shape=(4, 5), dtype=DType.COMPLEX64)
-        found = [net.put(word, spectrum, shape=(4, 5)) for word in read]
+        found = [net.put(op_type, spectrum, shape=(4, 5)) for op_type in read]
         operands = list(spectrum.producer.inputs)
         assert net.after(part_spectra, *found) == ["RFFT2D"] * len(read)
-        for value, word in zip(found, read, strict=True):
+        for value, op_type in zip(found, read, strict=True):
             told = value.producer.attributes
-            assert (str(told["part"]).lower(), told["types"]) == (parts[word], (F32,))
+            assert (str(told["part"]).lower(), told["types"]) == (parts[op_type], (F32,))
             assert list(value.producer.inputs) == operands
     for kind in ("returned", "other reader", "custom reader", "custom", "word", "unread"):
         net = Net(4, 8)
-        dialect, word = ("custom" if kind == "custom" else "tflite"), ("STFT" if kind == "word" else "RFFT2D")
-        spectrum = net.put(word, net.x, [4, 8], shape=(4, 5), dtype=DType.COMPLEX64, dialect=dialect)
+        dialect, op_type = ("custom" if kind == "custom" else "tflite"), ("STFT" if kind == "word" else "RFFT2D")
+        spectrum = net.put(op_type, net.x, [4, 8], shape=(4, 5), dtype=DType.COMPLEX64, dialect=dialect)
         shown = [spectrum] if kind == "returned" else []
         if kind != "unread":
             shown.append(net.put("REAL", spectrum, shape=(4, 5)))
@@ -160,7 +160,7 @@ def test_who_reads_parts_of_a_spectrum_computes_that_part():
             shown.append(net.put("CAST", spectrum, shape=(4, 5)))
         elif kind == "custom reader":
             shown.append(net.put("REAL", spectrum, shape=(4, 5), dialect="custom"))
-        words = [node.word for node in net.graph]
+        words = [node.op_type for node in net.graph]
         assert net.after(part_spectra, *(shown or [net.x])) == words, kind
 
 
@@ -171,13 +171,13 @@ def test_what_moves_a_spectrum_moves_its_parts():
         spectrum = net.put("RFFT2D", net.x, [1, 8], shape=(2, 1, 5), dtype=DType.COMPLEX64)
         flat = net.put("RESHAPE", spectrum, [2, 5], shape=(2, 5), dtype=DType.COMPLEX64, types=(DType.COMPLEX64,))
         turned = net.put("TRANSPOSE", flat, [1, 0], shape=(5, 2), dtype=DType.COMPLEX64)
-        found = [net.put(word, turned, shape=(5, 2)) for word in read]
+        found = [net.put(op_type, turned, shape=(5, 2)) for op_type in read]
         assert sorted(net.after(part_spectra, *found)) == sorted(["RFFT2D", "RESHAPE", "TRANSPOSE"] * len(read))
-        for value, word in zip(found, read, strict=True):
+        for value, op_type in zip(found, read, strict=True):
             reshaping = value.producer.operands[0].producer
             made = reshaping.operands[0].producer
-            assert [each.word for each in (value.producer, reshaping, made)] == ["TRANSPOSE", "RESHAPE", "RFFT2D"]
-            assert str(made.attributes["part"]).lower() == parts[word]
+            assert [each.op_type for each in (value.producer, reshaping, made)] == ["TRANSPOSE", "RESHAPE", "RFFT2D"]
+            assert str(made.attributes["part"]).lower() == parts[op_type]
             assert [each.fact for each in (made.output, reshaping.output)] == [
                 TensorFact(F32, (2, 1, 5)),
                 TensorFact(F32, (2, 5)),
@@ -195,15 +195,15 @@ def test_what_moves_a_spectrum_moves_its_parts():
             "reals": lambda net=net, flat=flat: net.put("REAL", flat, shape=(2, 5)),
         }
         shown = [net.put("REAL", flat, shape=(2, 5)), others[kind]()]
-        words = [node.word for node in net.graph]
+        words = [node.op_type for node in net.graph]
         assert net.after(part_spectra, *shown) == words, kind
 
 
 def gelu(net: Net, dtype: Any) -> Value:
     """`0.5 * x * (1 + erf(x / √2))`."""
 
-    def put(word: str, *operands: Any) -> Any:
-        return net.put(word, *operands, dialect="", shape=(3,), dtype=DType.of(dtype))
+    def put(op_type: str, *operands: Any) -> Any:
+        return net.put(op_type, *operands, dialect="", shape=(3,), dtype=DType.of(dtype))
 
     inner = put("Erf", put("Div", net.x, np.sqrt(2).astype(dtype)))
     return put("Mul", put("Mul", net.x, put("Add", inner, np.ones((), dtype))), np.array(0.5, dtype))
@@ -214,7 +214,7 @@ def test_a_gelu_is_one_operator_of_reals_of_32_bits():
         for is_read in (False, True):
             net = Net(3, dtype=DType.of(dtype))
             value = gelu(net, dtype)
-            inner = next(node for node in net.graph if node.word == "Erf").output
+            inner = next(node for node in net.graph if node.op_type == "Erf").output
             net.graph.set_outputs([value])
             expected = computed(rewrite.copy(net.graph), {"x": np.array([-1, 0.5, 2], dtype)})
             found = net.after(fuse_gelus, value, *([inner] if is_read else []))

@@ -34,16 +34,16 @@ class Net:
         return self.graph.add_constant(self.graph.fresh(name), TensorFact.of(storage), storage)
 
     def put(
-        self, word, *operands, shape: Any = (2, 3), dtype: DType = F32, name="r", dialect="tflite", **attributes
+        self, op_type, *operands, shape: Any = (2, 3), dtype: DType = F32, name="r", dialect="tflite", **attributes
     ) -> Any:
         made = Value(self.graph.fresh(name), TensorFact(dtype, shape))
-        return self.graph.append(Node(word, list(operands), [made], attributes, dialect=dialect)).output
+        return self.graph.append(Node(op_type, list(operands), [made], attributes, dialect=dialect)).output
 
     def after(self, work, *outputs) -> Any:
         self.graph.set_outputs(outputs)
         work(self.graph)
         verify(self.graph)
-        return [each.word for each in self.graph]
+        return [each.op_type for each in self.graph]
 
 
 TOLD = (DType.INT8, 1, (0.5, 0.25, 2.0), (0, 0, 0))
@@ -99,10 +99,10 @@ def test_what_is_no_stored_constant_is_turned_at_run_time():
     assert net.after(transpose_stored_constants, result) == ["DEQUANTIZE", "TRANSPOSE"]
 
 
-@pytest.mark.parametrize("word", ["RESHAPE", "SQUEEZE", "EXPAND_DIMS"])
-def test_constants_are_stored_in_their_shape(word):
+@pytest.mark.parametrize("op_type", ["RESHAPE", "SQUEEZE", "EXPAND_DIMS"])
+def test_constants_are_stored_in_their_shape(op_type):
     net = Net()
-    shaped = net.put(word, net.constant(W), net.constant([6, 4]), shape=(6, 4))
+    shaped = net.put(op_type, net.constant(W), net.constant([6, 4]), shape=(6, 4))
     result = net.put("ADD", net.x, shaped)
     assert net.after(shape_constants, result) == ["ADD"]
     np.testing.assert_array_equal(net.graph.first.operands[1].storage.numpy(), W.reshape(6, 4))
@@ -111,10 +111,10 @@ def test_constants_are_stored_in_their_shape(word):
 
 
 def test_constants_that_are_not_stored_in_another_shape(monkeypatch):
-    def words(word="RESHAPE", shape: Any = (6, 4), source=None, is_output=False, dialect="tflite", **attributes):
+    def words(op_type="RESHAPE", shape: Any = (6, 4), source=None, is_output=False, dialect="tflite", **attributes):
         net = Net()
         given = net.constant(W) if source is None else net.x
-        shaped = net.put(word, given, net.constant([6, 4]), shape=shape, dialect=dialect, **attributes)
+        shaped = net.put(op_type, given, net.constant([6, 4]), shape=shape, dialect=dialect, **attributes)
         return net.after(shape_constants, net.put("ADD", net.x, shaped), *([shaped] if is_output else []))
 
     assert words() == ["ADD"]
@@ -125,7 +125,7 @@ def test_constants_that_are_not_stored_in_another_shape(monkeypatch):
         {"source": "x"},
         {"is_output": True},
         {"dialect": "custom"},
-        {"word": "CAST"},
+        {"op_type": "CAST"},
         {"quantized": (TOLD,)},
     ]
     for kept in cases:
@@ -135,10 +135,10 @@ def test_constants_that_are_not_stored_in_another_shape(monkeypatch):
         assert len(words()) == count
 
 
-@pytest.mark.parametrize(("word", "number"), [("RELU", 1), ("RELU_N1_TO_1", 2), ("RELU6", 3)])
-def test_an_activation_is_fused_into_what_is_before_it(word, number):
+@pytest.mark.parametrize(("op_type", "number"), [("RELU", 1), ("RELU_N1_TO_1", 2), ("RELU6", 3)])
+def test_an_activation_is_fused_into_what_is_before_it(op_type, number):
     net = Net()
-    result = net.put(word, net.put("ADD", net.x, net.x, name="a"), name="y")
+    result = net.put(op_type, net.put("ADD", net.x, net.x, name="a"), name="y")
     assert net.after(clamp_results, result) == ["ADD"]
     assert net.graph.first.attributes == {"fused_activation_function": number}
     assert [value.name for value in net.graph.outputs] == ["y"]
@@ -146,18 +146,18 @@ def test_an_activation_is_fused_into_what_is_before_it(word, number):
 
 def test_an_activation_that_stays():
     def words(
-        maker="ADD", word="RELU", dtype=F32, outputs=1, readers=1, dialect="tflite", after="tflite", **attributes
+        maker="ADD", op_type="RELU", dtype=F32, outputs=1, readers=1, dialect="tflite", after="tflite", **attributes
     ):
         net = Net()
         made = net.put(maker, net.x, net.x, dtype=dtype, dialect=dialect, **attributes)
-        results = [net.put(word, made, dialect=after) for _ in range(readers)]
+        results = [net.put(op_type, made, dialect=after) for _ in range(readers)]
         return net.after(clamp_results, *results, *([made] if outputs > 1 else []))
 
     assert words() == ["ADD"]
     assert words(fused_activation_function=0) == ["ADD"]
     cases: list[dict[str, Any]] = [
         {"maker": "TANH"},
-        {"word": "TANH"},
+        {"op_type": "TANH"},
         {"dtype": DType.INT8},
         {"outputs": 2},
         {"readers": 2},

@@ -159,19 +159,19 @@ WORDS = {
 }  # fmt: skip
 
 
-@every("word", WORDS)
+@every("op_type", WORDS)
 @every("shape", [(), (2,), (2, 3), (1, 3), (2, 3, 4)])
-def test_comparison_word_aligns_at_the_first_axis(word, shape):
+def test_comparison_word_aligns_at_the_first_axis(op_type, shape):
     x, y = numbers((2, 3, 4), np.float32), numbers(shape, np.float32, 1)
     wide = y.reshape(shape + (1,) * (3 - len(shape)) if shape else ())
     for symbolic in (False, True):
-        compare(run_word("nnef", word, [x, y], symbolic=symbolic)[0], WORDS[word](x, wide))
+        compare(run_word("nnef", op_type, [x, y], symbolic=symbolic)[0], WORDS[op_type](x, wide))
 
 
-@pytest.mark.parametrize(("word", "function"), [("and", np.logical_and), ("or", np.logical_or)])
-def test_logic_word_aligns_at_the_first_axis(word, function):
+@pytest.mark.parametrize(("op_type", "function"), [("and", np.logical_and), ("or", np.logical_or)])
+def test_logic_word_aligns_at_the_first_axis(op_type, function):
     x, y = numbers((2, 3, 4), bool), numbers((2,), bool, 1)
-    compare(run_word("nnef", word, [x, y])[0], function(x, y[:, None, None]))
+    compare(run_word("nnef", op_type, [x, y])[0], function(x, y[:, None, None]))
     compare(run_word("nnef", "not", [x])[0], ~x)
 
 

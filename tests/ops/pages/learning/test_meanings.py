@@ -23,11 +23,11 @@ BRANCHES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "
 
 
 def both(
-    folder: Path, word: str, inputs: Sequence[np.ndarray], outputs: int = 1, version: int = 3, **said: Any
+    folder: Path, op_type: str, inputs: Sequence[np.ndarray], outputs: int = 1, version: int = 3, **said: Any
 ) -> None:
     names = [f"x{place}" for place in range(len(inputs))]
     is_kept = said.pop("is_kept", True)
-    node = helper.make_node(word, names, [f"y{n}" for n in range(outputs)], domain="ai.onnx.ml", **said)
+    node = helper.make_node(op_type, names, [f"y{n}" for n in range(outputs)], domain="ai.onnx.ml", **said)
     given = [
         helper.make_tensor_value_info(
             name, TensorProto.STRING if x.dtype == object else helper.np_dtype_to_tensor_dtype(x.dtype), x.shape
@@ -212,10 +212,10 @@ def test_trees_that_classify(tmp_path, transform, is_positive):
     both(tmp_path, "TreeEnsembleClassifier", [x], 2, 1, classlabels_strings=TEXTS[:3], post_transform=transform, **said)
 
 
-def trees(word: str, x: np.ndarray, folder: Path, **said: Any) -> None:
+def trees(op_type: str, x: np.ndarray, folder: Path, **said: Any) -> None:
     """A tree ensemble as IR computes what ONNX Runtime does."""
-    outputs = ["label", "scores"] if word.endswith("Classifier") else ["y"]
-    node = helper.make_node(word, ["x"], outputs, domain="ai.onnx.ml", **said)
+    outputs = ["label", "scores"] if op_type.endswith("Classifier") else ["y"]
+    node = helper.make_node(op_type, ["x"], outputs, domain="ai.onnx.ml", **said)
     given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", x.shape[1]])]
     graph = helper.make_graph([node], "net", given, [helper.make_empty_tensor_value_info(name) for name in outputs])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
@@ -223,7 +223,7 @@ def trees(word: str, x: np.ndarray, folder: Path, **said: Any) -> None:
     (folder / "m.onnx").write_bytes(content)
     expected: Any = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, {"x": x})
     loaded = gp.load(folder / "m.onnx")
-    assert [each.op_type for each in loaded.graph] == [word]
+    assert [each.op_type for each in loaded.graph] == [op_type]
     for value, array in zip(loaded.graph.outputs, expected, strict=True):
         if "classlabels_strings" in said:
             break

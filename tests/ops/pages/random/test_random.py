@@ -96,12 +96,12 @@ def test_extents_may_be_symbolic():
     assert found == TensorFact(DType.INT32, (n, 2))
 
 
-@pytest.mark.parametrize("word", ["RandomNormalLike", "RandomUniformLike", "Bernoulli"])
-def test_simplifying_neither_folds_nor_merges_what_is_random(word):
+@pytest.mark.parametrize("op_type", ["RandomNormalLike", "RandomUniformLike", "Bernoulli"])
+def test_simplifying_neither_folds_nor_merges_what_is_random(op_type):
     graph = Graph("net", opsets={"": OPSET})
     x = graph.add_constant("x", TensorFact.of(storage_of(X)), storage_of(X))
     for name in "ab":
-        node = graph.append(Node(word, [x], [Value(name, TensorFact(DType.FLOAT32, X.shape))]))
+        node = graph.append(Node(op_type, [x], [Value(name, TensorFact(DType.FLOAT32, X.shape))]))
         graph.add_output(node.output)
     result, _ = gp.simplify(Model(graph, "onnx"))
-    assert [node.op for node in result.graph] == [word, word]
+    assert [node.op for node in result.graph] == [op_type, op_type]

@@ -39,7 +39,7 @@ def _extents(value: Value) -> list[Diagnostic]:
 
 
 def _faults(node: Node) -> list[Diagnostic]:
-    page = None if node.dialect else registry.pages().get(node.word)
+    page = None if node.dialect else registry.pages().get(node.op_type)
     findings: list[Diagnostic] = []
     for name, attribute in node.attributes.items() if page is not None else ():
         keyword = page.signature.keywords.get(name) if page is not None else None

@@ -203,7 +203,9 @@ class _Writing:
         count = _bottoms(node)
         bottoms = [self.blobs[value] for value in node.operands[:count]]
         tops = [self.blobs[value] for value in node.results]
-        layer = self._new_layer(node.word, node.name or (tops[0] if tops else node.word), bottoms=bottoms, tops=tops)
+        layer = self._new_layer(
+            node.op_type, node.name or (tops[0] if tops else node.op_type), bottoms=bottoms, tops=tops
+        )
         rest = node.notes.get(LAYER_NOTE) if node.has_notes else None
         if isinstance(rest, Message):
             layer.comments = rest.comments
@@ -259,7 +261,7 @@ def _is_readable(graph: Graph, names: Mapping[Value, str]) -> bool:
 
 
 def _add_attributes(layer: Message, node: Node) -> None:
-    known = LAYERS.get(node.word)
+    known = LAYERS.get(node.op_type)
     for name, attribute in node.attributes.items():
         if name == BOTTOMS:
             continue

@@ -267,7 +267,7 @@ def in_caffe(
     given = {name: attribute for name, attribute in attributes.items() if attribute is not None}
     if blobs:
         given[BOTTOMS] = len(bottoms)
-    return b.word(type, *bottoms, *blobs, facts=(UNKNOWN,) * b.count if facts is None else facts, **given)
+    return b.emit(type, *bottoms, *blobs, facts=(UNKNOWN,) * b.count if facts is None else facts, **given)
 
 
 def reshaped_in_caffe(b: Builder, x: Value, fact: Fact | None = None) -> tuple[Value, ...]:

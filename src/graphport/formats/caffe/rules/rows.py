@@ -35,8 +35,8 @@ def _register(*types: str, fields: Sequence[str] = ()) -> Callable[[Lowering], N
     return register
 
 
-def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
-    return in_caffe(b, word, *operands, facts=[operands[0].fact], **attributes)[0]
+def _emitted(b: Builder, op_type: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
+    return in_caffe(b, op_type, *operands, facts=[operands[0].fact], **attributes)[0]
 
 
 def stated_axis(b: Builder, axis: int, *operands: Value) -> int | None:

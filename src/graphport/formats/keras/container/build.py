@@ -431,7 +431,7 @@ class GraphBuilder:
 
     def emit(
         self,
-        word: str,
+        op_type: str,
         operands: Iterable[tuple[str, Value]],
         options: Mapping[str, Attribute],
         name: str,
@@ -452,7 +452,7 @@ class GraphBuilder:
         results = [Value(self.graph.fresh(name)) for _ in range(count)]
         values = [value for _, value in found]
         origin = self._findings.span(place)
-        self.graph.append(Node(word, values, results, attributes, dialect=DIALECT, name=name, origin=origin))
+        self.graph.append(Node(op_type, values, results, attributes, dialect=DIALECT, name=name, origin=origin))
         return results
 
     # Masks
@@ -509,8 +509,8 @@ class GraphBuilder:
             return None
         if len(found) == 1:
             return found[0]
-        word = "masks.or" if self._version >= 3 else "masks.and"
-        return self._mask(word, lambda: [(X, each.value) for each in found], {}, layer)
+        op_type = "masks.or" if self._version >= 3 else "masks.and"
+        return self._mask(op_type, lambda: [(X, each.value) for each in found], {}, layer)
 
     def _concatenated(self, layer: LayerConfig, inputs: Sequence[Tensor], options: Mapping[str, Any]) -> Mask | None:
         if all(each.mask is None for each in inputs):
@@ -529,14 +529,14 @@ class GraphBuilder:
 
     def _mask(
         self,
-        word: str,
+        op_type: str,
         operands: Sequence[tuple[str, Value]] | Callable[[], Sequence[tuple[str, Value]]],
         options: Mapping[str, Attribute],
         layer: LayerConfig,
     ) -> Mask:
         def make() -> Value:
             given = operands() if callable(operands) else operands
-            return self.emit(word, given, options, f"{layer.name}/mask", layer.location)[0]
+            return self.emit(op_type, given, options, f"{layer.name}/mask", layer.location)[0]
 
         return Mask(make)
 

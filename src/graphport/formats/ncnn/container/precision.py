@@ -71,7 +71,7 @@ def masked(graph: Graph, wanted: Mapping[str, str], path: str) -> tuple[Graph, d
         kind = next((kind for pattern, kind in reversed(list(wanted.items())) if fnmatchcase(name, pattern)), None)
         before = max((masks.get(value, 0) for value in node.operands), default=0)
         if kind is None:
-            own = before if node.word in _ALIKE else 0
+            own = before if node.op_type in _ALIKE else 0
         else:
             own = _FORBIDDEN[kind]
             if any(isinstance(value, Storage) and value.dtype is DType.INT8 for value in node.attributes.values()):

@@ -80,7 +80,7 @@ def read(path: str | Path) -> tuple[Graph, list[Diagnostic]]:
 class _LineTemplate(NamedTuple):
     """Shared form of nodes whose lines differ only in names and have no diagnostics."""
 
-    word: str
+    op_type: str
     parameters: PlainAttributes
     notes: SharedNotes
     facts: tuple[Fact, ...]
@@ -158,7 +158,7 @@ class _GraphReader:
         origin = self.places, number
         results = [Value(name, fact, origin=origin) for name, fact in zip(names, form.facts, strict=True)]
         known.update(zip(names, results, strict=True))
-        self.made.append_new(form.word, operands, results, form.parameters, DIALECT, words[1], origin, form.notes)
+        self.made.append_new(form.op_type, operands, results, form.parameters, DIALECT, words[1], origin, form.notes)
         return True
 
     def _layer(self, number: int, layer: Layer, words: list[str] | None) -> None:

@@ -187,11 +187,11 @@ class _Writer:
         layer = node.note(LINE)
         outputs = self._called(node.results)
         words = self._parameters(node, layer if isinstance(layer, Layer) else None)
-        name = _short(node.name or (outputs[0] if outputs else node.word))
+        name = _short(node.name or (outputs[0] if outputs else node.op_type))
         if not isinstance(layer, Layer):
             name = unique(_short(name, _STEM), self._layers, self._counters) if name in self._layers else name
         self._layers.add(name)
-        return self._row(node.word, name, self._called(node.operands), outputs, words)
+        return self._row(node.op_type, name, self._called(node.operands), outputs, words)
 
     def _parameters(self, node: Node, layer: Layer | None) -> list[str]:
         """Return the parameter fields of a line; collect the weights."""
@@ -205,7 +205,7 @@ class _Writer:
                 if not key.startswith("@")
             ]
         # Equal numbers may differ in text (-0.0 and 0.0), but equal texts are equal numbers.
-        form = node.word, repr(node.stated) if node.stated else ""
+        form = node.op_type, repr(node.stated) if node.stated else ""
         words = self._words.get(form)
         if words is None:
             before = len(self.findings)
@@ -239,7 +239,7 @@ class _Writer:
         stored = [node.stated[key] for key in sorted(k for k in node.stated if k.startswith("@"))]
         storages = [storage for storage in stored if isinstance(storage, Storage)]
         try:
-            wanted = weights_of(node.word, node.stated)
+            wanted = weights_of(node.op_type, node.stated)
         except ValueError as error:
             self._error("NCNN0302", f"{node.name or node.op}: {error}", node)
             return

@@ -36,7 +36,7 @@ def fuse_activations(graph: Graph) -> int:
         known = _activation(node)
         value = node.operand(0)
         layer = None if value is None else value.producer
-        if known is None or layer is None or layer.word not in _TAKING or layer.dialect != node.dialect:
+        if known is None or layer is None or layer.op_type not in _TAKING or layer.dialect != node.dialect:
             continue
         if len(layer.results[0].uses) != 1 or layer.attributes.get(_TYPE) or layer.attributes.get(_TERM):
             continue
@@ -59,13 +59,13 @@ def fuse_swish(graph: Graph) -> int:
     """
     count = 0
     for node in list(graph):
-        if node.word != "BinaryOp" or node.attributes.get("0") != _PRODUCT or len(node.operands) != 2:
+        if node.op_type != "BinaryOp" or node.attributes.get("0") != _PRODUCT or len(node.operands) != 2:
             continue
         for x, y in (node.operands, node.operands[::-1]):
             sigmoid, split = y.producer, x.producer
-            if sigmoid is None or sigmoid.word != "Sigmoid" or len(y.uses) != 1 or split is None:
+            if sigmoid is None or sigmoid.op_type != "Sigmoid" or len(y.uses) != 1 or split is None:
                 continue
-            if split.word != "Split" or sigmoid.operands[0].producer is not split:
+            if split.op_type != "Split" or sigmoid.operands[0].producer is not split:
                 continue
             _swish(graph, node, x, sigmoid)
             count += 1
@@ -75,7 +75,7 @@ def fuse_swish(graph: Graph) -> int:
 
 def _swish(graph: Graph, node: Node, x: Value, sigmoid: Node) -> None:
     copy = sigmoid.operands[0]
-    node.word, node.inputs = "Swish", [x]
+    node.op_type, node.inputs = "Swish", [x]
     node.attributes.clear()
     graph.remove(sigmoid)
     drop_copies(graph, [copy])
@@ -88,7 +88,7 @@ def drop_copies(graph: Graph, copies: list[Value]) -> None:
     """Remove unused results of Split layers, and Splits with one result."""
     for copy in copies:
         split = copy.producer
-        if split is None or split.word != "Split" or copy.uses or copy.returns:
+        if split is None or split.op_type != "Split" or copy.uses or copy.returns:
             continue
         split.drop_output(split.outputs.index(copy))
         if len(split.results) == 1 and not split.results[0].returns:
@@ -116,7 +116,7 @@ def _activation(node: Node) -> tuple[int, tuple[float, ...]] | None:
         value = node.attributes.get(key, default)
         return float(value) if isinstance(value, int | float) else default
 
-    match node.word:
+    match node.op_type:
         case "ReLU":
             slope = parameter("0", 0.0)
             return (2, (slope,)) if slope else (1, ())
@@ -124,7 +124,7 @@ def _activation(node: Node) -> tuple[int, tuple[float, ...]] | None:
             return 3, (parameter("0", -3.4028235e38), parameter("1", 3.4028235e38))
         case "HardSwish":
             return 6, (parameter("0", 0.2), parameter("1", 0.5))
-        case word if word in _PLAIN:
-            return _PLAIN[word], ()
+        case op_type if op_type in _PLAIN:
+            return _PLAIN[op_type], ()
         case _:
             return None

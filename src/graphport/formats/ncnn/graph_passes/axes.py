@@ -33,7 +33,7 @@ def fold_axes(graph: Graph) -> None:
     """Limit operands and results of all operators except reshapes to the rank of a blob."""
     is_changed = False
     for node in list(graph):
-        if not node.dialect and node.word not in registry.stating("reshapes") and _exceeds_max_axes(node):
+        if not node.dialect and node.op_type not in registry.stating("reshapes") and _exceeds_max_axes(node):
             is_changed |= _fold(graph, node)
     if is_changed:
         _join(graph)
@@ -75,8 +75,8 @@ class _Fold:
             raise Unknown
         return found
 
-    def emit(self, word: str, *operands: Value | None, **attributes: Any) -> Value:
-        return self.b(registry.pages()[word], *operands, **attributes)
+    def emit(self, op_type: str, *operands: Value | None, **attributes: Any) -> Value:
+        return self.b(registry.pages()[op_type], *operands, **attributes)
 
     def shaped(self, x: Value, lengths: Sequence[int]) -> Value:
         constant = self.b.reshaped(x, lengths)
@@ -87,8 +87,8 @@ class _Fold:
 
 
 def _fold(graph: Graph, node: Node) -> bool:
-    page = registry.pages().get(node.word)
-    rule = _RULES.get(node.word)
+    page = registry.pages().get(node.op_type)
+    rule = _RULES.get(node.op_type)
     if rule is None and page is not None:
         name = getattr(page.shape, "__name__", "")
         is_pointwise = isinstance(page.shape, Broadcasting) or name.startswith("like_")
@@ -113,14 +113,14 @@ def _join(graph: Graph) -> None:
     """Merge a Reshape with the Reshape before it."""
     reshaping = registry.stating("reshapes")
     for node in graph:
-        if node.dialect or node.word not in reshaping:
+        if node.dialect or node.op_type not in reshaping:
             continue
         value = node.operands[0]
         made, lengths = value.producer, _lengths(node.results[0])
-        if made is None or made.dialect or made.word not in reshaping or lengths is None or 0 in lengths:
+        if made is None or made.dialect or made.op_type not in reshaping or lengths is None or 0 in lengths:
             continue
         target = graph.add_constant(graph.fresh(f"{node.results[0].name}.shape"), *_constant(lengths))
-        node.word = "Reshape"
+        node.op_type = "Reshape"
         node.attributes.clear()
         node.inputs = [made.operands[0], target]
 
@@ -178,7 +178,7 @@ def _pointwise(fold: _Fold) -> Value | None:
         fold.shaped(x, [1, *(prod(shape[axis] for axis in run) for run in runs)])
         for x, shape in zip(node.operands, padded, strict=True)
     ]
-    return fold.shaped(fold.emit(node.word, *given, **node.attributes), result)
+    return fold.shaped(fold.emit(node.op_type, *given, **node.attributes), result)
 
 
 def _along(fold: _Fold) -> Value | None:
@@ -186,7 +186,7 @@ def _along(fold: _Fold) -> Value | None:
     axis, lengths = fold.axis(-1), fold.lengths
     x = fold.shaped(fold.node.operands[0], _merge_outer_axes(lengths, axis))
     rest = {name: value for name, value in fold.node.attributes.items() if name != "axis"}
-    y = fold.emit(fold.node.word, x, *fold.node.operands[1:], axis=2, **rest)
+    y = fold.emit(fold.node.op_type, x, *fold.node.operands[1:], axis=2, **rest)
     return fold.shaped(y, _lengths(fold.node.results[0]) or [])
 
 
@@ -256,7 +256,7 @@ def _reduced(fold: _Fold) -> Value | None:
         return None
     x = fold.shaped(node.operands[0], [1, *(prod(lengths[axis] for axis in run) for _, run in runs)])
     indices = [place for place, (is_gone, _) in enumerate(runs, 1) if is_gone]
-    y = fold.emit(node.word, x, vector(fold.b, indices))
+    y = fold.emit(node.op_type, x, vector(fold.b, indices))
     return fold.shaped(y, _lengths(node.results[0]) or [])
 
 
@@ -282,7 +282,7 @@ def _normalized(fold: _Fold) -> Value | None:
         return None
     x = fold.shaped(fold.node.operands[0], [1, prod(lengths[:-1]), lengths[-1]])
     rest = {name: value for name, value in fold.node.attributes.items() if name != "axis"}
-    return fold.shaped(fold.emit(fold.node.word, x, *fold.node.inputs[1:], axis=-1, **rest), lengths)
+    return fold.shaped(fold.emit(fold.node.op_type, x, *fold.node.inputs[1:], axis=-1, **rest), lengths)
 
 
 _RULES: dict[str, _Rule] = {

@@ -103,7 +103,7 @@ def _expected(value: Value) -> TensorFact:
             if wanted is not None and wanted.shape is not None and isinstance(wanted.shape[1], int):
                 return wanted
             found = found or wanted
-            if reader.word in _KEEPING:
+            if reader.op_type in _KEEPING:
                 pending += [result for result in reader.results if result not in seen]
                 seen.update(reader.results)
     return found or TensorFact(DType.FLOAT32, None)
@@ -114,7 +114,7 @@ def _first_blob_fact(node: Node, name: str) -> TensorFact | None:
     height, width = Symbol(f"{name}.h", 1), Symbol(f"{name}.w", 1)
     weight = node.attributes.get("@0")
     count = weight.count if isinstance(weight, Storage) else 0
-    match node.word:
+    match node.op_type:
         case "Convolution" | "Deconvolution":
             channels = count // max(_integer(node, 0) * _area(node), 1)
             return TensorFact(DType.FLOAT32, (1, channels or Symbol(f"{name}.c", 1), height, width))
@@ -129,15 +129,15 @@ def _first_blob_fact(node: Node, name: str) -> TensorFact | None:
         case "Dequantize" | "Requantize":
             return TensorFact(DType.INT32, None)
         case "LSTM" | "GRU" | "RNN":
-            gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[node.word]
+            gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[node.op_type]
             ways = 2 if _integer(node, 2) == 2 else 1
-            hidden = _integer(node, 3, _integer(node, 0)) if node.word == "LSTM" else _integer(node, 0)
+            hidden = _integer(node, 3, _integer(node, 0)) if node.op_type == "LSTM" else _integer(node, 0)
             size = _integer(node, 1) // max(gates * ways * hidden, 1)
             return TensorFact(DType.FLOAT32, (1, height, size))
         case "MultiHeadAttention":
             embed = max(_integer(node, 0), 1)
             return TensorFact(DType.FLOAT32, (1, height, _integer(node, 2) // embed))
-        case word if word in _PLANE:
+        case op_type if op_type in _PLANE:
             return TensorFact(DType.FLOAT32, (1, Symbol(f"{name}.c", 1), height, width))
         case _:
             return None
@@ -146,7 +146,7 @@ def _first_blob_fact(node: Node, name: str) -> TensorFact | None:
 def _other_blob_fact(node: Node, value: Value) -> TensorFact | None:
     """Return the required rank of a blob that is not the first: a state or a weight."""
     place, name = node.operands.index(value), value.name
-    match node.word:
+    match node.op_type:
         case "LSTM" | "GRU" | "RNN":
             ways = 2 if _integer(node, 2) == 2 else 1
             size = _integer(node, 3, _integer(node, 0)) if place == 2 else _integer(node, 0)
@@ -199,7 +199,7 @@ def _drop_unread(graph: Graph) -> None:
     for node in graph:
         if len(node.outputs) < 2:
             continue
-        page = None if node.dialect else pages.get(node.word)
+        page = None if node.dialect else pages.get(node.op_type)
         if page is None or page.is_variadic_output:
             continue
         while len(node.outputs) > 1 and ((last := node.outputs[-1]) is None or not last.uses):
@@ -329,7 +329,7 @@ def _order(graph: Graph) -> None:
 
 def _pass_by(node: Node) -> None:
     """Bypass a layer without effect."""
-    is_noop = node.word == "Noop" and node.dialect == _DIALECT and not node.stated
+    is_noop = node.op_type == "Noop" and node.dialect == _DIALECT and not node.stated
     if is_noop and len(node.inputs) == 1 and node.graph is not None:
         source, result = node.operands[0], node.output
         if not result.is_output:

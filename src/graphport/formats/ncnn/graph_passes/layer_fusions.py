@@ -30,7 +30,7 @@ def fuse_biases(graph: Graph) -> int:
     """
     count = 0
     for node in list(graph):
-        if node.word != "BinaryOp" or node.attributes.get("0", 0) != _ADD or len(node.operands) != 2:
+        if node.op_type != "BinaryOp" or node.attributes.get("0", 0) != _ADD or len(node.operands) != 2:
             continue
         for x, y in (node.operands, node.operands[::-1]):
             layer, memory = _sole_producer(x, "InnerProduct"), _sole_producer(y, "MemoryData")
@@ -71,7 +71,7 @@ def fuse_shuffles(graph: Graph) -> int:
     """
     count = 0
     for node in list(graph):
-        permute = _sole_producer(node.operands[0], "Permute") if node.word == "Reshape" and node.operands else None
+        permute = _sole_producer(node.operands[0], "Permute") if node.op_type == "Reshape" and node.operands else None
         reshape = None if permute is None else _sole_producer(permute.operands[0], "Reshape")
         if permute is None or reshape is None or len(reshape.operands) != 1:
             continue
@@ -85,7 +85,7 @@ def fuse_shuffles(graph: Graph) -> int:
             continue
         if joined != [groups * each, *plane]:
             continue
-        node.word, node.inputs = "ShuffleChannel", list(reshape.operands)
+        node.op_type, node.inputs = "ShuffleChannel", list(reshape.operands)
         node.attributes.clear()
         node.attributes["0"] = groups
         graph.remove(permute)
@@ -108,7 +108,7 @@ def fuse_rows(graph: Graph) -> int:
     """
     count = 0
     for node in graph:
-        if node.word != "InnerProduct" or any(node.attributes.get(key) for key in _FURTHER):
+        if node.op_type != "InnerProduct" or any(node.attributes.get(key) for key in _FURTHER):
             continue
         fact, weight, bias = node.operands[0].fact, node.attributes.get("@0"), node.attributes.get("@1")
         dims = fact.shape if isinstance(fact, TensorFact) else None
@@ -118,7 +118,7 @@ def fuse_rows(graph: Graph) -> int:
         if not isinstance(outputs, int) or not width or dims[2] != width:
             continue
         has_bias = isinstance(bias, Storage)
-        node.word = "Gemm"
+        node.op_type = "Gemm"
         node.attributes.clear()
         node.attributes.update({"10": _ONE_A_COLUMN if has_bias else -1, "2": 0, "3": 1, "4": 0, "5": 1, "6": 1})
         node.attributes.update({"7": rows if isinstance(rows, int) else 0, "8": outputs, "9": width, "@0": weight})
@@ -143,7 +143,7 @@ def fuse_squeezes(graph: Graph) -> int:
             continue
         _as_pooling(node)
         for layer in (node, *chain):
-            if layer.word == "Convolution":
+            if layer.op_type == "Convolution":
                 _as_product(layer)
             fact = layer.results[0].fact
             if isinstance(fact, TensorFact) and fact.shape is not None:
@@ -160,7 +160,7 @@ def fuse_global_mean(graph: Graph) -> int:
     """
     count = 0
     for node in list(graph):
-        mean = _sole_producer(node.operands[0], "Reduction") if node.word == "Flatten" else None
+        mean = _sole_producer(node.operands[0], "Reduction") if node.op_type == "Flatten" else None
         if mean is None or not _is_mean(mean):
             continue
         picture, pixel, vector = (each.shape for each in (mean.operands[0], mean.results[0], node.results[0]))
@@ -176,11 +176,11 @@ def fuse_global_mean(graph: Graph) -> int:
 
 def _is_mean(node: Node) -> bool:
     """Whether a Reduction is a mean; its axes follow from the result shape."""
-    return node.word == "Reduction" and node.attributes.get("0") == _MEAN and node.attributes.get("2", 1) == 1
+    return node.op_type == "Reduction" and node.attributes.get("0") == _MEAN and node.attributes.get("2", 1) == 1
 
 
 def _as_pooling(mean: Node) -> None:
-    mean.word = "Pooling"
+    mean.op_type = "Pooling"
     mean.attributes.clear()
     mean.attributes.update({"0": 1, "4": 1})
 
@@ -197,12 +197,12 @@ def _squeezed(node: Node) -> list[Node]:
         dims = value.shape
         if dims is None or len(dims) != _PICTURE or dims[2:] != (1, 1):
             return []
-        if user.word == "BinaryOp" and user.attributes.get("0") == _MULTIPLY and len(user.operands) == 2:
+        if user.op_type == "BinaryOp" and user.attributes.get("0") == _MULTIPLY and len(user.operands) == 2:
             other = user.operands[0] if user.operands[1] is value else user.operands[1]
             picture = other.shape
             is_known = picture is not None and len(picture) == _PICTURE and picture[:2] == dims[:2]
-            return found if is_known and any(each.word == "Convolution" for each in found) else []
-        if user.word not in _ON_PIXELS and not _is_pointwise(user):
+            return found if is_known and any(each.op_type == "Convolution" for each in found) else []
+        if user.op_type not in _ON_PIXELS and not _is_pointwise(user):
             return []
         found.append(user)
         value = user.results[0]
@@ -216,13 +216,13 @@ _ON_PIXELS = frozenset(("ReLU", "Sigmoid", "Swish", "HardSwish", "HardSigmoid", 
 def _is_pointwise(layer: Node) -> bool:
     """Whether a convolution that makes one pixel of another one is a product: it adds nothing around."""
     is_plain = not any(layer.attributes.get(key, 0) for key in ("4", "14", "15", "16", "8"))
-    return layer.word == "Convolution" and len(layer.operands) == 1 and is_plain
+    return layer.op_type == "Convolution" and len(layer.operands) == 1 and is_plain
 
 
 def _as_product(layer: Node) -> None:
     names = {"0": "0", "5": "1", "6": "2", "9": "9", "10": "10", "@0": "@0", "@1": "@1"}
     kept = {new: layer.attributes[old] for old, new in names.items() if old in layer.attributes}
-    layer.word = "InnerProduct"
+    layer.op_type = "InnerProduct"
     layer.attributes.clear()
     layer.attributes.update(kept)
 
@@ -250,7 +250,7 @@ def fuse_attention(graph: Graph) -> int:
     """
     count = 0
     for node in list(graph):
-        if node.word == "InnerProduct" and node.graph is graph and not any(node.attributes.get(k) for k in _FURTHER):
+        if node.op_type == "InnerProduct" and node.graph is graph and not any(node.attributes.get(k) for k in _FURTHER):
             count += _attend(graph, node)
     return count
 
@@ -291,7 +291,7 @@ def _attend(graph: Graph, last: Node) -> bool:
     sources = [part.layer.operands[0] for part in parts]
     weights = [storage for layer in [*(part.layer for part in parts), last] for storage in _weights(layer)]
     inputs = _one_source(sources)
-    last.word, last.inputs = "MultiHeadAttention", inputs
+    last.op_type, last.inputs = "MultiHeadAttention", inputs
     last.attributes.clear()
     last.attributes.update({"0": embed, "1": heads, "2": embed * width})
     last.attributes.update({"3": _width(parts[1].layer), "4": _width(parts[2].layer)})
@@ -361,13 +361,13 @@ def _one_source(sources: list[Value]) -> list[Value]:
     """Return the source of several copies of a blob; three different sources stay three."""
     makers = {source.producer for source in sources}
     maker = sources[0].producer
-    is_one = len(set(sources)) == 1 or (len(makers) == 1 and maker is not None and maker.word == "Split")
+    is_one = len(set(sources)) == 1 or (len(makers) == 1 and maker is not None and maker.op_type == "Split")
     return sources[:1] if is_one else sources
 
 
-def _sole_producer(value: Value, word: str) -> Node | None:
+def _sole_producer(value: Value, op_type: str) -> Node | None:
     """The layer of a type that makes a value which one layer alone reads."""
     maker = value.producer
-    if maker is None or maker.word != word or len(value.uses) != 1 or value.returns or len(maker.results) != 1:
+    if maker is None or maker.op_type != op_type or len(value.uses) != 1 or value.returns or len(maker.results) != 1:
         return None
     return maker

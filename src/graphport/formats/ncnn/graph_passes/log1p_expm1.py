@@ -20,7 +20,7 @@ def note_functions(graph: Graph) -> int:
     """
     count = 0
     for node in graph:
-        if node.word != "Where" or node.dialect or len(node.operands) != 3:
+        if node.op_type != "Where" or node.dialect or len(node.operands) != 3:
             continue
         number = _LOG1P if _is_log1p(node) else _EXPM1 if _is_expm1(node) else None
         if number is not None:

@@ -135,10 +135,10 @@ def _keeps(x: Value) -> bool:
         made = waiting.pop().producer
         if made is None:
             continue
-        is_sum = made.word == "BinaryOp" and made.attributes.get("0") in _SUMS
-        if len(seen_) > _FAR or not (is_sum or made.word in (*MOVING, "GridSample", "MemoryData")):
+        is_sum = made.op_type == "BinaryOp" and made.attributes.get("0") in _SUMS
+        if len(seen_) > _FAR or not (is_sum or made.op_type in (*MOVING, "GridSample", "MemoryData")):
             return False
-        kept_ = made.operands[:1] if made.word == "GridSample" else made.operands
+        kept_ = made.operands[:1] if made.op_type == "GridSample" else made.operands
         new = [each for each in kept_ if each not in seen_]
         seen_.update(new)
         waiting += new
@@ -225,12 +225,12 @@ def _may_be_none(x: Value) -> bool:
         if made is None or len(seen_) > _FAR:
             continue
         kind = made.attributes.get("0")
-        is_by_number = made.word == "BinaryOp" and kind == BINARY.index("div") and bool(made.attributes.get("1"))
-        if made.word == "Softmax" or (made.word == "UnaryOp" and kind in _ROOTS):
+        is_by_number = made.op_type == "BinaryOp" and kind == BINARY.index("div") and bool(made.attributes.get("1"))
+        if made.op_type == "Softmax" or (made.op_type == "UnaryOp" and kind in _ROOTS):
             return True
-        if made.word == "BinaryOp" and kind in _QUOTIENTS and not is_by_number:
+        if made.op_type == "BinaryOp" and kind in _QUOTIENTS and not is_by_number:
             return True
-        if made.word in _EACH:
+        if made.op_type in _EACH:
             new = [each for each in made.operands if each not in seen_]
             seen_.update(new)
             waiting += new

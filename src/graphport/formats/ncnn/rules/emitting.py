@@ -174,7 +174,7 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
     if fact is None and type_ not in MOVING and isinstance(own, TensorFact):
         # Layers compute floats; results for integers are not always integers.
         own = TensorFact(DType.FLOAT32, own.shape)
-    y = b.word(type_, *blobs, facts=[own], **named)[0]
+    y = b.emit(type_, *blobs, facts=[own], **named)[0]
     if moves:
         refuse_rounded(b, blobs[0])
         y.notes[BITS] = 1

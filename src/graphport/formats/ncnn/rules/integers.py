@@ -124,7 +124,7 @@ def to_float_blob(b: Builder, x: Value) -> Value:
     if is_bits(x):
         refuse_rounded(b, x)
         one = storage_of(np.ones(1, np.float32), DType.FLOAT32)
-        y = b.word("Dequantize", x, facts=[x.fact], **{"0": 1, "1": 0, "@0": one})[0]
+        y = b.emit("Dequantize", x, facts=[x.fact], **{"0": 1, "1": 0, "@0": one})[0]
         if x.has_notes:
             y.notes.update({key: note for key, note in x.notes.items() if key != BITS})
         span = span_of(x)

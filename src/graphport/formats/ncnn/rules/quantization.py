@@ -279,7 +279,7 @@ def cuts_to_grid(node: Node) -> bool:
 
     Such a node is `m = Max(x, floor)` for  QuantizeLinear(m, s, 0)  with  floor = -127 * s  and int8.
     """
-    if node.word != "Max" or node.dialect or len(node.inputs) != 2 or not node.output.users:
+    if node.op_type != "Max" or node.dialect or len(node.inputs) != 2 or not node.output.users:
         return False
     floor = None if node.operands[1].storage is None else folded(node.operands[1])
     if floor is None or floor.count != 1:

@@ -167,7 +167,7 @@ def _states(b: Builder, states: Sequence[Value | None], layout: int, ways: int, 
 
 
 def _lifted(
-    b: Builder, word: str, op: Recurrent, states: Sequence[Value | None], weights: Sequence[Storage]
+    b: Builder, op_type: str, op: Recurrent, states: Sequence[Value | None], weights: Sequence[Storage]
 ) -> tuple[Value, ...]:
     """Export a recurrent operator on one sequence; the results of the directions are consecutive."""
     layout, ways, hidden = op.layout, weights[0].shape[0], weights[2].shape[2]
@@ -184,7 +184,7 @@ def _lifted(
         "2": _NUMBERS[op.direction],
         **{f"@{index}": storage for index, storage in enumerate(weights)},
     }
-    y, *last = b.word(word, x, *more, facts=facts, **attributes)
+    y, *last = b.emit(op_type, x, *more, facts=facts, **attributes)
     shape = (1, time, ways, hidden) if layout else (time, ways, 1, hidden)
     steps = time if isinstance(time, int) else -1
     split = emitted(b, "Reshape", y, fact=TensorFact(DType.FLOAT32, shape), **shaped([steps, ways, hidden]))

@@ -183,8 +183,8 @@ _OF_ONE = {1: ("AbsVal", None), 2: ("UnaryOp", 4), 7: ("AbsVal", None), 8: ("Abs
 
 
 def _reduce_single_element(b: Builder, x: Value, number: int) -> Value:
-    word, kind = _OF_ONE.get(number, ("Noop", None))
-    return emitted(b, word, to_float_blob(b, x), p0=kind)
+    op_type, kind = _OF_ONE.get(number, ("Noop", None))
+    return emitted(b, op_type, to_float_blob(b, x), p0=kind)
 
 
 def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:

@@ -341,7 +341,7 @@ def export_split(
     along = axis % len(dims)
     facts = [TensorFact(dtype_of(input), (*dims[:along], int(n), *dims[along + 1 :])) for n in parts]
     attributes: dict[str, object] = {"0": tuple(map(int, parts)), "1": place}
-    found = b.word("Slice", input, facts=facts, **attributes)  # pyright: ignore[reportArgumentType]
+    found = b.emit("Slice", input, facts=facts, **attributes)  # pyright: ignore[reportArgumentType]
     for part in found:
         moved(part, input)
     return tuple(restore_leading_batch(b, part, batch) for part in found)

@@ -110,14 +110,14 @@ def _are_middles(grid: Value, sizes: np.ndarray, *, aligns: bool) -> bool:
     if shift is None or scale is None or not _is_rounding(scale.x):
         return False
     factor, offset = _spacing(sizes, aligns=aligns)
-    moved = -shift.number if shift.word in ("Sub", str(_SUB)) else shift.number
+    moved = -shift.number if shift.op_type in ("Sub", str(_SUB)) else shift.number
     return np.allclose(scale.number, factor, rtol=1e-6, atol=0) and np.allclose(moved, offset, rtol=0, atol=1e-6)
 
 
 class _Step(NamedTuple):
     """A value and a constant that a node computes with."""
 
-    word: str
+    op_type: str
     x: Value
     number: np.ndarray
 
@@ -131,26 +131,26 @@ def _step(value: Value, words: Mapping[str, int]) -> _Step | None:
     if made is None:
         return None
     own = made.attributes.get("0")
-    if not (made.word in words or (made.word == "BinaryOp" and own in words.values())):
+    if not (made.op_type in words or (made.op_type == "BinaryOp" and own in words.values())):
         return None
-    word = made.word if made.word in words else str(own)
-    if made.word == "BinaryOp" and made.attributes.get("1"):
+    op_type = made.op_type if made.op_type in words else str(own)
+    if made.op_type == "BinaryOp" and made.attributes.get("1"):
         number = made.attributes.get("2")
-        return _Step(word, made.operands[0], np.array(number)) if isinstance(number, float) else None
+        return _Step(op_type, made.operands[0], np.array(number)) if isinstance(number, float) else None
     if len(made.operands) != 2:
         return None
     x, other = made.operands
     storage = _stored(other)
-    return None if storage is None or storage.count > len("xy") else _Step(word, x, storage.numpy().reshape(-1))
+    return None if storage is None or storage.count > len("xy") else _Step(op_type, x, storage.numpy().reshape(-1))
 
 
 def _stored(value: Value) -> Storage | None:
     made = value.producer
-    found = made.attributes.get("@0") if made is not None and made.word == "MemoryData" else folded(value)
+    found = made.attributes.get("@0") if made is not None and made.op_type == "MemoryData" else folded(value)
     return found if isinstance(found, Storage) else None
 
 
 def _is_rounding(value: Value) -> bool:
     made = value.producer
-    is_layer = made is not None and made.word == "UnaryOp" and made.attributes.get("0") in _ROUNDED
-    return made is not None and (made.word in _ROUNDS or is_layer)
+    is_layer = made is not None and made.op_type == "UnaryOp" and made.attributes.get("0") in _ROUNDED
+    return made is not None and (made.op_type in _ROUNDS or is_layer)

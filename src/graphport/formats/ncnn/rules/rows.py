@@ -54,8 +54,8 @@ def _parameter(at: Layer, key: int, default: float) -> float:
     return at.float_value(key, default) if isinstance(default, float) else at.integer(key, default)
 
 
-def _emitted(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
-    return emitted(b, word, *operands, **attributes)
+def _emitted(b: Builder, op_type: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
+    return emitted(b, op_type, *operands, **attributes)
 
 
 ROWS = Rows(

@@ -86,12 +86,12 @@ class Builder:
             results.append(value)
             self._values[tensor] = value
         declaration = operation.declaration
-        word, given = operation.name, operation.attributes
+        op_type, given = operation.name, operation.attributes
         if declaration is not None and declaration.is_provisional:
-            word, given = final_words(operation)
+            op_type, given = final_words(operation)
         # A symbolic dim has the same form in attributes and in shapes.
         attributes = cast("dict[str, Attribute]", given)
-        node = Node(word, operands, results, attributes, dialect=DIALECT, origin=span)
+        node = Node(op_type, operands, results, attributes, dialect=DIALECT, origin=span)
         self._annotate(node, operation)
         return self.graph.append(node)
 

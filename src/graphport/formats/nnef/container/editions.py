@@ -67,30 +67,32 @@ def final_word(name: str, edition: Edition) -> str:
     return _WORDS.get(name, name) if edition is Edition.PROVISIONAL else name
 
 
-def provisional_words(word: str, attributes: Mapping[str, Stated]) -> tuple[str, dict[str, Stated]]:
+def provisional_words(op_type: str, attributes: Mapping[str, Stated]) -> tuple[str, dict[str, Stated]]:
     """Return the op type and attributes of the provisional edition for those of a node.
 
     Attributes added by later editions are omitted if they equal the provisional edition's behaviour.
     """
-    names = {final: provisional for provisional, final in _PARAMETERS.get(word, {}).items()}
+    names = {final: provisional for provisional, final in _PARAMETERS.get(op_type, {}).items()}
     stated = {names.get(name, name): value for name, value in attributes.items()}
-    if word in _PLANEWISE and stated.get("groups") == 0:
+    if op_type in _PLANEWISE and stated.get("groups") == 0:
         del stated["groups"]
-        word = _PLANEWISE[word]
+        op_type = _PLANEWISE[op_type]
     else:
-        word = next((ours for ours, final in _WORDS.items() if final == word and ours not in _STATED_OTHERWISE), word)
-    ours, final = standard(Edition.PROVISIONAL).get(word), standard(Edition.FINAL).get(word)
+        op_type = next(
+            (ours for ours, final in _WORDS.items() if final == op_type and ours not in _STATED_OTHERWISE), op_type
+        )
+    ours, final = standard(Edition.PROVISIONAL).get(op_type), standard(Edition.FINAL).get(op_type)
     if ours is not None and final is not None:
         for formal in final.formals:
             has_default = formal.default is not None and is_default(stated.get(formal.name), default_of(formal.default))
             if has_default and ours.index(formal.name) is None:
                 del stated[formal.name]
-    return word, stated
+    return op_type, stated
 
 
-def _axes(word: str, axes: tuple[Dim, ...], rank: int) -> tuple[Dim, ...]:
+def _axes(op_type: str, axes: tuple[Dim, ...], rank: int) -> tuple[Dim, ...]:
     """Axes beyond the rank have the extent 1: there is nothing to reduce, and nothing to move."""
-    if word != "transpose":
+    if op_type != "transpose":
         return tuple(axis for axis in axes if isinstance(axis, Symbolic) or axis < rank)
     return axes[:rank] if axes[rank:] == (*range(rank, len(axes)),) else axes
 

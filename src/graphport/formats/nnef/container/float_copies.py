@@ -71,27 +71,27 @@ def _computed_in(value: Value) -> list[Value] | None:
 
 def _integers(value: Value) -> list[Value]:
     node = value.producer
-    if node is None or node.dialect != DIALECT or node.word not in _MOVED:
+    if node is None or node.dialect != DIALECT or node.op_type not in _MOVED:
         return []
     return [operand for operand in _data_operands(node) if operand is not None]
 
 
 def _data_operands(node: Node) -> Sequence[Value | None]:
     """Return the operands whose elements appear in the result."""
-    return node.inputs[1:] if node.word == "select" else node.inputs
+    return node.inputs[1:] if node.op_type == "select" else node.inputs
 
 
 def _copy_node(m: Replacement, node: Node, twins: dict[Value, Value]) -> Value | None:
     if node.dialect != DIALECT:
         return None
-    if node.word in _MOVED:
+    if node.op_type in _MOVED:
         operands = [x if x is None else twins.get(x, x) for x in node.inputs]
         if None in operands:
             return None
-        return m.emit(node.word, *[x for x in operands if x is not None], fact=_REAL, **dict(node.attributes))
-    if node.word in _EXTREMES:
+        return m.emit(node.op_type, *[x for x in operands if x is not None], fact=_REAL, **dict(node.attributes))
+    if node.op_type in _EXTREMES:
         return _first_index_of_extreme(m, node)
-    return _truncate(m, node) if node.word == "cast" else None
+    return _truncate(m, node) if node.op_type == "cast" else None
 
 
 def _truncate(m: Replacement, node: Node) -> Value | None:
@@ -119,7 +119,7 @@ def _first_index_of_extreme(m: Replacement, node: Node) -> Value | None:
     extent = shape[axes[0]]
     if not isinstance(extent, int) or not 0 < extent < _MOST_TWIN:
         return None
-    reduced, compared = _EXTREMES[node.word]
+    reduced, compared = _EXTREMES[node.op_type]
     extreme = m.emit(reduced, x, fact=_REAL, axes=axes)
     indices = np.arange(extent, dtype=np.float32).reshape([extent if at == axes[0] else 1 for at in range(len(shape))])
     is_extreme = m.emit(compared, x, extreme, fact=_BOOL)

@@ -48,13 +48,13 @@ def cast_integers(graph: Graph) -> tuple[Graph, list[Diagnostic]]:
                 f"check that values are at most {_EXACT}, the largest exact "
                 "integer, or use the flavour 'tract', which has integers"
             )
-            found.setdefault(node.word, Diagnostic("NNEF0775", message, node.origin, remedy, Severity.WARNING))
+            found.setdefault(node.op_type, Diagnostic("NNEF0775", message, node.origin, remedy, Severity.WARNING))
     return result, list(found.values())
 
 
 def _integer_operands(node: Node) -> list[int]:
     """Return the indices of integer operands where real tensors are required."""
-    declaration = standard(Edition.FINAL).get(node.word) if node.dialect == DIALECT else None
+    declaration = standard(Edition.FINAL).get(node.op_type) if node.dialect == DIALECT else None
     if declaration is None:
         return []
     kinds = [formal.type for formal in declaration.formals if formal.takes_tensors]
@@ -80,7 +80,7 @@ def _is_integer(value: Value) -> bool:
 
 
 def _real_results(node: Node) -> list[Value]:
-    declaration = standard(Edition.FINAL).get(node.word) if node.dialect == DIALECT else None
+    declaration = standard(Edition.FINAL).get(node.op_type) if node.dialect == DIALECT else None
     if declaration is None:
         return []
     kinds = chain((kind for _, kind in declaration.results), repeat(declaration.results[-1][1]))
@@ -116,7 +116,7 @@ def _cast_back(graph: Graph, node: Node) -> None:
         old.replace_uses(last)
         old.fact = _of(old, DType.FLOAT32)
         x, place = old, node
-        if node.word == "div":
+        if node.op_type == "div":
             place, sign = _insert_after(graph, place, "sign", [old])
             place, size = _insert_after(graph, place, "abs", [old])
             place, size = _insert_after(graph, place, "floor", [size])
@@ -125,7 +125,7 @@ def _cast_back(graph: Graph, node: Node) -> None:
         graph.insert_after(place, whole)
 
 
-def _insert_after(graph: Graph, place: Node, word: str, operands: list[Value]) -> tuple[Node, Value]:
+def _insert_after(graph: Graph, place: Node, op_type: str, operands: list[Value]) -> tuple[Node, Value]:
     result = Value(graph.fresh(operands[0].name), operands[0].fact)
-    node = Node(word, operands, [result], dialect=DIALECT, origin=place.origin)
+    node = Node(op_type, operands, [result], dialect=DIALECT, origin=place.origin)
     return graph.insert_after(place, node), result

@@ -61,11 +61,11 @@ def portable(graph: Graph, edition: Edition, keep: Container[str] = ()) -> Graph
 
 def is_update(node: Node) -> bool:
     """Whether a node sets a variable for the next run, which needs no consumer."""
-    return node.dialect == DIALECT and node.word == "update"
+    return node.dialect == DIALECT and node.op_type == "update"
 
 
 def _rule(node: Node, known: Container[str]) -> Rule | None:
-    return _RULES.get(node.word) if node.dialect == DIALECT and node.word not in known else None
+    return _RULES.get(node.op_type) if node.dialect == DIALECT and node.op_type not in known else None
 
 
 def _take_over(graph: Graph, node: Node, stated: Sequence[Value]) -> None:
@@ -313,9 +313,9 @@ def _add_n(m: Replacement) -> Sequence[Value]:
     return [total]
 
 
-def _box(m: Replacement, word: str, size: tuple[int, ...], stride: tuple[int, ...], **attributes: Any) -> Value:
+def _box(m: Replacement, op_type: str, size: tuple[int, ...], stride: tuple[int, ...], **attributes: Any) -> Value:
     still = ((0, 0),) * len(size)
-    return m.emit(word, m.x, size=size, border="constant", padding=still, stride=stride, dilation=(), **attributes)
+    return m.emit(op_type, m.x, size=size, border="constant", padding=still, stride=stride, dilation=(), **attributes)
 
 
 def _nearest_upsample(m: Replacement) -> Sequence[Value]:

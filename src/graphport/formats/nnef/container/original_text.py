@@ -136,7 +136,7 @@ def _nodes(graph: Graph) -> int:
 
 
 def _node(node: Node) -> int:
-    return hash((node.dialect, node.word, _names(node.inputs), _names(node.outputs), tuple(node.attributes.items())))
+    return hash((node.dialect, node.op_type, _names(node.inputs), _names(node.outputs), tuple(node.attributes.items())))
 
 
 def _names(values: list[Value] | tuple[Value | None, ...]) -> tuple[str | None, ...]:

@@ -62,7 +62,7 @@ class Primitives:
         Raises:
             Unspellable: NNEF has no type for an operand, result or attribute.
         """
-        page = None if node.dialect else registry.pages().get(node.word)
+        page = None if node.dialect else registry.pages().get(node.op_type)
         if page is None or page.domain:
             raise Unspellable("it is not an operator of the ONNX standard")
         parameters = list(_parameters(node, page))
@@ -151,8 +151,8 @@ def _type(name: str, value: Attribute) -> str:
 def restore(graph: Graph, own: Mapping[str, Declaration]) -> None:
     """Replace calls of exported fragments, declared in `own`, by canonical nodes."""
     for node in graph:
-        declaration = own.get(node.word) if node.dialect == DIALECT else None
-        match = _WORD.fullmatch(node.word)
+        declaration = own.get(node.op_type) if node.dialect == DIALECT else None
+        match = _WORD.fullmatch(node.op_type)
         page = None if match is None else registry.pages().get(match[1])
         if declaration is None or declaration.is_expanded or page is None:
             continue

@@ -113,9 +113,9 @@ class _Steps:
         constant.is_literal = not array.shape
         return constant
 
-    def __call__(self, word: str, *operands: Value | float, fact: Any = _REAL) -> Value:
+    def __call__(self, op_type: str, *operands: Value | float, fact: Any = _REAL) -> Value:
         values = [x if isinstance(x, Value) else self.constant(np.asarray(x, np.float32)) for x in operands]
         result = Value(self._graph.fresh(self._value.name), fact)
-        node = Node(word, values, [result], {}, dialect=DIALECT, origin=self._value.origin)
+        node = Node(op_type, values, [result], {}, dialect=DIALECT, origin=self._value.origin)
         self._last = self._graph.insert_after(self._last, node)
         return result

@@ -66,11 +66,11 @@ class Replacement:
         storage = storage_of(np.ascontiguousarray(array))
         return self._graph.add_constant(self._graph.fresh("weights"), TensorFact.of(storage), storage)
 
-    def emit(self, word: str, *operands: Value | float, fact: Fact | None = None, **attributes: Attribute) -> Value:
+    def emit(self, op_type: str, *operands: Value | float, fact: Fact | None = None, **attributes: Attribute) -> Value:
         """Append an operation and return its result; by default its fact is that of the node's result."""
         values = [self.literal(each) if isinstance(each, int | float) else each for each in operands]
         own = fact or self.node.results[0].fact
         result = Value(self._graph.fresh(self.node.results[0].name), own)
-        node = Node(word, values, [result], attributes, dialect=DIALECT, origin=self.node.origin)
+        node = Node(op_type, values, [result], attributes, dialect=DIALECT, origin=self.node.origin)
         self._graph.insert_before(self.node, node)
         return result

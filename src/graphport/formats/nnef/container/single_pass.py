@@ -80,7 +80,7 @@ class _TensorKind(NamedTuple):
 class _KnownStatement(NamedTuple):
     """Result of a statement form on operands of given kinds; `rest` are the operands after the named ones."""
 
-    word: str
+    op_type: str
     rest: tuple[ir.Value, ...]
     attributes: PlainAttributes
     kind: int
@@ -216,7 +216,7 @@ class _SinglePass:
         operands += known.rest
         origin = self._places, self._places.encode(match.start(2), match.start(5) + known.length)
         value = ir.Value(target, known.fact, origin=origin)
-        self._graph.append_new(known.word, operands, (value,), known.attributes, DIALECT, "", origin)
+        self._graph.append_new(known.op_type, operands, (value,), known.attributes, DIALECT, "", origin)
         values[target] = value
         kinds[target] = known.kind
         self._made += 1

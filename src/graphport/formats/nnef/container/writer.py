@@ -333,14 +333,14 @@ class _Flat(Files):
             message = f"NNEF has no equivalent of {node.op}"
             self.error("NNEF0765", message, node.origin, "export the graph to the dialect nnef first")
             return
-        word, attributes = node.word, node.attributes
+        op_type, attributes = node.op_type, node.attributes
         if not self._is_final:
-            word, attributes = provisional_words(word, attributes)
-        declaration = self._declaration(node, word)
+            op_type, attributes = provisional_words(op_type, attributes)
+        declaration = self._declaration(node, op_type)
         try:
-            call = self._call(node, word, attributes, declaration)
+            call = self._call(node, op_type, attributes, declaration)
         except Unspellable as reason:
-            self.error("NNEF0766", f"{node.word}: {reason}", node.origin, reason.remedy)
+            self.error("NNEF0766", f"{node.op_type}: {reason}", node.origin, reason.remedy)
             return
         self._defined.update(node.results)
         self._add_line(f"{self._targets(node, declaration)} = {call}", node.outputs)
@@ -348,7 +348,7 @@ class _Flat(Files):
     def _canonical(self, node: Node, primitives: Primitives) -> None:
         """A canonical operator, as a fragment without body."""
         try:
-            word, operands, attributes = primitives.fragment_of(node)
+            op_type, operands, attributes = primitives.fragment_of(node)
         except Unspellable as reason:
             message = f"{node.op} cannot be written as a fragment: {reason}"
             self.error("NNEF0766", message, node.origin, "choose another format")
@@ -360,7 +360,7 @@ class _Flat(Files):
         self._defined.update(node.results)
         names = (self._names.unused() if value is None else self._names[value] for value in node.outputs)
         targets = ", ".join(names)
-        self._add_line(f"{targets} = {word}({', '.join([*arguments, *attributes])})", node.outputs)
+        self._add_line(f"{targets} = {op_type}({', '.join([*arguments, *attributes])})", node.outputs)
 
     def _declaration(self, node: Node, op_type: str) -> Declaration | None:
         """Return the declaration of an operation; a primitive declared by the document is declared again."""
@@ -375,7 +375,9 @@ class _Flat(Files):
             self.error("NNEF0767", message, node.origin, "choose the final edition, or a format that has the operation")
         return None
 
-    def _call(self, node: Node, word: str, attributes: Mapping[str, Attribute], declaration: Declaration | None) -> str:
+    def _call(
+        self, node: Node, op_type: str, attributes: Mapping[str, Attribute], declaration: Declaration | None
+    ) -> str:
         if declaration is None:
             arguments = list(self._undeclared(node))
         else:
@@ -384,7 +386,7 @@ class _Flat(Files):
         dtype = node.attributes.get(DTYPE)
         if isinstance(dtype, DType):
             generic = data_of(dtype)
-        return f"{word}{'' if generic is None else f'<{generic}>'}({', '.join(arguments)})"
+        return f"{op_type}{'' if generic is None else f'<{generic}>'}({', '.join(arguments)})"
 
     def _text(self, value: Value) -> str:
         return self._inline.get(value) or self._names[value]

@@ -49,7 +49,7 @@ def _fold_integers(graph: Graph) -> None:
     """Fold integers and booleans computed from constants: NNEF has real arithmetic only."""
     known: dict[Value, Storage | None] = {}
     for node in graph:
-        page = None if node.dialect else registry.pages().get(node.word)
+        page = None if node.dialect else registry.pages().get(node.op_type)
         if page is None or any(value.is_output for value in node.results) or all(map(_is_float, node.results)):
             continue
         storages = [folded(value, known) for value in node.results]
@@ -75,7 +75,7 @@ def _expose_states(graph: Graph) -> None:
     After   s is an input, by default the elements of the file;  t = f(s, x);  y = Identity(t);  y is an output
     """
     for node in graph:
-        if node.dialect != "nnef" or node.word != "update":
+        if node.dialect != "nnef" or node.op_type != "update":
             continue
         variable, value = node.operand(0), node.operand(1)
         if variable is None or value is None or not variable.is_constant:

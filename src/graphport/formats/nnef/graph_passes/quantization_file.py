@@ -159,8 +159,8 @@ def _nnef_quantization(graph: Graph, value: Value, quantization: Quantization, e
                 numbers = np.asarray(quantization.arguments[formal.name])
                 dtype = np.int64 if formal.name == "zero_point" else np.float32
                 operands.append(_constant(graph, f"{value.name}_{formal.name}", numbers.astype(dtype)))
-    word = final_word(quantization.operation, edition)
-    return Node(word, operands, [result], attributes, dialect="nnef", origin=value.origin)
+    op_type = final_word(quantization.operation, edition)
+    return Node(op_type, operands, [result], attributes, dialect="nnef", origin=value.origin)
 
 
 def _parameters(graph: Graph, name: str, linear: _LinearParameters) -> list[Value]:

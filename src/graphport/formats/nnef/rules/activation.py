@@ -52,7 +52,7 @@ def softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
 @Softmax.lift("nnef")
 def export_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
     rank = len(b.dims(input))
-    return b.word("softmax", input, axes=(axis % rank,)) if rank else None
+    return b.emit("softmax", input, axes=(axis % rank,)) if rank else None
 
 
 @LogSoftmax.lift("nnef")
@@ -65,7 +65,7 @@ def export_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
     one = TensorFact(input.dtype, tuple(1 if i in axes else dim for i, dim in enumerate(dims)))
     shifted = term(b, "sub", input, term(b, "max_reduce", input, fact=one, axes=axes))
     total = term(b, "sum_reduce", term(b, "exp", shifted), fact=one, axes=axes, normalize=False)
-    return b.word("sub", shifted, term(b, "log", total))
+    return b.emit("sub", shifted, term(b, "log", total))
 
 
 @lower("nnef", "prelu")
@@ -81,7 +81,7 @@ def prelu(b: Builder, x: Value, alpha: Value) -> Value:
 
 @PRelu.lift("nnef")
 def export_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
-    return b.word("prelu", *prepend_axes(b, x, slope))
+    return b.emit("prelu", *prepend_axes(b, x, slope))
 
 
 @lower("nnef", "selu")
@@ -95,7 +95,7 @@ def export_selu(
     b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323
 ) -> Lifted:
     attributes: dict[str, Any] = {"alpha": alpha, "lambda": gamma}
-    return b.word("selu", x, **attributes)
+    return b.emit("selu", x, **attributes)
 
 
 _GELU = 1.702
@@ -111,10 +111,10 @@ silu(x) -> Swish(x)
 @Swish.lift("nnef")
 def export_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
     if alpha == 1.0:
-        return b.word("silu", x)
+        return b.emit("silu", x)
     if np.float32(alpha) == np.float32(_GELU):
-        return b.word("gelu", x)
-    return b.word("mul", x, term(b, "sigmoid", term(b, "mul", x, alpha)))
+        return b.emit("gelu", x)
+    return b.emit("mul", x, term(b, "sigmoid", term(b, "mul", x, alpha)))
 
 
 @Gelu.lift("nnef")
@@ -127,7 +127,7 @@ def export_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
         share = term(b, "tanh", term(b, "mul", inner, float(np.sqrt(2 / np.pi))))
     else:
         (share,) = export_erf(b, term(b, "mul", x, float(np.sqrt(0.5))))
-    return b.word("mul", half, term(b, "add", share, 1.0))
+    return b.emit("mul", half, term(b, "add", share, 1.0))
 
 
 ROWS.lift("""
@@ -161,17 +161,17 @@ def _scalar_constant(bound: Value) -> float | None:
 def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
     match min, max:
         case None, None:
-            return b.word("copy", input)
+            return b.emit("copy", input)
         case None, high:
-            return b.word("min", input, high)
+            return b.emit("min", input, high)
         case low, None:
-            return b.word("max", input, low)
+            return b.emit("max", input, low)
         case low, high:
             pass
     bounds = [_scalar_constant(bound) for bound in (low, high)]
     if None not in bounds and bounds[0] <= bounds[1]:  # pyright: ignore[reportOperatorIssue]  both are numbers
-        return b.word("clamp", input, low, high)
-    return b.word("min", term(b, "max", input, low), high)
+        return b.emit("clamp", input, low, high)
+    return b.emit("min", term(b, "max", input, low), high)
 
 
 ROWS.lift("""

@@ -68,7 +68,7 @@ def export_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     if base is None or exponent is None or not base.is_floating:
         return None
     if constant_numbers(y) == (2,) and len(b.dims(y)) <= len(b.dims(x)):
-        return b.word("sqr", x)
+        return b.emit("sqr", x)
     if exponent.is_integer:
         numbers = None if y.storage is None or not y.is_constant else y.storage.numpy()
         fact = TensorFact(base, b.dims(y))
@@ -97,7 +97,7 @@ def export_round(b: Builder, x: Value) -> tuple[Value, ...]:
     rest = term(b, "sub", x, below)
     even = term(b, "mul", term(b, "floor", term(b, "add", term(b, "mul", below, 0.5), 0.5)), 2.0)
     above = term(b, "select", term(b, "gt", rest, 0.5, fact=fact), term(b, "add", below, 1.0), even, fact=x.fact)
-    return b.word("select", term(b, "lt", rest, 0.5, fact=fact), below, above)
+    return b.emit("select", term(b, "lt", rest, 0.5, fact=fact), below, above)
 
 
 _ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
@@ -113,7 +113,7 @@ def export_erf(b: Builder, input: Value) -> tuple[Value, ...]:
     for factor in _ERF[3::-1]:
         series = term(b, "mul", term(b, "add", series, factor), t)
     tail = term(b, "mul", series, term(b, "exp", term(b, "neg", term(b, "mul", input, input))))
-    return b.word("mul", term(b, "sub", 1.0, tail), term(b, "sign", input), facts=[input.fact])
+    return b.emit("mul", term(b, "sub", 1.0, tail), term(b, "sign", input), facts=[input.fact])
 
 
 _HALVES = {DType.FLOAT16: 65.0, DType.FLOAT32: 4097.0, DType.FLOAT64: 134217729.0}
@@ -162,7 +162,7 @@ def add_n(b: Builder, *x: Value) -> Value:
 def export_mean(b: Builder, *data_0: Value) -> tuple[Value, ...]:
     """The sum, divided."""
     (total,) = emit_chain(b, "add", *data_0)
-    return b.word("div", total, b.like(total, float(len(data_0))))
+    return b.emit("div", total, b.like(total, float(len(data_0))))
 
 
 @lower("nnef", "copy_n")
@@ -200,13 +200,13 @@ def export_cast(
     if numbers is not None:
         return (b.constant(numbers, name=b.stem),)
     if to in _NARROW and dtype.is_floating:
-        return b.word("cast", _wrapped(b, _truncated(b, input), to), dtype=DType.INT64)
+        return b.emit("cast", _wrapped(b, _truncated(b, input), to), dtype=DType.INT64)
     if to not in _DATA or dtype.kind not in "fiub":
         return None
     if dtype.kind not in _DATA[to]:
-        return b.word("cast", _truncated(b, input) if dtype.is_floating and to.is_integer else input, dtype=to)
+        return b.emit("cast", _truncated(b, input) if dtype.is_floating and to.is_integer else input, dtype=to)
     is_wider = to.kind == "f" or dtype.bits < to.bits or dtype is to
-    return b.word("copy", input) if is_wider or _is_index(b) else None
+    return b.emit("copy", input) if is_wider or _is_index(b) else None
 
 
 _NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))
@@ -226,7 +226,7 @@ _WHOLE = frozenset({"floor", "ceil", "Floor", "Ceil", "Round"})
 
 def _truncated(b: Builder, x: Value) -> Value:
     """Truncate toward zero: NNEF's `cast` takes the floor."""
-    if x.producer is not None and x.producer.word in _WHOLE:
+    if x.producer is not None and x.producer.op_type in _WHOLE:
         return x
     return term(b, "mul", term(b, "sign", x), term(b, "floor", term(b, "abs", x)))
 
@@ -240,7 +240,7 @@ def _is_index(b: Builder) -> bool:
 
 
 def _counts(user: Node, index: int) -> bool:
-    page = None if user.dialect else registry.pages().get(user.word)
+    page = None if user.dialect else registry.pages().get(user.op_type)
     return page is not None and index < len(page.signature.operands) and _name(page, index) in page.index_operands
 
 

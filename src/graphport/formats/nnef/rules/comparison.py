@@ -47,8 +47,8 @@ def export_is_inf(
     if detect_negative and detect_positive:
         x = term(b, "abs", x)
     if detect_positive:
-        return b.word("gt", x, b.constant(most, DType.FLOAT32))
-    return b.word("lt", x, b.constant(-most, DType.FLOAT32))
+        return b.emit("gt", x, b.constant(most, DType.FLOAT32))
+    return b.emit("lt", x, b.constant(-most, DType.FLOAT32))
 
 
 @Equal.lift("nnef")
@@ -56,12 +56,12 @@ def export_equal(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
     """Export Equal. `eq` compares numbers only, so booleans become (a and b) or not (a or b)."""
     if dtype_of(a) is not DType.BOOL:
         return emit_elementwise(b, "eq", a, other, dtype=DType.BOOL)
-    either, both = (emit_elementwise(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
-    return b.word("or", both, term(b, "not", either))
+    either, both = (emit_elementwise(b, op_type, a, other, dtype=DType.BOOL)[0] for op_type in ("or", "and"))
+    return b.emit("or", both, term(b, "not", either))
 
 
 @Xor.lift("nnef")
 def export_xor(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
     """One, and not both."""
-    either, both = (emit_elementwise(b, word, a, other, dtype=DType.BOOL)[0] for word in ("or", "and"))
-    return b.word("and", either, term(b, "not", both))
+    either, both = (emit_elementwise(b, op_type, a, other, dtype=DType.BOOL)[0] for op_type in ("or", "and"))
+    return b.emit("and", either, term(b, "not", both))

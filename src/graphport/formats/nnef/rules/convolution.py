@@ -114,7 +114,7 @@ def export_conv(b: Builder, op: ConvView) -> tuple[Value, ...] | None:
     stated = emitted_padding(b.dims(op.x)[2:], b.dims(op.w)[2:], **window_options(op))
     if stated is None:
         return None
-    return b.word(
+    return b.emit(
         "conv",
         op.x,
         op.w,
@@ -138,7 +138,7 @@ def emitted_bias(b: Builder, bias: Value | None) -> Value:
         return literal(b, 0.0)
     maps = b.dims(bias, at_least=1)[0]
     flat = b.reshaped(bias, [1, maps]) if isinstance(maps, int) else None
-    return flat or b.word("unsqueeze", bias, facts=[TensorFact(fact_of(bias).dtype, (1, maps))], axes=(0,))[0]
+    return flat or b.emit("unsqueeze", bias, facts=[TensorFact(fact_of(bias).dtype, (1, maps))], axes=(0,))[0]
 
 
 def literal(b: Builder, number: float) -> Value:
@@ -252,7 +252,7 @@ def export_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...
         stretched = any(decide_less(gap, s) is not True for gap, s in zip(gaps, slide.stride, strict=True))
         if len(shape) != len(full) or stretched:
             return None
-    return b.word(
+    return b.emit(
         "deconv",
         op.x,
         op.w,

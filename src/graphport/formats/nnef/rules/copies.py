@@ -25,7 +25,7 @@ def protect_copies(b: Builder, copies: tuple[Value, ...]) -> tuple[Value, ...]:
     dtype = value.dtype
     if dtype not in (DType.FLOAT32, DType.FLOAT16) or not _is_part_of_a_factor(b):
         return copies
-    return b.word("max", value, value)
+    return b.emit("max", value, value)
 
 
 def _is_part_of_a_factor(b: Builder) -> bool:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def term(b: Builder, word: str, *operands: Value | float, fact: Fact | None = None, **attributes: Attribute) -> Value:
+def term(
+    b: Builder, op_type: str, *operands: Value | float, fact: Fact | None = None, **attributes: Attribute
+) -> Value:
     """Emit one operator; Python numbers become constants of the dtype of the first tensor operand.
 
     `fact` is the result's fact, by default that of the first tensor, to which the others broadcast.
@@ -31,7 +33,7 @@ def term(b: Builder, word: str, *operands: Value | float, fact: Fact | None = No
     values = [operand if isinstance(operand, Value) else b.like(first, operand) for operand in operands]
     if fact is None:
         fact = first.fact.with_elements(None) if isinstance(first.fact, TensorFact) else first.fact
-    return b.word(word, *values, facts=[fact], **attributes)[0]
+    return b.emit(op_type, *values, facts=[fact], **attributes)[0]
 
 
 _ASKED = frozenset(("lt", "gt", "le", "ge", "eq", "ne"))
@@ -39,25 +41,27 @@ _CHOICE = "select"
 _TRUTHS = _ASKED | {"and", "or", "tract_core_xor", "tract_core_is_nan"}
 
 
-def emitted_word(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
+def emitted_word(
+    b: Builder, op_type: str, _is_last: bool, operands: Sequence[Any], attributes: dict[str, Any]
+) -> Value:
     """Emit an operator of a rule formula; comparisons have boolean results, select has the type of its branches."""
     tensors = [x for x in operands if isinstance(x, Value)]
-    fact = tensors[word == _CHOICE].fact
-    if word in _ASKED and isinstance(fact, TensorFact):
+    fact = tensors[op_type == _CHOICE].fact
+    if op_type in _ASKED and isinstance(fact, TensorFact):
         fact = TensorFact(DType.BOOL, fact.shape)
     elif isinstance(fact, TensorFact):
         fact = fact.with_elements(None)
-    return term(b, word, *operands, fact=fact, **attributes)
+    return term(b, op_type, *operands, fact=fact, **attributes)
 
 
-def broadcast_word(b: Builder, word: str, _is_last: bool, operands: Sequence[Any], _attributes: Any) -> Value:
+def broadcast_word(b: Builder, op_type: str, _is_last: bool, operands: Sequence[Any], _attributes: Any) -> Value:
     """Emit an elementwise operator on operands that are aligned at the last axis."""
-    return emit_elementwise(b, word, *operands, dtype=DType.BOOL if word in _TRUTHS else None)[0]
+    return emit_elementwise(b, op_type, *operands, dtype=DType.BOOL if op_type in _TRUTHS else None)[0]
 
 
-def _chained(b: Builder, word: str, *operands: Value) -> Value:
+def _chained(b: Builder, op_type: str, *operands: Value) -> Value:
     """Fold a binary operator over any number of operands."""
-    return emit_chain(b, word, *operands)[0]
+    return emit_chain(b, op_type, *operands)[0]
 
 
 ROWS = Rows("nnef", {"trailed": append_axes, "chained": _chained}, emit=emitted_word)

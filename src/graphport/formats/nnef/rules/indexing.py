@@ -42,7 +42,7 @@ def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> 
             return None
         given = indices.storage.numpy()
         indices = b.constant(np.where(given < 0, given + length, given))
-    return b.word("gather", data, indices, axis=place)
+    return b.emit("gather", data, indices, axis=place)
 
 
 @lower("nnef", "slice")
@@ -125,7 +125,7 @@ def export_slice(b: Builder, op: SliceView) -> Lifted:
     if len(known) < len(ranges):
         return None
     begin, end = (tuple(found[side] for found in known) for side in (0, 1))
-    return b.word("slice", op.data, axes=chosen, begin=begin, end=end, stride=() if is_plain else by)
+    return b.emit("slice", op.data, axes=chosen, begin=begin, end=end, stride=() if is_plain else by)
 
 
 def _emitted_range(n: Dim, start: int, end: int, step: int, *, is_plain: bool) -> tuple[int, int] | None:

@@ -71,9 +71,9 @@ def export_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | 
     c = right if ranks[1] > 1 else _unsqueezed(b, right, 1)
     a, c = prepend_axes(b, a, c)
     fact = TensorFact(fact_of(left).dtype, multiplied(b.dims(a), b.dims(c)))
-    y = b.word("matmul", a, c, facts=[fact], transposeA=False, transposeB=False)
+    y = b.emit("matmul", a, c, facts=[fact], transposeA=False, transposeB=False)
     axes = (*((fact.rank - 2,) if ranks[0] == 1 else ()), *((fact.rank - 1,) if ranks[1] == 1 else ()))
-    return b.word("squeeze", *y, axes=axes) if axes else y
+    return b.emit("squeeze", *y, axes=axes) if axes else y
 
 
 def _is_integer(value: Value) -> bool:
@@ -94,7 +94,7 @@ def _multiply_integers(b: Builder, left: Value, right: Value) -> Value:
 def _before_reshape(b: Builder, value: Value) -> Value | None:
     """Return the operand of a reshape that merges axes: tract 0.23.9 would split the weight, too, and refuse it."""
     node = value.producer
-    if node is None or node.word.lower() != "reshape" or len(b.dims(value)) == 2:
+    if node is None or node.op_type.lower() != "reshape" or len(b.dims(value)) == 2:
         return None
     x = node.inputs[0]
     if x is None or fact_of(x).shape is None:
@@ -108,7 +108,7 @@ def _unsqueezed(b: Builder, value: Value, axis: int) -> Value:
     n = b.dims(value, at_least=1)[0]
     shape = (1, n) if axis == 0 else (n, 1)
     flat = b.reshaped(value, [dim for dim in shape if isinstance(dim, int)]) if isinstance(n, int) else None
-    return flat or b.word("unsqueeze", value, facts=[TensorFact(fact_of(value).dtype, shape)], axes=(axis,))[0]
+    return flat or b.emit("unsqueeze", value, facts=[TensorFact(fact_of(value).dtype, shape)], axes=(axis,))[0]
 
 
 @GemmView.lift("nnef")
@@ -122,15 +122,15 @@ def export_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     if op.transB and not op.transA and op.alpha == op.beta == 1:
         is_row = summand is None or decide_equal((b.dims(summand) or (1,))[0], 1) is True
         if is_row:
-            return b.word("linear", op.a, op.b, literal(b, 0.0) if summand is None else summand)
-    y = b.word("matmul", op.a, op.b, facts=[product], transposeA=bool(op.transA), transposeB=bool(op.transB))
+            return b.emit("linear", op.a, op.b, literal(b, 0.0) if summand is None else summand)
+    y = b.emit("matmul", op.a, op.b, facts=[product], transposeA=bool(op.transA), transposeB=bool(op.transB))
     if op.alpha != 1:
-        y = b.word("mul", *y, literal(b, op.alpha), facts=[product])
+        y = b.emit("mul", *y, literal(b, op.alpha), facts=[product])
     if summand is None:
         return y
     if op.beta != 1:
-        summand = b.word("mul", summand, literal(b, op.beta), facts=[fact_of(summand)])[0]
-    return b.word("add", *y, summand)
+        summand = b.emit("mul", summand, literal(b, op.beta), facts=[fact_of(summand)])[0]
+    return b.emit("add", *y, summand)
 
 
 def _whole_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:

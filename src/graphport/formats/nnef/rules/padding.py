@@ -55,7 +55,7 @@ def export_pad(b: Builder, op: PadView) -> tuple[Value, ...] | None:
         for axis, pair in enumerate(padding):
             data = _wrapped(b, data, axis, pair)
         return (b(Identity, data),)
-    return b.word("pad", data, padding=tuple(padding), border=_BORDERS[op.mode], value=value)
+    return b.emit("pad", data, padding=tuple(padding), border=_BORDERS[op.mode], value=value)
 
 
 def _wrapped(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:

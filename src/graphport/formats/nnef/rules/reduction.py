@@ -67,7 +67,7 @@ def _static_axes(b: Builder, data: Value, axes: Value | None, noop: int) -> tupl
 
 def _emitted(
     b: Builder,
-    word: str,
+    op_type: str,
     data: Value,
     axes: Value | None,
     keepdims: int,
@@ -81,15 +81,15 @@ def _emitted(
     if chosen is None or not isinstance(fact, TensorFact):
         return None
     x = data if before is None else term(b, before, data)
-    logical = _LOGICAL.get(word, word) if fact.dtype is DType.BOOL else word
+    logical = _LOGICAL.get(op_type, op_type) if fact.dtype is DType.BOOL else op_type
     kept = fact.with_shape([1 if axis in chosen else dim for axis, dim in enumerate(fact.dims)])
-    attributes = {"normalize": False} if word == "sum_reduce" else {}
-    (y,) = b.word(logical, x, facts=[kept], axes=chosen, **attributes)
+    attributes = {"normalize": False} if op_type == "sum_reduce" else {}
+    (y,) = b.emit(logical, x, facts=[kept], axes=chosen, **attributes)
     if logical in _INFINITIES:
         y = _with_infinities(b, y, x, chosen, _INFINITIES[logical])
     if after is not None:
-        (y,) = b.word(after, y, facts=[kept])
-    return y if keepdims or not chosen else b.word("squeeze", y, axes=chosen)[0]
+        (y,) = b.emit(after, y, facts=[kept])
+    return y if keepdims or not chosen else b.emit("squeeze", y, axes=chosen)[0]
 
 
 _LOGICAL = {"max_reduce": "any_reduce", "min_reduce": "all_reduce"}
@@ -116,7 +116,7 @@ def _is_compared(b: Builder) -> bool:
 def _is_test(node: Node) -> bool:
     numbers = [folded(operand) for operand in node.operands]
     infinite = any(each is not None and each.count == 1 and np.isinf(each.numpy()).all() for each in numbers)
-    return node.word == "IsInf" or (node.word == "Equal" and infinite)
+    return node.op_type == "IsInf" or (node.op_type == "Equal" and infinite)
 
 
 def _with_infinities(b: Builder, y: Value, data: Value, axes: tuple[int, ...], infinity: float) -> Value:
@@ -130,7 +130,7 @@ def _with_infinities(b: Builder, y: Value, data: Value, axes: tuple[int, ...], i
     differs = term(b, "ne", data, infinity, fact=truths)
     kept = TensorFact(DType.BOOL, y.fact.shape if isinstance(y.fact, TensorFact) else None)
     is_finite = term(b, "any_reduce", differs, fact=kept, axes=axes)
-    return b.word("select", is_finite, y, b.like(y, infinity), facts=[y.fact])[0]
+    return b.emit("select", is_finite, y, b.like(y, infinity), facts=[y.fact])[0]
 
 
 ROWS.having(reduced=_emitted).lift("""
@@ -159,7 +159,7 @@ def export_log_sum_exp(
     powers = term(b, "exp", term(b, "sub", data, top))
     total = term(b, "sum_reduce", powers, fact=kept, axes=chosen, normalize=False)
     y = term(b, "add", term(b, "log", total), top)
-    return (y,) if keepdims or not chosen else b.word("squeeze", y, axes=chosen)
+    return (y,) if keepdims or not chosen else b.emit("squeeze", y, axes=chosen)
 
 
 @ReduceProd.lift("nnef")
@@ -251,8 +251,8 @@ def _register_arg(page: Page, op_type: str) -> None:
         dims = b.dims(data)
         place = axis % len(dims)
         fact = TensorFact(DType.INT64, (*dims[:place], 1, *dims[place + 1 :]))
-        found = b.word(op_type, data, facts=[fact], axes=(place,))
-        return found if keepdims else b.word("squeeze", *found, axes=(place,))
+        found = b.emit(op_type, data, facts=[fact], axes=(place,))
+        return found if keepdims else b.emit("squeeze", *found, axes=(place,))
 
 
 _register_arg(ArgMax, "argmax_reduce")

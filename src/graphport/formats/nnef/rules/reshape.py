@@ -120,7 +120,7 @@ def _reshape(b: Builder, data: Value, shape: Sequence[int], start: int = 0, coun
     stop = len(dims) if count == -1 else start + count
     middle = resolve_target_shape(dims[start:stop], tuple(shape), copies_zero=True)
     fact = TensorFact(data.dtype, (*dims[:start], *middle, *dims[stop:]))
-    return b.word("reshape", data, facts=[fact], shape=tuple(shape), axis_start=start, axis_count=count)
+    return b.emit("reshape", data, facts=[fact], shape=tuple(shape), axis_start=start, axis_count=count)
 
 
 @Flatten.lift("nnef")
@@ -150,7 +150,7 @@ def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted
     chosen = tuple(axis for axis, dim in enumerate(dims) if dim == 1) if axes is None else constant_numbers(axes)
     if chosen is None:
         return None
-    return b.word("squeeze", data, axes=tuple(sorted(axis % len(dims) for axis in chosen)))
+    return b.emit("squeeze", data, axes=tuple(sorted(axis % len(dims) for axis in chosen)))
 
 
 @lower("nnef", "unsqueeze")
@@ -166,7 +166,7 @@ def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
     if chosen is None:
         return None
     rank = len(b.dims(data)) + len(chosen)
-    return b.word("unsqueeze", data, axes=tuple(sorted(axis % rank for axis in chosen)))
+    return b.emit("unsqueeze", data, axes=tuple(sorted(axis % rank for axis in chosen)))
 
 
 @lower("nnef", "transpose")
@@ -179,7 +179,7 @@ def transpose(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
 @Transpose.lift("nnef")
 def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
     order = tuple(reversed(range(len(b.dims(data))))) if perm is None else perm
-    return b.word("transpose", data, axes=order)
+    return b.emit("transpose", data, axes=order)
 
 
 # Pieces
@@ -194,7 +194,7 @@ def concat(b: Builder, *values: Value, axis: int) -> Value:
 
 @Concat.lift("nnef")
 def export_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
-    return b.word("concat", *inputs, axis=axis if axis >= 0 else axis + len(b.dims(inputs[0])))
+    return b.emit("concat", *inputs, axis=axis if axis >= 0 else axis + len(b.dims(inputs[0])))
 
 
 @lower("nnef", "stack")
@@ -249,7 +249,7 @@ def export_split(
         return None
     divisor = int(np.gcd.reduce(lengths))
     ratios = tuple(length // divisor for length in lengths)
-    return b.word("split", input, facts=[UNKNOWN] * len(ratios), axis=place, ratios=ratios)
+    return b.emit("split", input, facts=[UNKNOWN] * len(ratios), axis=place, ratios=ratios)
 
 
 @lower("nnef", "tile")
@@ -296,9 +296,9 @@ def export_expand(b: Builder, input: Value, shape: Value) -> Lifted:
 def _tiled(b: Builder, x: Value, repeats: tuple[int, ...]) -> tuple[Value, ...]:
     if not repeats:
         # tract cannot tile an empty axis.
-        return b.word("copy", x)
+        return b.emit("copy", x)
     fact = TensorFact(x.dtype, tuple(dim * times for dim, times in zip(b.dims(x), repeats, strict=True)))
-    return protect_copies(b, b.word("tile", x, facts=[fact], repeats=repeats))
+    return protect_copies(b, b.emit("tile", x, facts=[fact], repeats=repeats))
 
 
 # Blocks
@@ -327,4 +327,4 @@ def export_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Lifted
 
 def _transposed(b: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, ...]:
     dims = b.dims(x)
-    return b.word("transpose", x, facts=[TensorFact(x.dtype, tuple(dims[axis] for axis in axes))], axes=axes)
+    return b.emit("transpose", x, facts=[TensorFact(x.dtype, tuple(dims[axis] for axis in axes))], axes=axes)

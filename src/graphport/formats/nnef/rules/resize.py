@@ -153,10 +153,10 @@ def _by_factors(
     up = tuple(int(ratio) for ratio in ratios[2:])
     if all(ratio == f and f >= 1 for ratio, f in zip(ratios[2:], up, strict=True)):
         if mode == "nearest":
-            return b.word("nearest_upsample", x, factor=up) if _repeats(coordinates, nearest_mode) else None
+            return b.emit("nearest_upsample", x, factor=up) if _repeats(coordinates, nearest_mode) else None
         method = _method(coordinates, up)
         return (
-            None if method is None else b.word("multilinear_upsample", x, factor=up, method=method, border="replicate")
+            None if method is None else b.emit("multilinear_upsample", x, factor=up, method=method, border="replicate")
         )
     if any(ratio > 1 for ratio in ratios[2:]):
         return None
@@ -166,7 +166,7 @@ def _by_factors(
     exact = all(ratio * f == 1 for ratio, f in zip(ratios[2:], down, strict=True))
     divides = all(isinstance(n, int) and n % f == 0 for n, f in zip(b.dims(x)[2:], down, strict=True))
     if mode == "nearest" and coordinates == "asymmetric" and nearest_mode == "floor" and exact and divides:
-        return b.word("nearest_downsample", x, factor=down)
+        return b.emit("nearest_downsample", x, factor=down)
     return None
 
 

@@ -334,7 +334,7 @@ class GraphBuilder:
             message = "nodes are not sorted topologically: a node precedes the producer of one of its inputs"
             self._findings.warning("ONNX0103", message, scope.place, "the reader sorted the nodes")
             return
-        names = listed(node.name or node.word for node in cyclic)
+        names = listed(node.name or node.op_type for node in cyclic)
         self._findings.error(
             "ONNX0104", f"cyclic graph: {names}", scope.place, "remove the cycle: no node may depend on its own outputs"
         )

@@ -239,7 +239,7 @@ class Encoder:
         first = NodeProto(
             input=["" if value is None else value.name for value in node.inputs],
             output=["" if value is None else value.name for value in node.outputs],
-            op_type=node.word,
+            op_type=node.op_type,
         )
         if name:
             first.name = name
@@ -289,7 +289,7 @@ class Encoder:
 
     def _operator(self, node: Node) -> schema.Operator:
         dialect = domains.DEFAULT if domains.is_default(node.dialect) else node.dialect
-        return schema.operator(domains.domain_of(node.dialect) or "", node.word, self._opsets.get(dialect, 1))
+        return schema.operator(domains.domain_of(node.dialect) or "", node.op_type, self._opsets.get(dialect, 1))
 
     def _attribute(
         self, name: str, value: Attribute, kind: int, notes: AttributeNotes, place: str, depth: int

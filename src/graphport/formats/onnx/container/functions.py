@@ -164,7 +164,7 @@ def _with_inner(node: Node) -> Iterator[Node]:
 
 def _key(node: Node) -> Key:
     notes = noted(node, NodeNotes)
-    return domains.domain_of(node.dialect) or "", node.word, "" if notes is None else notes.overload
+    return domains.domain_of(node.dialect) or "", node.op_type, "" if notes is None else notes.overload
 
 
 def _file(graph: Graph) -> str:
@@ -220,7 +220,7 @@ def _check_versions(function: Function, graph: Graph, findings: Findings) -> Non
     own = function.body.opsets.get(domains.DEFAULT)
     if imported is None or own is None or imported == own:
         return
-    op_types = {node.word for body in walk(function.body) for node in body if domains.is_default(node.dialect)}
+    op_types = {node.op_type for body in walk(function.body) for node in body if domains.is_default(node.dialect)}
     for op_type in sorted(op_types):
         first, last = schema.versions(op_type, own)
         if not first <= imported <= last:

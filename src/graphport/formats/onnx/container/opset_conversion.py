@@ -105,7 +105,7 @@ class _Emitter:
         for node in odd:
             change = self._change(node)
             if change and self._rule(node) is None:
-                self.reasons[node.word, change] += 1
+                self.reasons[node.op_type, change] += 1
         if self.reasons:
             return None
         twin = rewrite.copy(graph)
@@ -123,7 +123,7 @@ class _Emitter:
         return twin
 
     def _rule(self, node: Node) -> Rule | None:
-        return _rule(node.word, self.version)
+        return _rule(node.op_type, self.version)
 
     def _node(self, graph: Graph, node: Node) -> None:
         """Say a node, and all nodes that this takes."""
@@ -137,7 +137,7 @@ class _Emitter:
             elif not (change := self._change(current)):
                 self._drop_defaults(current)
             else:
-                self.reasons[current.word, change] += 1
+                self.reasons[current.op_type, change] += 1
 
     def _by_rule(self, graph: Graph, node: Node, rule: Rule) -> list[Node] | None:
         """Replace a node by a rule; return the canonical nodes that remain to be converted, or `None` if it stays."""
@@ -150,18 +150,18 @@ class _Emitter:
             absent=absent_results(node),
             version=self.version,
             origin=node.origin,
-            stem=node.results[0].name if node.results else node.word,
+            stem=node.results[0].name if node.results else node.op_type,
         )
         before = node.previous
         try:
             answer = rule.function(builder, *node.inputs, **node.attributes)
         except (UnsupportedError, ShapeError, Unknown) as error:
-            self.reasons[node.word, str(error) or "the shape or the elements of an operand are unknown"] += 1
+            self.reasons[node.op_type, str(error) or "the shape or the elements of an operand are unknown"] += 1
             answer = None
         made = list(_added_nodes(before, node, graph))
         wrong = next(filter(None, map(self._wrong, made)), None)
         if answer is not None and wrong is not None:
-            self.reasons[node.word, wrong] += 1
+            self.reasons[node.op_type, wrong] += 1
             answer = None
         if answer is None:
             for each in reversed(made):
@@ -174,41 +174,41 @@ class _Emitter:
         """Return why the opset does not support the node."""
         if made.dialect != domains.DEFAULT:
             return None
-        if not schema.operator("", made.word, self.version).is_known:
+        if not schema.operator("", made.op_type, self.version).is_known:
             return "the operator was added in a later opset"
         types = list(map(_type_of, made.inputs))
-        return schema.misfit(made.word, self.version, types, len(types))
+        return schema.misfit(made.op_type, self.version, types, len(types))
 
     def _change(self, node: Node) -> str | None:
         """Return why a node must change: `None` if it need not, "" if attributes without effect are dropped."""
         types = tuple(map(_type_of, (*node.inputs, *node.outputs)))
         given = tuple(name for name, value in node.stated.items() if value is not None)
         odd = tuple(name for name in given if not _is_default(node, name))
-        key = (node.word, len(node.inputs), types, given, odd)
+        key = (node.op_type, len(node.inputs), types, given, odd)
         if key not in self._known:
             self._known[key] = self._changed(node, types, given, odd)
         found = self._known[key]
         return found if found != _SAME else None
 
     def _changed(self, node: Node, types: Sequence[str | None], given: Sequence[str], odd: Sequence[str]) -> str:
-        page = registry.pages().get(node.word)
+        page = registry.pages().get(node.op_type)
         if page is None or page.domain:
             return _SAME
-        operator = schema.operator("", node.word, self.version)
+        operator = schema.operator("", node.op_type, self.version)
         if not operator.is_known or operator.is_deprecated or self.version < page.since:
             return (
                 "the operator was added in a later opset"
                 if not operator.is_known
                 else "the operator had a different definition"
             )
-        if self.version > schema.versions(node.word, OPSET)[1]:
+        if self.version > schema.versions(node.op_type, OPSET)[1]:
             return "the operator changed in a later opset"
         unknown = [name for name in odd if name not in operator.kinds]
         if unknown:
             return f"the attribute {unknown[0]} was added in a later opset"
         if not operator.accepts(len(node.inputs), len(node.outputs)):
             return "the operator had fewer inputs or outputs"
-        wrong = schema.misfit(node.word, self.version, types, len(node.inputs))
+        wrong = schema.misfit(node.op_type, self.version, types, len(node.inputs))
         if wrong is not None:
             return wrong
         is_negative = self.version < _COUNTED_FROM_BEHIND and _negative_axis(node) is not None
@@ -216,8 +216,8 @@ class _Emitter:
 
     def _drop_defaults(self, node: Node) -> None:
         """Take out attributes that the opset does not have, and count an axis from the front."""
-        kinds = schema.operator("", node.word, self.version).kinds
-        if not kinds and node.word not in registry.pages():
+        kinds = schema.operator("", node.op_type, self.version).kinds
+        if not kinds and node.op_type not in registry.pages():
             return
         for name in [name for name in node.stated if name not in kinds and _is_default(node, name)]:
             node.remove_attribute(name)
@@ -230,15 +230,15 @@ _SAME = "\0same"
 
 
 @cache
-def _rule(word: str, version: int) -> Rule | None:
+def _rule(op_type: str, version: int) -> Rule | None:
     registry.load("onnx")
-    rules = LIFTINGS.get(("onnx", word), ())
+    rules = LIFTINGS.get(("onnx", op_type), ())
     return next((rule for rule in rules if rule.until is not None and version <= rule.until), None)
 
 
 def _is_default(node: Node, name: str) -> bool:
     """Whether an attribute has its default value."""
-    page: Page | None = registry.pages().get(node.word)
+    page: Page | None = registry.pages().get(node.op_type)
     keyword = None if page is None else page.signature.keywords.get(name)
     if name == "dilations" and keyword is not None:
         return set(cast("tuple[int, ...]", node.stated[name] or ())) <= {1}
@@ -250,7 +250,7 @@ def _negative_axis(node: Node) -> int | None:
     axis = node.stated.get("axis")
     first = node.inputs[0] if node.inputs else None
     shape = first.fact.shape if first is not None and isinstance(first.fact, TensorFact) else None
-    if not isinstance(axis, int) or axis >= 0 or shape is None or node.word == "OneHot":
+    if not isinstance(axis, int) or axis >= 0 or shape is None or node.op_type == "OneHot":
         return None
     return axis + len(shape)
 

@@ -27,7 +27,7 @@ Words = dict[tuple[str, str], int]
 
 def count_op_types(graphs: Iterable[Graph]) -> Words:
     """Count the op types of `graphs`."""
-    return Counter((node.dialect, node.word) for graph in graphs for node in graph)
+    return Counter((node.dialect, node.op_type) for graph in graphs for node in graph)
 
 
 def choose_opset(graph: Graph, used: Words, wanted: int | None, findings: Findings) -> int:
@@ -91,9 +91,9 @@ def imports(graph: Graph, used: Words, opset: int, findings: Findings) -> dict[s
     return found
 
 
-def _reasons(graph: Graph, dialect: str, word: str) -> str:
+def _reasons(graph: Graph, dialect: str, op_type: str) -> str:
     """Return the recorded reasons why nodes of this kind were not exported to ONNX."""
-    nodes = (node for inner in walk(graph) for node in inner if (node.dialect, node.word) == (dialect, word))
+    nodes = (node for inner in walk(graph) for node in inner if (node.dialect, node.op_type) == (dialect, op_type))
     reasons = dict.fromkeys(reason for node in nodes if (reason := opaque.reason_of(node)) is not None)
     return f", and it cannot be composed of others: {'; '.join(reasons)}" if reasons else ""
 

@@ -192,4 +192,4 @@ def _dtypes(name: str) -> frozenset[str]:
     if page is None:
         return frozenset()
     keywords = page.signature.keywords.items()
-    return frozenset(key for key, word in keywords if DType in (word.annotation, *get_args(word.annotation)))
+    return frozenset(key for key, op_type in keywords if DType in (op_type.annotation, *get_args(op_type.annotation)))

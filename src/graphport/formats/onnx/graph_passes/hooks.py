@@ -26,7 +26,7 @@ def before(graph: Graph) -> None:
     inline_functions(graph)
     for inner in walk(graph):
         for node in inner:
-            if node.word == "Resize" and node.attributes.get(_COORDINATES) == _OF_TENSORFLOW:
+            if node.op_type == "Resize" and node.attributes.get(_COORDINATES) == _OF_TENSORFLOW:
                 _move_half_pixels(node)
 
 
@@ -35,7 +35,7 @@ def after(graph: Graph) -> None:
     for inner in walk(graph):
         for node in inner:
             # Matched by name first: there are many nodes and few of these.
-            match node.word:
+            match node.op_type:
                 case "Conv":
                     _state_pads(node)
                 case "Pad":

@@ -33,12 +33,12 @@ def compute_as_others(graph: Graph, opset: int) -> None:
     """
     kernels = _kernels()
     for node in graph:
-        if node.word in kernels and not node.dialect.startswith("com") and len(node.results) == 1:
+        if node.op_type in kernels and not node.dialect.startswith("com") and len(node.results) == 1:
             _compute_as_other(graph, node, opset)
 
 
 def _compute_as_other(graph: Graph, node: Node, opset: int) -> None:
-    page, rows = registry.pages()[node.word], _kernels()[node.word]
+    page, rows = registry.pages()[node.op_type], _kernels()[node.op_type]
     if len(rows) != 1:
         return
     ((variable, versions),) = rows.items()
@@ -60,7 +60,7 @@ def _compute_as_other(graph: Graph, node: Node, opset: int) -> None:
         return
     y = node.output
     wide = Value(graph.fresh(f"{y.name}.{other}"), _like(y, other))
-    computed = Node(node.word, given, [wide], node.attributes, dialect=node.dialect, origin=node.origin)
+    computed = Node(node.op_type, given, [wide], node.attributes, dialect=node.dialect, origin=node.origin)
     graph.insert_before(node, computed)
     back = graph.insert_before(node, Node("Cast", [wide], attributes={"to": dtype}, dialect=node.dialect))
     back.take_outputs(node)

@@ -149,10 +149,10 @@ def _emitted_over_the_rest(page: Page) -> None:
         unsupported((rank == 0, "rank 0 is not supported"))
         place = axis_index(axis, rank)
         if all(length == 1 for length in dims[place + 1 :]):
-            return b.word(page.name, input, facts=[input.fact], axis=place)[0]
+            return b.emit(page.name, input, facts=[input.fact], axis=place)[0]
         perm = tuple({place: rank - 1, rank - 1: place}.get(n, n) for n in range(rank))
         transposed = b(Transpose, input, perm=perm)
-        return b(Transpose, b.word(page.name, transposed, facts=[transposed.fact], axis=rank - 1)[0], perm=perm)
+        return b(Transpose, b.emit(page.name, transposed, facts=[transposed.fact], axis=rank - 1)[0], perm=perm)
 
 
 for _page in (Softmax, LogSoftmax, Hardmax):
@@ -168,7 +168,7 @@ def clip_with_attributes(b: Builder, input: Value, min: Value | None = None, max
     except UnsupportedError:
         above = input if min is None else b(Max, input, min)
         return above if max is None else b(Min, above, max)
-    return b.word("Clip", input, facts=[input.fact], **known)[0]
+    return b.emit("Clip", input, facts=[input.fact], **known)[0]
 
 
 @Dropout.lift("onnx", until=11)
@@ -190,7 +190,7 @@ def dropout_with_attributes(
     )
     share = 0.5 if ratio is None else constant_number(ratio, "ratio")
     in_use = {"is_test": 1} if (b.version or 0) < 7 else {}
-    stated = b.word("Dropout", data, facts=[data.fact], ratio=share, **in_use)
+    stated = b.emit("Dropout", data, facts=[data.fact], ratio=share, **in_use)
     if not b.wants(1):
         return stated
     return *stated, b(ConstantOfShape, b(Shape, data), value=storage_of([True]))

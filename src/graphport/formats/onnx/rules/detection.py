@@ -36,4 +36,4 @@ def roi_align_without_half_pixels(b: Builder, op: RoiAlignView) -> Value:
     )
     stated = op.non_defaults()
     del stated["coordinate_transformation_mode"]
-    return b.word("RoiAlign", op.x, op.rois, op.batch_indices, facts=[UNKNOWN], **stated)[0]
+    return b.emit("RoiAlign", op.x, op.rois, op.batch_indices, facts=[UNKNOWN], **stated)[0]

@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 @Constant.lift("onnx", until=11)
 def constant_as_tensor(b: Builder, **attributes: Attribute) -> Value | None:
     """Its one attribute was a tensor."""
-    return None if "value" in attributes else b.word("Constant", value=constant_value(dict(attributes)))[0]
+    return None if "value" in attributes else b.emit("Constant", value=constant_value(dict(attributes)))[0]

@@ -43,11 +43,11 @@ def slice_with_attributes(b: Builder, op: SliceView) -> Value:
     given = {"starts": integers(op.starts, "starts"), "ends": integers(op.ends, "ends")}
     if op.axes is not None:
         given["axes"] = from_front(b, integers(op.axes, "axes"), op.data)
-    return b.word("Slice", op.data, facts=[UNKNOWN], **given)[0]
+    return b.emit("Slice", op.data, facts=[UNKNOWN], **given)[0]
 
 
 @ScatterElementsView.lift("onnx", until=10)
 def scatter_elements_as_scatter(b: Builder, op: ScatterElementsView) -> Value:
     """Its first name."""
     unsupported((op.reduction != "none", "reduction is not supported"))
-    return b.word("Scatter", op.data, op.indices, op.updates, facts=[op.data.fact], axis=op.axis)[0]
+    return b.emit("Scatter", op.data, op.indices, op.updates, facts=[op.data.fact], axis=op.axis)[0]

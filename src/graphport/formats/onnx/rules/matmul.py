@@ -31,6 +31,6 @@ def gemm_with_summand(b: Builder, op: GemmView) -> Value | None:
     stated = {} if is_new else {"broadcast": 1}
     summand = b.like(op.a, [0]) if op.c is None else op.c
     operands, facts = (op.a, op.b, summand), [op.a.fact]
-    return b.word(
+    return b.emit(
         "Gemm", *operands, facts=facts, alpha=op.alpha, beta=op.beta, transA=op.transA, transB=op.transB, **stated
     )[0]

@@ -144,7 +144,7 @@ def batch_normalization_in_use(b: Builder, op: BatchNormalizationView) -> Value:
         (b.version is not None and b.version < 7, "is_test is not supported"),
     )
     operands = (op.x, op.scale, op.b, op.input_mean, op.input_var)
-    return b.word("BatchNormalization", *operands, facts=[op.x.fact], epsilon=op.epsilon, momentum=op.momentum)[0]
+    return b.emit("BatchNormalization", *operands, facts=[op.x.fact], epsilon=op.epsilon, momentum=op.momentum)[0]
 
 
 def _standardized(b: Builder, x: Value, axes: tuple[int, ...], epsilon: float) -> Value:

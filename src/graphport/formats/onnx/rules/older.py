@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 ROWS = Rows("onnx")
-OLD_WORDS = Rows("onnx", emit=lambda b, word, _is_last, x, given: b.word(word, *x, **given)[0], has_pages=False)
+OLD_WORDS = Rows("onnx", emit=lambda b, op_type, _is_last, x, given: b.emit(op_type, *x, **given)[0], has_pages=False)
 """Rows of older forms on the way back, which are called as the operators."""
 OLD_BROADCAST = ROWS.having(from_axis=align_from_axis)
 """Rules of operators with explicit broadcasting along an axis."""

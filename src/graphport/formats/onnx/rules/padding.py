@@ -49,7 +49,7 @@ def pad_on_all_axes(b: Builder, op: PadView) -> Value | None:
             whole[axis % rank + rank] = amounts[number_ + len(listed)]
         amounts = whole
     if is_new:
-        return b.word("Pad", op.data, b.constant(amounts), op.constant_value, mode=op.mode)[0]
+        return b.emit("Pad", op.data, b.constant(amounts), op.constant_value, mode=op.mode)[0]
     value = 0.0 if op.constant_value is None else constant_number(op.constant_value, "value")
     name = "paddings" if b.version is not None and b.version < 2 else "pads"
-    return b.word("Pad", op.data, facts=[UNKNOWN], mode=op.mode, value=float(value), **{name: tuple(amounts)})[0]
+    return b.emit("Pad", op.data, facts=[UNKNOWN], mode=op.mode, value=float(value), **{name: tuple(amounts)})[0]

@@ -32,7 +32,7 @@ def quantize_to_zero_point(b: Builder, op: QuantizeLinearView) -> Value | None:
     stated = _granularity(b, op.x, op.y_scale, op.axis, op.block_size)
     if version >= 19:
         stated["saturate"] = op.saturate
-    return b.word("QuantizeLinear", op.x, op.y_scale, y_zero_point, facts=[UNKNOWN], **stated)[0]
+    return b.emit("QuantizeLinear", op.x, op.y_scale, y_zero_point, facts=[UNKNOWN], **stated)[0]
 
 
 @DequantizeLinearView.lift("onnx", until=22)
@@ -42,7 +42,7 @@ def dequantize_to_scale(b: Builder, op: DequantizeLinearView) -> Value | None:
     if (b.version or 0) >= 21:
         return None
     stated = _granularity(b, op.x, op.x_scale, op.axis, op.block_size)
-    return b.word("DequantizeLinear", op.x, op.x_scale, op.x_zero_point, facts=[UNKNOWN], **stated)[0]
+    return b.emit("DequantizeLinear", op.x, op.x_scale, op.x_zero_point, facts=[UNKNOWN], **stated)[0]
 
 
 def _granularity(b: Builder, x: Value, scale: Value, axis: int, block_size: int) -> dict[str, int]:

@@ -58,5 +58,5 @@ def topk_of_the_largest(b: Builder, op: TopKView) -> tuple[Value, ...]:
     unsupported((not op.largest, "smallest = true is not supported"))
     place, facts = from_front(b, (op.axis,), op.x)[0], [UNKNOWN] * b.count
     if b.version is not None and b.version >= 10:
-        return b.word("TopK", op.x, op.k, facts=facts, axis=place)
-    return b.word("TopK", op.x, facts=facts, axis=place, k=needed_integer(op.k, "k"))
+        return b.emit("TopK", op.x, op.k, facts=facts, axis=place)
+    return b.emit("TopK", op.x, facts=facts, axis=place, k=needed_integer(op.k, "k"))

@@ -90,16 +90,16 @@ def split_into_sizes(
     place = from_front(b, (axis,), input)[0]
     facts = [UNKNOWN] * b.count
     if split is not None and b.version is not None and b.version >= 13:
-        return b.word("Split", input, split, facts=facts, axis=place)
+        return b.emit("Split", input, split, facts=facts, axis=place)
     if split is not None:
-        return b.word("Split", input, facts=facts, axis=place, split=integers(split, "split"))
+        return b.emit("Split", input, facts=facts, axis=place, split=integers(split, "split"))
     length, count = b.dims(input)[place], num_outputs or b.count
     unsupported((isinstance(length, Symbolic), f"{length} elements may not be divisible into {count} equal parts"))
     each = -(-int(length) // count) if isinstance(length, int) else 0
     sizes = [each] * (count - 1) + [int(length) - each * (count - 1)] if isinstance(length, int) else []
     if b.version is not None and b.version >= 13:
-        return b.word("Split", input, b.constant(np.array(sizes, np.int64)), facts=facts, axis=place)
-    return b.word("Split", input, facts=facts, axis=place, split=tuple(sizes))
+        return b.emit("Split", input, b.constant(np.array(sizes, np.int64)), facts=facts, axis=place)
+    return b.emit("Split", input, facts=facts, axis=place, split=tuple(sizes))
 
 
 @Reshape.lift("onnx", until=13)
@@ -111,22 +111,22 @@ def reshape_that_copies(b: Builder, data: Value, shape: Value, *, allowzero: int
     unsupported((asked is None, "0 copies a dim (allowzero is not supported), and the target shape is unknown"))
     has_zero = any(dim != -1 and decide_less(dim, 1) is not False for dim in asked or ())
     unsupported((has_zero, "0 copies a dim (allowzero is not supported)"))
-    return b.word("Reshape", data, shape)[0]
+    return b.emit("Reshape", data, shape)[0]
 
 
 @Squeeze.lift("onnx", until=12)
 def squeeze_with_attribute(b: Builder, data: Value, axes: Value | None = None) -> Value:
     """Axes were an attribute."""
     if axes is None:
-        return b.word("Squeeze", data)[0]
-    return b.word("Squeeze", data, axes=from_front(b, integers(axes, "axes"), data))[0]
+        return b.emit("Squeeze", data)[0]
+    return b.emit("Squeeze", data, axes=from_front(b, integers(axes, "axes"), data))[0]
 
 
 @Unsqueeze.lift("onnx", until=12)
 def unsqueeze_with_attribute(b: Builder, data: Value, axes: Value) -> Value:
     """Axes were an attribute."""
     indices = integers(axes, "axes")
-    return b.word("Unsqueeze", data, axes=from_front(b, indices, data, len(indices)))[0]
+    return b.emit("Unsqueeze", data, axes=from_front(b, indices, data, len(indices)))[0]
 
 
 @Shape.lift("onnx", until=14)
@@ -144,4 +144,4 @@ def shape_in_steps(b: Builder, data: Value, *, start: int = 0, end: int | None =
 def depth_to_space_of_rows(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     """There was one order of depths."""
     unsupported((mode != "DCR", "mode CRD is not supported"))
-    return b.word("DepthToSpace", input, blocksize=blocksize)[0]
+    return b.emit("DepthToSpace", input, blocksize=blocksize)[0]

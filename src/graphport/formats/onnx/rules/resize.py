@@ -140,7 +140,7 @@ def resize_of_all_axes(b: Builder, op: ResizeView) -> Value | None:
     mode = op.mode
     if version >= 11:
         empty = b.constant(np.zeros(0, np.float32))
-        return b.word("Resize", x, op.roi or empty, op.scales or empty, op.sizes, facts=[UNKNOWN], **op.non_defaults())[
+        return b.emit("Resize", x, op.roi or empty, op.scales or empty, op.sizes, facts=[UNKNOWN], **op.non_defaults())[
             0
         ]
     unsupported(
@@ -153,10 +153,10 @@ def resize_of_all_axes(b: Builder, op: ResizeView) -> Value | None:
     factors = _factors(b, x, op.scales, op.sizes)
     unsupported((any(factor < 1 for factor in factors), "downsampling is not supported"))
     if version == 10:
-        return b.word("Resize", x, b.constant(np.array(factors, np.float32)), mode=mode)[0]
+        return b.emit("Resize", x, b.constant(np.array(factors, np.float32)), mode=mode)[0]
     if version == 9:
-        return b.word("Upsample", x, b.constant(np.array(factors, np.float32)), mode=mode)[0]
-    return b.word("Upsample", x, mode=mode, scales=tuple(factors))[0]
+        return b.emit("Upsample", x, b.constant(np.array(factors, np.float32)), mode=mode)[0]
+    return b.emit("Upsample", x, mode=mode, scales=tuple(factors))[0]
 
 
 def _factors(b: Builder, x: Value, scales: Value | None, sizes: Value | None) -> tuple[float, ...]:
@@ -178,4 +178,4 @@ def grid_sample_of_images(b: Builder, op: GridSampleView) -> Value:
     unsupported((len(b.dims(op.x)) != 4, "only rank-4 images can be sampled"))
     called = {new: old for old, new in _SAMPLE_MODES.items()}[op.mode]
     stated = {"align_corners": op.align_corners, "mode": called, "padding_mode": op.padding_mode}
-    return b.word("GridSample", op.x, op.grid, facts=[UNKNOWN], **stated)[0]
+    return b.emit("GridSample", op.x, op.grid, facts=[UNKNOWN], **stated)[0]

@@ -28,4 +28,4 @@ def dft_with_attribute(b: Builder, op: DFTView) -> Value:
     """The axis was an attribute, counted from the front."""
     place = -2 if op.axis is None else needed_integer(op.axis, "axis")
     place = place if place >= 0 else place + len(b.dims(op.input))
-    return b.word("DFT", op.input, op.dft_length, axis=place, inverse=op.inverse, onesided=op.onesided)[0]
+    return b.emit("DFT", op.input, op.dft_length, axis=place, inverse=op.inverse, onesided=op.onesided)[0]

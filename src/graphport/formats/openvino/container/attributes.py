@@ -34,7 +34,7 @@ class Complaint(NamedTuple):
 class LayerAttributes(NamedTuple):
     """Op type and attributes of a node, and the findings about its spelling."""
 
-    word: str
+    op_type: str
     attributes: Mapping[str, Attribute]
     complaints: tuple[Complaint, ...]
 
@@ -59,7 +59,7 @@ def attributes(type: str, version: str, data: Mapping[str, str]) -> LayerAttribu
     if number is not None and number > operator.last:
         message = f"{version} has no {operator.type}; the reader uses the version of opset{operator.last}"
         complaints.append(Complaint(False, "OV0201", message, f"set version to opset{operator.first}"))  # noqa: FBT003
-    return LayerAttributes(operator.word, _typed(operator, data, complaints), tuple(complaints))
+    return LayerAttributes(operator.op_type, _typed(operator, data, complaints), tuple(complaints))
 
 
 def _typed(operator: Operator, data: Mapping[str, str], complaints: list[Complaint]) -> PlainAttributes:

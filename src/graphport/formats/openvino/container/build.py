@@ -325,18 +325,20 @@ class Networks:
                     break
                 if value.graph is None:
                     is_sorted = False
-            word, stated, complaints = form.stated
+            op_type, stated, complaints = form.stated
             for complaint in complaints:
                 complaint.report(findings, element)
             origin = findings, number
             name = element.name if type(element) is Layer else element.attributes["name"]
             if not form.has_bodies and None not in operands:
-                append(word, operands, results, stated, DIALECT, name, origin, {KEY: element})
+                append(op_type, operands, results, stated, DIALECT, name, origin, {KEY: element})
                 continue
             if form.has_bodies:
                 stated = {**stated, **subgraphs.attributes(element, bodies, findings)}
             graph.append(
-                Node(word, operands, results, stated, dialect=DIALECT, name=name, origin=origin, notes={KEY: element})
+                Node(
+                    op_type, operands, results, stated, dialect=DIALECT, name=name, origin=origin, notes={KEY: element}
+                )
             )
         if not is_sorted:
             self._order(graph)

@@ -82,7 +82,7 @@ def int8_weights(graph: Graph) -> Graph:
 
 
 def _reduce(graph: Graph, node: Node) -> None:
-    operator = operators.find_operator(node.word) if node.dialect == "openvino" else None
+    operator = operators.find_operator(node.op_type) if node.dialect == "openvino" else None
     if operator is None or operator.weights is None:
         return
     value = node.operand(operator.weights.operand)
@@ -98,7 +98,7 @@ def _reduce(graph: Graph, node: Node) -> None:
 def _source(value: Value) -> Value | None:
     """The constant that a value is, or is widened from."""
     maker = value.producer
-    if maker is not None and maker.dialect == "openvino" and maker.word == "opset1.Convert":
+    if maker is not None and maker.dialect == "openvino" and maker.op_type == "opset1.Convert":
         found = maker.operand(0)
         return found if found is not None and found.is_constant else None
     return value if value.is_constant else None
@@ -162,7 +162,7 @@ def _convert(graph: Graph, first: Node, name: str, storage: Storage) -> Value:
     return wide
 
 
-def _computed(graph: Graph, first: Node, word: str, operands: list[Value], name: str, fact: Fact) -> Value:
+def _computed(graph: Graph, first: Node, op_type: str, operands: list[Value], name: str, fact: Fact) -> Value:
     made = Value(graph.fresh(name), fact)
-    graph.insert_before(first, Node(word, operands, [made], {}, dialect="openvino"))
+    graph.insert_before(first, Node(op_type, operands, [made], {}, dialect="openvino"))
     return made

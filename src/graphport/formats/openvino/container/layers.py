@@ -210,7 +210,7 @@ class _Network:
         if node.has_bodies:
             return self._changed(noted, node)
         attributes = node.stated
-        key = (id(noted.children), node.word, *(as_key(attributes) if attributes else ()))
+        key = (id(noted.children), node.op_type, *(as_key(attributes) if attributes else ()))
         try:
             if key in self._unchanged:
                 return noted
@@ -222,7 +222,7 @@ class _Network:
         return changed
 
     def _changed(self, noted: Element, node: Node) -> Element:
-        operator = operators.find_operator(node.word)
+        operator = operators.find_operator(node.op_type)
         element = noted
         if operator is not None:
             found = noted.child("data")
@@ -236,8 +236,8 @@ class _Network:
         return element
 
     def _node(self, number: str, node: Node) -> Element:
-        version, _, type = node.word.partition(".")
-        operator = operators.find_operator(node.word)
+        version, _, type = node.op_type.partition(".")
+        operator = operators.find_operator(node.op_type)
         if operator is None:
             data = {name: str(value) for name, value in node.attributes.items() if not isinstance(value, Graph)}
         else:

@@ -99,7 +99,7 @@ class Operator:
     weights: Weights | None = None
 
     @property
-    def word(self) -> str:
+    def op_type(self) -> str:
         """The op type of nodes: `opset1.Reshape`."""
         return f"opset{self.first}.{self.type}"
 
@@ -165,11 +165,11 @@ def _is_extension(type: str) -> bool:
 
 
 @lru_cache(_MOST_REMEMBERED)
-def find_operator(word: str) -> Operator | None:
-    """The operation that nodes of `word` are of."""
-    version, _, type = word.partition(".")
+def find_operator(op_type: str) -> Operator | None:
+    """The operation that nodes of `op_type` are of."""
+    version, _, type = op_type.partition(".")
     found = operator(type, version)
-    return found if found is not None and found.word == word else None
+    return found if found is not None and found.op_type == op_type else None
 
 
 def read(keyword: Keyword, text: str) -> Attribute:

@@ -100,6 +100,6 @@ def versions(graph: Graph) -> Mapping[str, str]:
     """The version of the file, and the newest operation set that its nodes are of."""
     header = graph.notes.get(KEY)
     found = {} if not isinstance(header, Header) else {"ir": header.element.attributes.get("version", "11")}
-    words = {node.word for node in graph}
+    words = {node.op_type for node in graph}
     sets = [int(stated[1]) for stated in map(_OPERATION_SET.match, words) if stated]
     return found | ({"opset": str(max(sets))} if sets else {})

@@ -95,7 +95,7 @@ def can_stay(graph: Graph, *, ir_opset: int | None = None, **_: Any) -> bool:
 
 
 def _is_newer(node: Node, newest: int | None) -> bool:
-    operator = None if newest is None else operators.find_operator(node.word)
+    operator = None if newest is None else operators.find_operator(node.op_type)
     return newest is not None and operator is not None and operator.first > newest
 
 
@@ -110,7 +110,7 @@ def _check(graph: Graph, newest: int | None) -> None:
                 )
                 continue
             if _is_newer(node, newest):
-                version, _, type = node.word.partition(".")
+                version, _, type = node.op_type.partition(".")
                 number = operators.set_of(version)
                 message = f"{type} requires operation set {number}, the newest allowed set is {newest}"
                 findings[node.op] = Diagnostic("OV0503", message, node.origin, f"set ir_opset to {number}")

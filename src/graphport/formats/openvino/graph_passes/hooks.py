@@ -61,7 +61,7 @@ def before_export(graph: Graph) -> None:
     """
     restore(graph)
     for node in graph:
-        if not node.dialect and node.word == "QuantizeLinear":
+        if not node.dialect and node.op_type == "QuantizeLinear":
             _fuse(graph, node)
 
 
@@ -330,7 +330,7 @@ def _chain(node: Node) -> list[Node]:
         others = [x for x in inner.operands[1:] if not _is_constant(x)]
         if value.is_output or len(value.users) != 1 or others or inner.dialect != "openvino":
             return []
-        if not (inner.word in _DECOMPRESSION or _converts(inner, DType.FLOAT16)):
+        if not (inner.op_type in _DECOMPRESSION or _converts(inner, DType.FLOAT16)):
             return []
         found.append(inner)
         value = inner.operand(0)
@@ -347,10 +347,10 @@ def _is_constant(value: Value) -> bool:
 
 
 def _widen(graph: Graph, node: Node) -> None:
-    if node.word == "opset1.Convert":
+    if node.op_type == "opset1.Convert":
         node.attributes["destination_type"] = DType.FLOAT32
     for place, value in enumerate(node.inputs):
-        if value is None or place == 0 or node.word not in ("opset1.Subtract", "opset1.Multiply"):
+        if value is None or place == 0 or node.op_type not in ("opset1.Subtract", "opset1.Multiply"):
             continue
         wide = Value(graph.fresh(value.name), TensorFact(DType.FLOAT32, _dims(value)))
         source = value if value.producer is None else value.producer.operand(0)
@@ -377,7 +377,7 @@ def _fuse(graph: Graph, quantize: Node) -> None:
     if x is None or x.is_constant or quantize.output.is_output or len(users) != 1:
         return
     (dequantize,) = users
-    if dequantize.dialect or dequantize.word != "DequantizeLinear" or dequantize.graph is not graph:
+    if dequantize.dialect or dequantize.op_type != "DequantizeLinear" or dequantize.graph is not graph:
         return
     limits = _limits(x, quantize, dequantize)
     if limits is None:

@@ -27,14 +27,14 @@ _LARGE = 1 << 31
 """Ends of a slice beyond any extent."""
 
 
-def set_of(word: str) -> int:
+def set_of(op_type: str) -> int:
     """Return the first operation set that has an op type."""
-    return int(word[len("opset") : word.index(".")])
+    return int(op_type[len("opset") : op_type.index(".")])
 
 
-def rule(word: str, newest: int) -> Older | None:
+def rule(op_type: str, newest: int) -> Older | None:
     """Return the rule from a newer op type to older ones; `None` if `newest` has the op type or there is no rule."""
-    return _RULES.get(word) if set_of(word) > newest else None
+    return _RULES.get(op_type) if set_of(op_type) > newest else None
 
 
 def _only(claim: bool, what: str) -> None:  # noqa: FBT001  it is the sentence's first word
@@ -43,7 +43,7 @@ def _only(claim: bool, what: str) -> None:  # noqa: FBT001  it is the sentence's
         raise UnsupportedError(message)
 
 
-def _use_version(word: str, *dropped: str, **needed: Any) -> Older:
+def _use_version(op_type: str, *dropped: str, **needed: Any) -> Older:
     """Use an older version of the operation; attributes `dropped` are removed, `needed` must have the given value."""
 
     def emitted(b: Builder, node: Node) -> tuple[Value, ...]:
@@ -51,7 +51,7 @@ def _use_version(word: str, *dropped: str, **needed: Any) -> Older:
             own = _attributes_of(node).get(name, wanted)
             _only(own == wanted, f"{name} = {own}")
         kept = {name: a for name, a in _attributes_of(node).items() if name not in dropped and name not in needed}
-        return emits(b, word, len(node.outputs), *node.inputs, **kept)
+        return emits(b, op_type, len(node.outputs), *node.inputs, **kept)
 
     return emitted
 
@@ -84,10 +84,10 @@ def _average_pool(b: Builder, node: Node) -> tuple[Value, ...]:
     return _use_version("opset14.AvgPool", "dilations")(b, node)
 
 
-def _rounded_pool(word: str, *dropped: str, **needed: Any) -> Older:
+def _rounded_pool(op_type: str, *dropped: str, **needed: Any) -> Older:
     def emitted(b: Builder, node: Node) -> tuple[Value, ...]:
         _only(_attributes_of(node).get("rounding_type", "floor") != "ceil_torch", "rounding_type = ceil_torch")
-        return _use_version(word, *dropped, **needed)(b, node)
+        return _use_version(op_type, *dropped, **needed)(b, node)
 
     return emitted
 

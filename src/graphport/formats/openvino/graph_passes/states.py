@@ -139,10 +139,10 @@ def _empty_start(graph: Graph, state: Value, fact: TensorFact, own: DType | None
         storage = ArrayStorage(array)
         return graph.add_constant(name, TensorFact.of(storage), storage)
 
-    def append(word: str, operands: list[Value], made: TensorFact, **attributes: Any) -> Value:
+    def append(op_type: str, operands: list[Value], made: TensorFact, **attributes: Any) -> Value:
         nonlocal last
         value = Value(graph.fresh(f"{state.name}_start"), made)
-        last = graph.insert_after(last, Node(word, operands, [value], attributes, dialect="openvino"))
+        last = graph.insert_after(last, Node(op_type, operands, [value], attributes, dialect="openvino"))
         return value
 
     parts: list[Value] = []
@@ -204,7 +204,7 @@ def _skip_copy(graph: Graph, result: Value) -> Value:
 
 def has_op_type(node: Node, words: tuple[str, ...]) -> bool:
     """Whether a node has one of these op types of OpenVINO."""
-    return node.dialect == "openvino" and node.word in words
+    return node.dialect == "openvino" and node.op_type in words
 
 
 def _declared_fact(node: Node) -> TensorFact:

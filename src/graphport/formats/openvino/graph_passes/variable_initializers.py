@@ -66,15 +66,15 @@ def _gathered(graph: Graph, node: Node, state: Value) -> Value | None:
     open_axes = [axis for axis, dim in enumerate(fact.shape) if isinstance(dim, Symbolic)]
     for user in node.output.users:
         indices, axis = user.operand(1), _scalar_of(user.operand(2))
-        if user.dialect != "openvino" or user.word not in _GATHERS or indices not in graph.input_set or axis is None:
+        if user.dialect != "openvino" or user.op_type not in _GATHERS or indices not in graph.input_set or axis is None:
             continue
         axis %= max(len(fact.shape), 1)
         if indices is None or axis not in open_axes or len(open_axes) < 2 or user.operand(0) is not node.output:
             continue
 
-        def append_node(word: str, *operands: Value, **attributes: int) -> Value:
-            result = Value(graph.fresh(f"{state.name}_{word.lower()}"), UNKNOWN)
-            graph.insert_before(node, Node(word, operands, [result], attributes, origin=node.origin))
+        def append_node(op_type: str, *operands: Value, **attributes: int) -> Value:
+            result = Value(graph.fresh(f"{state.name}_{op_type.lower()}"), UNKNOWN)
+            graph.insert_before(node, Node(op_type, operands, [result], attributes, origin=node.origin))
             return result
 
         count = append_node("Reshape", append_node("Size", indices), _constant(graph, np.array([1], np.int64)))
@@ -98,7 +98,7 @@ def _scalar_of(value: Value | None) -> int | None:
 def restore(graph: Graph) -> None:
     """Undo `choose`: read variables again and remove an unused flag."""
     for node in list(graph):
-        if node.dialect or node.word != "If" or not states.is_flag(node.operand(0)):
+        if node.dialect or node.op_type != "If" or not states.is_flag(node.operand(0)):
             continue
         state, start = (_outer(node.attributes.get(name)) for name in ("then_branch", "else_branch"))
         if state is not None and start is not None and states.state_of(state) is not None and len(state.uses) == 1:
@@ -125,9 +125,9 @@ def _read(graph: Graph, choice: Node, state: Value, start: Value) -> None:
         "variable_shape": write_shape(fact.shape, least=1),
     }
 
-    def append_node(word: str, value: Value, to: DType | None) -> Value:
+    def append_node(op_type: str, value: Value, to: DType | None) -> Value:
         result = Value(graph.fresh(f"{state.name}_read"), TensorFact(to, fact.shape))
-        graph.insert_before(choice, Node(word, [value], [result], {"to": to}, origin=choice.origin))
+        graph.insert_before(choice, Node(op_type, [value], [result], {"to": to}, origin=choice.origin))
         return result
 
     operands = [] if _is_empty(start, choice) else [start if own is fact.dtype else append_node("Cast", start, own)]
@@ -144,7 +144,7 @@ def _is_empty(start: Value, choice: Node) -> bool:
     A static 0 in a start would fix the length of the variable in every run.
     """
     shape = start.fact.shape if isinstance(start.fact, TensorFact) else None
-    return 0 in (shape or ()) and all(user.word == "Gather" and not user.dialect for user in choice.output.users)
+    return 0 in (shape or ()) and all(user.op_type == "Gather" and not user.dialect for user in choice.output.users)
 
 
 def _outer(body: object) -> Value | None:
@@ -153,7 +153,7 @@ def _outer(body: object) -> Value | None:
         return None
     (result,) = body.outputs
     maker = result.producer
-    while maker is not None and maker.graph is body and not maker.dialect and maker.word == "Identity":
+    while maker is not None and maker.graph is body and not maker.dialect and maker.op_type == "Identity":
         result = maker.operands[0]
         maker = result.producer
     return None if (maker is not None and maker.graph is body) or result in body.constants else result

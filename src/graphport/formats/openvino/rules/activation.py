@@ -71,7 +71,7 @@ def export_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
     if len(dims) == 1 and dims[0] != 1 and rank > 2:
         axes = b.constant(np.arange(rank - 1, dtype=np.int64))
         slope = emit(b, "opset1.Unsqueeze", slope, axes)
-    return b.word("opset1.PReLU", x, slope)
+    return b.emit("opset1.PReLU", x, slope)
 
 
 ROWS.lower("""
@@ -137,7 +137,7 @@ def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
         return None
     indices = emit(b, "opset1.Squeeze", emitted_top_k(b, input, 1, axis)[1], vector(b, [axis % len(dims)]))
     ends = b.like(input, 1), b.like(input, 0)
-    return b.word("opset1.OneHot", indices, emitted_extent(b, input, axis), *ends, axis=axis % len(dims))
+    return b.emit("opset1.OneHot", indices, emitted_extent(b, input, axis), *ends, axis=axis % len(dims))
 
 
 @Dropout.lift("openvino")

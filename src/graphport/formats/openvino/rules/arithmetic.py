@@ -160,9 +160,9 @@ def export_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
     """Both operands have one type there: an integer to a real power is a real that is cut off."""
     base, exponent = dtype_of(x), dtype_of(y)
     if base is exponent:
-        return b.word("opset1.Power", x, y)
+        return b.emit("opset1.Power", x, y)
     if base.is_floating or not exponent.is_floating:
-        return b.word("opset1.Power", x, emitted_cast(b, y, base))
+        return b.emit("opset1.Power", x, emitted_cast(b, y, base))
     return (emitted_cast(b, emit(b, "opset1.Power", emitted_cast(b, x, exponent), y), base),)
 
 
@@ -201,7 +201,7 @@ def export_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: i
         limit = _SATURATED[to]
         clipped = emit(b, "opset1.Clamp", input, min=-limit, max=limit)
         input = emit(b, "opset1.Select", emit(b, "opset10.IsNaN", input), input, clipped)
-    return b.word("opset1.Convert", input, destination_type=to)
+    return b.emit("opset1.Convert", input, destination_type=to)
 
 
 _SATURATED = {DType.FLOAT8E4M3FN: 448.0, DType.FLOAT8E5M2: 57344.0}

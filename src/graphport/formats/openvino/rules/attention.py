@@ -185,7 +185,7 @@ def _copied(b: Builder, x: Value, dims: Sequence[Dim]) -> Value:
     """Reshape `x`; open dims keep their index."""
     wanted = vector(b, [n if isinstance(n, int) else 0 for n in dims])
     fact = TensorFact(dtype_of(x), tuple(dims))
-    return b.word("opset1.Reshape", x, wanted, facts=[fact], special_zero=True)[0]
+    return b.emit("opset1.Reshape", x, wanted, facts=[fact], special_zero=True)[0]
 
 
 def _joined(b: Builder, y: Value) -> Value:
@@ -343,4 +343,4 @@ def export_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
     if op.mode == "circular":
         indices = emit(b, "opset1.FloorMod", indices, emitted_extent(b, op.past_cache, at))
     every = emit(b, "opset3.Broadcast", indices, emit(b, "opset3.ShapeOf", op.update), mode="bidirectional")
-    return b.word("opset3.ScatterElementsUpdate", op.past_cache, every, op.update, index(b, at))
+    return b.emit("opset3.ScatterElementsUpdate", op.past_cache, every, op.update, index(b, at))

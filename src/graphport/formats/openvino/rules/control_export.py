@@ -34,7 +34,7 @@ def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph
         attributes[f"{name}_inputs"] = tuple((place + 1, inner) for inner, place in enumerate(given))
         attributes[f"{name}_outputs"] = tuple((place, place) for place in range(len(branch.outputs)))
     facts = facts_of_results(b)
-    return b.word("opset8.If", cond, *order, facts=facts, **attributes)
+    return b.emit("opset8.If", cond, *order, facts=facts, **attributes)
 
 
 @Loop.lift("openvino")
@@ -64,7 +64,7 @@ def export_loop(
         *((2 + place, 2 + place) for place in range(len(carried))),
         *((first + place, first + index) for index, place in enumerate(positions)),
     )
-    return b.word(
+    return b.emit(
         "opset5.Loop",
         trips,
         condition,
@@ -131,7 +131,7 @@ def export_scan(
     # A TensorIterator cannot be nested in another one; a Loop with a trip count can.
     before = _trips(b, operands[states], axes[0]) if is_nested else ()
     at = len(before)
-    return b.word(
+    return b.emit(
         "opset5.Loop" if is_nested else "opset1.TensorIterator",
         *before,
         *operands,
@@ -154,7 +154,7 @@ def export_scan(
 
 
 def _walks(node: Node) -> bool:
-    return node.op == "Scan" or node.word == "opset1.TensorIterator"
+    return node.op == "Scan" or node.op_type == "opset1.TensorIterator"
 
 
 def _trips(b: Builder, operand: Value, axis: int) -> tuple[Value, Value]:

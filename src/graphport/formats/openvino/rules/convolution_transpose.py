@@ -172,7 +172,7 @@ def _zeros_around(b: Builder, x: Value) -> _ZeroPadded | None:
     if (
         pad is None
         or pad.dialect != "openvino"
-        or not pad.word.endswith(".Pad")
+        or not pad.op_type.endswith(".Pad")
         or pad.attributes["pad_mode"] != "constant"
     ):
         return None
@@ -219,4 +219,4 @@ def export_col2im(b: Builder, op: Col2ImView) -> Lifted:
     edges = op.pads or (0, 0, 0, 0)
     words: dict[str, Any] = {"strides": op.strides or (1, 1), "dilations": op.dilations or (1, 1)}
     words |= {"pads_begin": tuple(edges[:2]), "pads_end": tuple(edges[2:])}
-    return b.word("opset15.Col2Im", op.input, op.image_shape, op.block_shape, **words)
+    return b.emit("opset15.Col2Im", op.input, op.image_shape, op.block_shape, **words)

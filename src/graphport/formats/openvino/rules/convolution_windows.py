@@ -226,12 +226,12 @@ def _emitted_conv(b: Builder, x: Value, w: Value, op: Convolution) -> Value:
     return emitted_by_group(b, "Convolution", x, w, op.group, window_words(slid, op.auto_pad))
 
 
-def emitted_by_group(b: Builder, word: str, x: Value, w: Value, group: int, words: dict[str, Any]) -> Value:
+def emitted_by_group(b: Builder, op_type: str, x: Value, w: Value, group: int, words: dict[str, Any]) -> Value:
     """Emit a convolution, or its Group variant, whose filters have a leading group axis."""
     if group == 1:
-        return emit(b, f"opset1.{word}", x, w, **words)
+        return emit(b, f"opset1.{op_type}", x, w, **words)
     maps, *rest = sizes(b.dims(w, at_least=1), "the shape of grouped filters")
-    return emit(b, f"opset1.Group{word}", x, emitted_reshape(b, w, [group, maps // group, *rest]), **words)
+    return emit(b, f"opset1.Group{op_type}", x, emitted_reshape(b, w, [group, maps // group, *rest]), **words)
 
 
 @ConvView.lift("openvino")

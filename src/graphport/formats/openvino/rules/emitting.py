@@ -28,7 +28,7 @@ def emitted_reshape(b: Builder, x: Value, shape: Sequence[int]) -> Value:
         return constant
     wanted = vector(b, shape)
     fact = Builder(b.inference, stem=b.stem)(Reshape, x, wanted, allowzero=1).fact
-    return b.word("opset1.Reshape", x, wanted, facts=[fact], special_zero=False)[0]
+    return b.emit("opset1.Reshape", x, wanted, facts=[fact], special_zero=False)[0]
 
 
 def emitted_scalar(b: Builder, x: Value) -> Value:
@@ -48,7 +48,7 @@ def emitted_cast(b: Builder, x: Value, to: DType) -> Value:
     fact = x.fact if isinstance(x.fact, TensorFact) else TensorFact(None, None)
     is_exact = to.is_integer and dtype_of(x).is_integer
     facts = [TensorFact(to, fact.shape, fact.elements if is_exact else None)]
-    return b.word("opset1.Convert", x, facts=facts, destination_type=to)[0]
+    return b.emit("opset1.Convert", x, facts=facts, destination_type=to)[0]
 
 
 def emitted_gather(b: Builder, x: Value, indices: Value | int | Sequence[int], axis: int = 0) -> Value:
@@ -80,7 +80,7 @@ def emitted_range(b: Builder, x: Value, axis: int) -> Value:
     if isinstance(length, int):
         return b.constant(np.arange(reserve(length), dtype=np.int64))
     ends = index(b, 0), emitted_extent(b, x, axis), index(b, 1)
-    return b.word("opset4.Range", *ends, facts=[TensorFact(DType.INT64, (length,))], output_type=DType.INT64)[0]
+    return b.emit("opset4.Range", *ends, facts=[TensorFact(DType.INT64, (length,))], output_type=DType.INT64)[0]
 
 
 def emitted_top_k(b: Builder, x: Value, count: Value | int, axis: int, mode: str = "max") -> tuple[Value, ...]:
@@ -90,20 +90,20 @@ def emitted_top_k(b: Builder, x: Value, count: Value | int, axis: int, mode: str
     return emits(b, "opset11.TopK", 2, x, k, axis=axis % len(b.dims(x)), **stated)
 
 
-def wrapping(b: Builder, word: str, *operands: Value, **attributes: Any) -> tuple[Value, ...]:
+def wrapping(b: Builder, op_type: str, *operands: Value, **attributes: Any) -> tuple[Value, ...]:
     """Emit an operator; 8-bit integers are computed in int32, because OpenVINO 2026.4 saturates where ONNX wraps."""
     fact = operands[0].fact
     dtype = fact.dtype if isinstance(fact, TensorFact) else None
     if dtype not in (DType.INT8, DType.UINT8):
-        return b.word(word, *operands, **attributes)
-    wide = emit(b, word, *(emitted_cast(b, x, DType.INT32) for x in operands), **attributes)
+        return b.emit(op_type, *operands, **attributes)
+    wide = emit(b, op_type, *(emitted_cast(b, x, DType.INT32) for x in operands), **attributes)
     facts = [TensorFact(dtype, wide.fact.shape if isinstance(wide.fact, TensorFact) else None)]
-    return b.word("opset1.Convert", wide, facts=facts, destination_type=dtype)
+    return b.emit("opset1.Convert", wide, facts=facts, destination_type=dtype)
 
 
 def renamed(b: Builder, x: Value) -> Value:
     """Return a copy of `x` under a new name: a Convert to its own type, available in every operation set."""
     dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
     if dtype is None or dtype is DType.STRING or dtype.bits < _BYTE:
-        return b.word("opset16.Identity", x, facts=[x.fact])[0]
-    return b.word("opset1.Convert", x, facts=[x.fact], destination_type=dtype)[0]
+        return b.emit("opset16.Identity", x, facts=[x.fact])[0]
+    return b.emit("opset1.Convert", x, facts=[x.fact], destination_type=dtype)[0]

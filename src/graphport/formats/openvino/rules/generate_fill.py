@@ -61,11 +61,11 @@ def _diagonal(b: Builder, rows: Value, columns: Value, diagonal: Value, dtype: D
 @EyeLike.lift("openvino")
 def export_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: int = 0) -> Lifted:
     sides = [emitted_extent(b, input, axis) for axis in (0, 1)]
-    return b.word("opset9.Eye", *sides, index(b, k), output_type=dtype or dtype_of(input))
+    return b.emit("opset9.Eye", *sides, index(b, k), output_type=dtype or dtype_of(input))
 
 
 @ConstantOfShape.lift("openvino")
 def export_constant_of_shape(b: Builder, input: Value, *, value: Storage | None = None) -> Lifted:
     filler = np.zeros(1, np.float32) if value is None else value.numpy()
     number = b.constant(filler.reshape(()), None if value is None else value.dtype)
-    return b.word("opset3.Broadcast", number, input, mode="numpy")
+    return b.emit("opset3.Broadcast", number, input, mode="numpy")

@@ -118,7 +118,7 @@ def differing_counts(node: Node) -> tuple[int, int] | None:
     computed from the original operands (OpenVINO's plugins).
     """
     dtype = node.attributes.get("output_type")
-    if node.word != "opset4.Range" or not isinstance(dtype, DType) or not dtype.is_integer or None in node.inputs:
+    if node.op_type != "opset4.Range" or not isinstance(dtype, DType) or not dtype.is_integer or None in node.inputs:
         return None
     given = [_static_number(operand, dtype) for operand in node.operands]
     if len(given) != len(_ROLES) or not all(isinstance(each, int | float) for each in given):
@@ -396,7 +396,7 @@ def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> tuple[
     if sign and not _is_directed(start, limit, sign):
         # OpenVINO's CPU plugin ignores the direction: range(2, 0, 1) has two elements.
         last = emit(b, "opset1.Maximum" if sign > 0 else "opset1.Minimum", last, first)
-    return b.word("opset4.Range", first, last, step, output_type=fact.dtype)
+    return b.emit("opset4.Range", first, last, step, output_type=fact.dtype)
 
 
 def _is_directed(start: Value, limit: Value, sign: float) -> bool:

@@ -226,7 +226,7 @@ def export_slice(b: Builder, op: SliceView) -> Lifted:
     if steps is None:
         (count,) = sizes(b.dims(as_vector(b, op.starts)), "the number of sliced axes")
         steps = b.constant(np.ones(count, dtype_of(op.starts).numpy))
-    return b.word("opset8.Slice", op.data, op.starts, op.ends, steps, *([] if op.axes is None else [op.axes]))
+    return b.emit("opset8.Slice", op.data, op.starts, op.ends, steps, *([] if op.axes is None else [op.axes]))
 
 
 @lower("openvino", "opset15.SliceScatter")
@@ -316,7 +316,7 @@ def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, a
     is_negative = emit(b, "opset1.Less", int_indices, 0)
     int_indices = emit(b, "opset1.Select", is_negative, emit(b, "opset1.Add", int_indices, count), int_indices)
     on, off = (emitted_gather(b, values, n) for n in (1, 0))
-    return b.word("opset1.OneHot", int_indices, count, on, off, axis=axis)
+    return b.emit("opset1.OneHot", int_indices, count, on, off, axis=axis)
 
 
 @lower("openvino", "opset7.Roll")
@@ -366,4 +366,4 @@ def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int
     elif shift is not None and shift[0]:
         rows = emit(b, "opset1.Add", rows, shift[0])
     is_kept = emit(b, "opset1.LessEqual" if upper else "opset1.GreaterEqual", rows, columns)
-    return b.word("opset1.Select", is_kept, input, b.like(input, 0))
+    return b.emit("opset1.Select", is_kept, input, b.like(input, 0))

@@ -77,7 +77,7 @@ def _is_read_untransposed(source: Value) -> bool:
     for user, place in source.uses:
         if not isinstance(user, Node):
             continue
-        names = _ORIENTATIONS.get(user.word)
+        names = _ORIENTATIONS.get(user.op_type)
         if names is not None and place < len(names) and not user.attributes.get(names[place], 0):
             return True
     return False
@@ -98,7 +98,7 @@ def _swap_last_axes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _source_of_transpose(x: Value) -> Value | None:
     """The constant of which `x` is the transpose in its last two axes."""
     node = x.producer
-    if node is None or node.word not in _TRANSPOSES or not node.operands[0].is_constant:
+    if node is None or node.op_type not in _TRANSPOSES or not node.operands[0].is_constant:
         return None
     rank = len(node.operands[0].storage.shape) if node.operands[0].storage is not None else 0
     perm = integers(node.operands[1]) if len(node.operands) > 1 else node.attributes.get("perm")

@@ -54,7 +54,7 @@ def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted
     if rank < 2:
         return None
     given = [emitted_cast(b, parameter, dtype_of(op.x)) for parameter in (op.scale, op.b, op.input_mean, op.input_var)]
-    (y,) = b.word("opset5.BatchNormInference", op.x, *given, facts=[op.x.fact], epsilon=op.epsilon)
+    (y,) = b.emit("opset5.BatchNormInference", op.x, *given, facts=[op.x.fact], epsilon=op.epsilon)
     return (y, *(renamed(b, own) for own in (op.input_mean, op.input_var)[: b.count - 1]))
 
 
@@ -141,7 +141,7 @@ def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> Lifted
         results = [emit(b, "opset6.MVN", wide, axes, **mvn)]
     else:
         mean, centred, _, root = _deviation(b, wide, axes, op.epsilon)
-        inverse = b.word("opset1.Divide", b.like(root, 1.0), root, facts=[root.fact])[0]
+        inverse = b.emit("opset1.Divide", b.like(root, 1.0), root, facts=[root.fact])[0]
         results = [emit(b, "opset1.Multiply", centred, inverse), mean, inverse]
     y = emit(b, "opset1.Multiply", emitted_cast(b, results[0], dtype), op.scale)
     results[0] = y if op.b is None else emit(b, "opset1.Add", y, op.b)
@@ -158,7 +158,7 @@ def export_rms_normalization(b: Builder, op: RMSNormalizationView) -> Lifted:
     mean = emit(b, "opset1.ReduceMean", emit(b, "opset1.Multiply", wide, wide), axes, keep_dims=True)
     root = emit(b, "opset1.Sqrt", emit(b, "opset1.Add", mean, op.epsilon))
     y = emitted_cast(b, emit(b, "opset1.Divide", wide, root), dtype_of(op.scale))
-    return b.word("opset1.Multiply", y, op.scale)
+    return b.emit("opset1.Multiply", y, op.scale)
 
 
 def _per_channel(b: Builder, numbers: Value, x: Value) -> Value:
@@ -228,7 +228,7 @@ def export_lrn(b: Builder, op: LRNView) -> Lifted:
     if not np.isfinite(factor):
         return None
     y = emit(b, "opset1.LRN", op.x, vector(b, [1]), **stated)
-    return (y,) if op.bias == 1 else b.word("opset1.Multiply", y, b.like(op.x, factor))
+    return (y,) if op.bias == 1 else b.emit("opset1.Multiply", y, b.like(op.x, factor))
 
 
 @lower("openvino", "opset1.NormalizeL2")

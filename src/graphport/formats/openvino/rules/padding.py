@@ -90,18 +90,18 @@ def export_pad(b: Builder, op: PadView) -> Lifted:
             return (_wrapped(b, op.data, *amounts),)
         begins, ends = (vector(b, side) for side in amounts)
     if op.mode != "constant":
-        return b.word("opset12.Pad", op.data, begins, ends, pad_mode=op.mode)
+        return b.emit("opset12.Pad", op.data, begins, ends, pad_mode=op.mode)
     fill = b.like(op.data, 0) if op.constant_value is None else op.constant_value
     fill = emitted_scalar(b, fill)
     if float_element(fill) is not None:
-        return b.word("opset12.Pad", op.data, begins, ends, fill, pad_mode=op.mode)
+        return b.emit("opset12.Pad", op.data, begins, ends, fill, pad_mode=op.mode)
     # OpenVINO's CPU plugin treats a computed fill value as 0, so the padded elements are selected by a mask.
     shape = emit(b, "opset3.ShapeOf", op.data)
     inner = emit(b, "opset3.Broadcast", b.constant(np.array(1, np.int32)), shape, mode="numpy")
     zero = b.constant(np.array(0, np.int32))
     marks = emit(b, "opset12.Pad", inner, begins, ends, zero, pad_mode=op.mode)
     padded = emit(b, "opset12.Pad", op.data, begins, ends, b.like(op.data, 0), pad_mode=op.mode)
-    return b.word("opset1.Select", emit(b, "opset1.Equal", marks, 1), padded, fill)
+    return b.emit("opset1.Select", emit(b, "opset1.Equal", marks, 1), padded, fill)
 
 
 def _computed(b: Builder, pads: Value, chosen: Sequence[int], rank: int) -> list[Value]:
@@ -154,4 +154,4 @@ def export_center_crop_pad(
         begins[axis] = (m - n) // 2 if m >= n else -((n - m) // 2)
         ends[axis] = m - n - begins[axis]
     fill = b.like(input_data, 0)
-    return b.word("opset12.Pad", input_data, vector(b, begins), vector(b, ends), fill, pad_mode="constant")
+    return b.emit("opset12.Pad", input_data, vector(b, begins), vector(b, ends), fill, pad_mode="constant")

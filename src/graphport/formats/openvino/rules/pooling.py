@@ -64,12 +64,12 @@ def export_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
     return (_averaged(b, x, words, "opset14.AvgPool" if op.ceil_mode else "opset1.AvgPool"),)
 
 
-def _averaged(b: Builder, x: Value, words: dict[str, Any], word: str = "opset1.AvgPool") -> Value:
+def _averaged(b: Builder, x: Value, words: dict[str, Any], op_type: str = "opset1.AvgPool") -> Value:
     """Average pooling; only the newest op version has dilations."""
     dilations = words.pop("dilations")
     if any(gap != 1 for gap in dilations):
         return emit(b, "opset16.AvgPool", x, dilations=dilations, **words)
-    return emit(b, word, x, **words)
+    return emit(b, op_type, x, **words)
 
 
 def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) -> tuple[Value, dict[str, Any]]:
@@ -103,7 +103,7 @@ def export_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
     words: dict[str, Any] = {"kernel": slid.kernel, "strides": slid.strides, "dilations": slid.dilations}
     words |= {"pads_begin": zeros, "pads_end": zeros, "exclude_pad": False}
     total = emit(b, "opset1.Multiply", _averaged(b, powers, words), float(prod(op.kernel_shape)))
-    return b.word("opset1.Power", total, b.like(op.x, 1 / op.p))
+    return b.emit("opset1.Power", total, b.like(op.x, 1 / op.p))
 
 
 def _edges(dims: Sequence[Dim], slid: Window) -> list[tuple[int, int]]:
@@ -214,7 +214,7 @@ def export_max_roi_pool(
 ) -> Lifted:
     shape = tuple(pooled_shape)
     stated: dict[str, Any] = {"output_roi": shape, "output_size": shape, "pooled_h": shape[0], "pooled_w": shape[1]}
-    return b.word("opset2.ROIPooling", x, rois, method="max", spatial_scale=spatial_scale, **stated)
+    return b.emit("opset2.ROIPooling", x, rois, method="max", spatial_scale=spatial_scale, **stated)
 
 
 @MaxUnpoolView.lift("openvino")

@@ -212,10 +212,10 @@ class _ParameterLayout:
         """Reshape a scale like `parameter`; for a converted constant, reshape the constant."""
         self._b.looks_around = True
         node = value.producer
-        if node is None or node.word != "opset1.Convert" or node.operands[0].storage is None:
+        if node is None or node.op_type != "opset1.Convert" or node.operands[0].storage is None:
             return self.parameter(value, value)
         stored = node.operands[0]
-        return emit(self._b, node.word, self.parameter(stored, stored), **node.attributes)
+        return emit(self._b, node.op_type, self.parameter(stored, stored), **node.attributes)
 
     def cut(self, x: Value) -> Value:
         """Split the axis into blocks."""

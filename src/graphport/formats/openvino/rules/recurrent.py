@@ -353,7 +353,7 @@ class _Layer:
         # OpenVINO 2026.4.1 computes two layers wrongly that share a pair of Transposes.
         self._b.looks_around = True
         node = x.producer
-        if node is not None and node.word in {"Transpose", "opset1.Transpose"}:
+        if node is not None and node.op_type in {"Transpose", "opset1.Transpose"}:
             perm = integers(node.operands[1]) if len(node.operands) > 1 else node.attributes.get("perm")
             if isinstance(perm, tuple | list) and tuple(perm) == (1, 0, 2):
                 return node.operands[0]
@@ -393,13 +393,13 @@ class _Layer:
         whole = emit(self._b, "opset3.Broadcast", length, count)
         return emit(self._b, "opset1.Convert", whole, destination_type=DType.INT32)
 
-    def emit_layer(self, word: str, *operands: Value, **more: Any) -> tuple[Value, ...]:
+    def emit_layer(self, op_type: str, *operands: Value, **more: Any) -> tuple[Value, ...]:
         """Emit the layer with sequences, initial states, lengths, weights and a bias."""
         attributes = {**self.attributes(), **more}
         is_open = not all(isinstance(dim, int) for dim in self._b.dims(operands[0])[:2])
         if self._op.sequence_lens is not None and is_open and not (self._have_full_length() or self._reads_cell()):
-            return over_lengths(self._b, word, operands, attributes, self._full_lengths())
-        return emits(self._b, word, len(operands) - 4, *operands, **attributes)
+            return over_lengths(self._b, op_type, operands, attributes, self._full_lengths())
+        return emits(self._b, op_type, len(operands) - 4, *operands, **attributes)
 
     def _have_full_length(self) -> bool:
         """Whether all sequences are known to have the full length."""

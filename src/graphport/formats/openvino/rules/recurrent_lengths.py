@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def over_lengths(
-    b: Builder, word: str, operands: tuple[Value, ...], attributes: Mapping[str, Any], whole: Value
+    b: Builder, op_type: str, operands: tuple[Value, ...], attributes: Mapping[str, Any], whole: Value
 ) -> tuple[Value, ...]:
     """Emit a layer over sequences with initial states, lengths, weights and a bias.
 
@@ -36,9 +36,9 @@ def over_lengths(
     forward = {**attributes, "direction": "forward"}
     match attributes["direction"]:
         case "forward":
-            return _forwards(b, word, operands, forward, whole)
+            return _forwards(b, op_type, operands, forward, whole)
         case "reverse":
-            return _backwards(b, word, operands, forward, whole)
+            return _backwards(b, op_type, operands, forward, whole)
         case _:
             x, *states, lengths, w, r, bias = operands
             parted = [*(_parted(b, each, 1) for each in states), *(_parted(b, each, 0) for each in (w, r, bias))]
@@ -46,7 +46,7 @@ def over_lengths(
                 (x, *(each[way] for each in parted[:-3]), lengths, *(each[way] for each in parted[-3:]))
                 for way in range(2)
             )
-            ends = _forwards(b, word, forth, forward, whole), _backwards(b, word, back, forward, whole)
+            ends = _forwards(b, op_type, forth, forward, whole), _backwards(b, op_type, back, forward, whole)
             return tuple(emit(b, "opset1.Concat", *pair, axis=1) for pair in zip(*ends, strict=True))
 
 
@@ -56,12 +56,12 @@ def _parted(b: Builder, x: Value, axis: int) -> tuple[Value, ...]:
 
 
 def _backwards(
-    b: Builder, word: str, operands: tuple[Value, ...], attributes: Mapping[str, Any], whole: Value
+    b: Builder, op_type: str, operands: tuple[Value, ...], attributes: Mapping[str, Any], whole: Value
 ) -> tuple[Value, ...]:
     """Reverse the sequences, run the forward layer, and reverse its results."""
     x, *others = operands
     lengths = operands[-4]
-    y, *states = _forwards(b, word, (_reversed(b, x, lengths, 1), *others), attributes, whole)
+    y, *states = _forwards(b, op_type, (_reversed(b, x, lengths, 1), *others), attributes, whole)
     return _reversed(b, y, lengths, 2), *states
 
 
@@ -70,10 +70,10 @@ def _reversed(b: Builder, x: Value, lengths: Value, axis: int) -> Value:
 
 
 def _forwards(
-    b: Builder, word: str, operands: tuple[Value, ...], attributes: Mapping[str, Any], whole: Value
+    b: Builder, op_type: str, operands: tuple[Value, ...], attributes: Mapping[str, Any], whole: Value
 ) -> tuple[Value, ...]:
     lengths, initial = operands[-4], operands[1]
-    y, _, *cells = emits(b, word, len(operands) - 4, *operands[:-4], whole, *operands[-3:], **attributes)
+    y, _, *cells = emits(b, op_type, len(operands) - 4, *operands[:-4], whole, *operands[-3:], **attributes)
     end = emit(b, "opset1.Unsqueeze", emit(b, "opset1.Convert", lengths, destination_type=DType.INT64), vector(b, [1]))
     # The final state is the state after `length` steps; for length 0, the initial state.
     states = emit(b, "opset1.Concat", emit(b, "opset1.Unsqueeze", initial, vector(b, [2])), y, axis=2)

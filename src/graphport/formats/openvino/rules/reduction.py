@@ -56,21 +56,21 @@ def _without(b: Builder, x: Value, types: frozenset[DType]) -> Value:
     return cast(b, x, DType.INT64) if dtype_of(x) in types else x
 
 
-def _over(b: Builder, word: str, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int) -> Value:
+def _over(b: Builder, op_type: str, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int) -> Value:
     """Emit a reduction over `axes`; return the data if there are none."""
     reduced_axes = _axes(b, data, axes, noop_with_empty_axes)
-    return data if reduced_axes is None else reduced(b, word, data, reduced_axes, keepdims)
+    return data if reduced_axes is None else reduced(b, op_type, data, reduced_axes, keepdims)
 
 
 def _emitted(
     b: Builder, words: Sequence[str], data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int
 ) -> Value:
     """Emit a reduction like `_over`; booleans use the second op type, and a norm over no axes is the absolute value."""
-    word = words[1] if dtype_of(data) is DType.BOOL and len(words) > 1 else words[0]
-    y = _over(b, word, data, axes, keepdims, noop_with_empty_axes)
+    op_type = words[1] if dtype_of(data) is DType.BOOL and len(words) > 1 else words[0]
+    y = _over(b, op_type, data, axes, keepdims, noop_with_empty_axes)
     if y is not data:
         return y
-    return b.word("opset1.Abs", data)[0] if word in _NORMS else renamed(b, data)
+    return b.emit("opset1.Abs", data)[0] if op_type in _NORMS else renamed(b, data)
 
 
 _NORMS = frozenset({"opset4.ReduceL1", "opset4.ReduceL2"})
@@ -177,7 +177,7 @@ def export_log_sum_exp(
     powers = emit(b, "opset1.Exp", emit(b, "opset1.Subtract", data, safe))
     total = emit(b, "opset1.Log", reduced(b, "opset1.ReduceSum", powers, reduced_axes, keepdims))
     kept = safe if keepdims else emit(b, "opset1.ReduceMax", safe, reduced_axes, keep_dims=False)
-    return b.word("opset1.Add", total, kept)
+    return b.emit("opset1.Add", total, kept)
 
 
 @CumProd.lift("openvino")
@@ -198,7 +198,7 @@ def export_cum_prod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, re
     rows = emit(b, "opset1.Unsqueeze", x, vector(b, [at]))
     mask = b.constant(is_seen.reshape(length, length, *[1] * (len(dims) - at - 1)))
     kept = emit(b, "opset1.Select", mask, rows, b.like(x, 1))
-    return b.word("opset1.ReduceProd", kept, vector(b, [at + 1]), keep_dims=False)
+    return b.emit("opset1.ReduceProd", kept, vector(b, [at + 1]), keep_dims=False)
 
 
 @lower("openvino", "opset1.TopK")

@@ -29,15 +29,15 @@ _FARTHEST = 32
 """Maximum number of operators after a reduction that are searched."""
 
 
-def reduced(b: Builder, word: str, data: Value, axes: Value, keepdims: int) -> Value:
-    """`data` along the axes `axes`, by the reduction `word`."""
+def reduced(b: Builder, op_type: str, data: Value, axes: Value, keepdims: int) -> Value:
+    """`data` along the axes `axes`, by the reduction `op_type`."""
     dims = b.dims(data)
     along = integers(axes)
     is_last = len(dims) == 3 and along is not None and {axis % 3 for axis in along} == {2}
     if not is_last or dims[0] == 1 or not _meets_constants(b):
-        return emit(b, word, data, axes, keep_dims=bool(keepdims))
+        return emit(b, op_type, data, axes, keep_dims=bool(keepdims))
     unsqueezed = emit(b, "opset1.Unsqueeze", data, vector(b, [2]))
-    y = emit(b, word, unsqueezed, vector(b, [2, 3]), keep_dims=False)
+    y = emit(b, op_type, unsqueezed, vector(b, [2, 3]), keep_dims=False)
     return emit(b, "opset1.Unsqueeze", y, vector(b, [2])) if keepdims else y
 
 

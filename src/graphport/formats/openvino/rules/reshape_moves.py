@@ -82,7 +82,7 @@ def transpose(b: Builder, x: Value, order: Value) -> Value:
 @Transpose.lift("openvino")
 def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
     order = tuple(reversed(range(len(b.dims(data))))) if perm is None else perm
-    return b.word("opset1.Transpose", data, vector(b, order))
+    return b.emit("opset1.Transpose", data, vector(b, order))
 
 
 @lower("openvino", "opset1.Squeeze")
@@ -105,12 +105,12 @@ def squeeze(b: Builder, x: Value, axes: Value | None = None, *, allow_axis_skip:
 @Squeeze.lift("openvino")
 def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
     if axes is not None:
-        return b.word("opset1.Squeeze", data, axes)
+        return b.emit("opset1.Squeeze", data, axes)
     dims = data.fact.shape if isinstance(data.fact, TensorFact) else None
     if dims is None or not all(isinstance(dim, int) for dim in dims):
-        return b.word("opset1.Squeeze", data)
+        return b.emit("opset1.Squeeze", data)
     ones = [axis for axis, n in enumerate(dims) if n == 1]
-    return b.word("opset1.Squeeze", data, vector(b, ones)) if ones else (renamed(b, data),)
+    return b.emit("opset1.Squeeze", data, vector(b, ones)) if ones else (renamed(b, data),)
 
 
 @lower("openvino", "opset1.Split")
@@ -167,13 +167,13 @@ def export_split(
     del num_outputs
     facts = [UNKNOWN] * b.count
     if split is not None:
-        return b.word("opset1.VariadicSplit", input, place, split, facts=facts)
+        return b.emit("opset1.VariadicSplit", input, place, split, facts=facts)
     length = dims[axis]
     if not isinstance(length, int) or length % b.count == 0:
-        return b.word("opset1.Split", input, place, facts=facts, num_splits=b.count)
+        return b.emit("opset1.Split", input, place, facts=facts, num_splits=b.count)
     part = -(-length // b.count)
     parts = [min(part, max(length - part * number, 0)) for number in range(b.count)]
-    return b.word("opset1.VariadicSplit", input, place, vector(b, parts), facts=facts)
+    return b.emit("opset1.VariadicSplit", input, place, vector(b, parts), facts=facts)
 
 
 @lower("openvino", "opset1.Broadcast")
@@ -265,4 +265,4 @@ def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
     whole = emit(b, "opset3.ShapeOf", input)
     rows = emit(b, "opset1.ReduceProd", emitted_slice(b, whole, 0, place, 0), vector(b, [0]), keep_dims=True)
     wanted = emit(b, "opset1.Concat", rows, vector(b, [-1]), axis=0)
-    return b.word("opset1.Reshape", input, wanted, special_zero=False)
+    return b.emit("opset1.Reshape", input, wanted, special_zero=False)

@@ -391,7 +391,7 @@ def _interpolated(b: Builder, x: Value, extents: _Extents, **words: Any) -> Lift
     none = (0,) * len(b.dims(x))
     words |= {"shape_calculation_mode": "sizes" if extents.scales is None else "scales", "antialias": False}
     words |= {"pads_begin": none, "pads_end": none}
-    return b.word("opset11.Interpolate", x, operand, vector(b, extents.axes), **words)
+    return b.emit("opset11.Interpolate", x, operand, vector(b, extents.axes), **words)
 
 
 def _axis_by_axis(b: Builder, x: Value, plans: Sequence[Axis], how: dict[str, Any], extrapolation: float) -> Value:

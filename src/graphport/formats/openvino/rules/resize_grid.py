@@ -50,5 +50,5 @@ def export_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: 
     dtype = dtype_of(theta)
     fixed = b.constant(base.astype(dtype.numpy), dtype)
     fact = TensorFact(dtype, (shape[0], base.shape[0], len(spatial)))
-    (grid,) = b.word("opset1.MatMul", fixed, theta, facts=[fact], transpose_b=True)
+    (grid,) = b.emit("opset1.MatMul", fixed, theta, facts=[fact], transpose_b=True)
     return (emitted_reshape(b, grid, [shape[0] if isinstance(shape[0], int) else -1, *spatial, len(spatial)]),)

@@ -180,19 +180,19 @@ def export_dft(b: Builder, op: DFTView) -> Lifted:
     axes = vector(b, [at])
     if op.onesided and not op.inverse:
         x = emit(b, "opset1.Squeeze", input, vector(b, [-1])) if parts == 1 else None
-        return None if x is None else b.word("opset9.RDFT", _long_enough(b, x, at, more), axes, *more)
+        return None if x is None else b.emit("opset9.RDFT", _long_enough(b, x, at, more), axes, *more)
     if op.onesided:
         if parts != 2:
             return None
         found = emit(b, "opset9.IRDFT", input, axes, *more)
-        return b.word("opset1.Unsqueeze", found, vector(b, [-1]))
+        return b.emit("opset1.Unsqueeze", found, vector(b, [-1]))
     if parts != 2:
         # Real numbers get a zero imaginary part.
         zeros = emit(b, "opset1.Multiply", input, 0.0)
         input = emit(b, "opset1.Concat", input, zeros, axis=rank - 1)
     if not isinstance(parts, int):
         input = emitted_slice(b, input, 0, 2, rank - 1)
-    return b.word("opset7.IDFT" if op.inverse else "opset7.DFT", input, axes, *more)
+    return b.emit("opset7.IDFT" if op.inverse else "opset7.DFT", input, axes, *more)
 
 
 def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value:
@@ -230,7 +230,7 @@ def export_stft(b: Builder, op: STFTView) -> Lifted:
         frames = emit(b, "opset1.Multiply", frames, weights)
     axes = vector(b, [2])
     if parts == 1 and op.onesided:
-        return b.word("opset9.RDFT", emit(b, "opset1.Squeeze", frames, vector(b, [3])), axes)
+        return b.emit("opset9.RDFT", emit(b, "opset1.Squeeze", frames, vector(b, [3])), axes)
     if parts == 1:
         frames = emit(b, "opset1.Concat", frames, emit(b, "opset1.Multiply", frames, 0.0), axis=3)
     spectrum = emit(b, "opset7.DFT", frames, axes)
@@ -243,7 +243,7 @@ def _emit_stft(b: Builder, signal: Value, step: int, window: Value | None, frame
     dtype = dtype_of(signal)
     weights = b.constant(np.ones(length, dtype.numpy)) if window is None else emitted_cast(b, window, dtype)
     x = emit(b, "opset1.Squeeze", signal, vector(b, [2]))
-    return b.word("opset15.STFT", x, weights, index(b, length), index(b, step), transpose_frames=False)
+    return b.emit("opset15.STFT", x, weights, index(b, length), index(b, step), transpose_frames=False)
 
 
 def _frame(b: Builder, whole: Dim, window: Value | None, frame_length: Value | None) -> int:

@@ -151,7 +151,7 @@ class _Coder:
         inputs = [self._variable(value) for value in self.graph.inputs]
         layers = [self._constant(value) for value in self.graph.constants if value.uses]
         for node in self.graph:
-            if node.word.startswith("nn.") and node.word != "nn.Identity":
+            if node.op_type.startswith("nn.") and node.op_type != "nn.Identity":
                 layers += self._module(node)
             self._node(node)
         outputs = self._outputs()
@@ -173,7 +173,7 @@ class _Coder:
         while pending:
             value = pending.pop()
             node = value.producer
-            if node is not None and node.word == _TUPLE:
+            if node is not None and node.op_type == _TUPLE:
                 pending += reversed(node.operands)
             else:
                 found.append(self._variable(value))
@@ -203,7 +203,7 @@ class _Coder:
         return ast.Expr(call("self.register_buffer", literal(name), stored))
 
     def _module(self, node: Node) -> list[ast.stmt]:
-        layer = self.modules[node] = attribute(ast.Name("self"), self.names.make(node.name or node.word, "m"))
+        layer = self.modules[node] = attribute(ast.Name("self"), self.names.make(node.name or node.op_type, "m"))
         owner = self.archive_names[node.results[0]]
         made: list[ast.stmt] = [assign([layer], call(_function(node), **_values(_parameters(node))))]
         for key, storage in node.attributes.items():
@@ -215,7 +215,7 @@ class _Coder:
     # ── operators ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _node(self, node: Node) -> None:
-        op_type = node.word
+        op_type = node.op_type
         if op_type == _TUPLE or not node.results:
             return
         if op_type == "prim::Constant":
@@ -231,7 +231,7 @@ class _Coder:
 
     def _value(self, node: Node) -> ast.expr:
         """Return the expression of an operator that needs no special case."""
-        op_type = node.word
+        op_type = node.op_type
         operands = self._operands(node)
         if op_type == "nn.Identity":
             return _first_operand(operands.values)
@@ -281,7 +281,7 @@ class _Coder:
 
     def _assign(self, node: Node, tree: ast.expr) -> None:
         targets = [self._variable(value) for value in node.results]
-        self.statements.append(assign(targets, tree, is_tuple=node.word in _SPLITS))
+        self.statements.append(assign(targets, tree, is_tuple=node.op_type in _SPLITS))
 
     def _prim_constant(self, node: Node) -> None:
         value = node.attributes.get("value")
@@ -290,7 +290,7 @@ class _Coder:
         self._assign(node, _value_of(value))
 
     def _recurrent(self, node: Node) -> None:
-        count = _STATES[node.word]
+        count = _STATES[node.op_type]
         operands = self._operands(node).values
         x, states = _first_operand(operands), operands[1:]
         if states and len(states) != count:
@@ -343,7 +343,7 @@ class _Coder:
         x = _first_operand(operands.values)
         if node.operands[0] in self.numbers:
             x = call("torch.as_tensor", x)
-        name = node.word.removeprefix("Tensor.")
+        name = node.op_type.removeprefix("Tensor.")
         _function(node)
         if name not in _METHODS:
             message = f"unsupported method {name}"
@@ -479,7 +479,7 @@ def _function(node: Node) -> ast.expr:
     Raises:
         CodeError: no import rule exists for this operator.
     """
-    op_type = node.word
+    op_type = node.op_type
     if registry.lowering(DIALECT, op_type) is None and registry.lowering(DIALECT, f"{COMPLEX}{op_type}") is None:
         message = (
             f"unsupported: {node.name or op_type} has the op type {op_type}, which is not a known operator of PyTorch"
@@ -492,7 +492,7 @@ def _parameters(node: Node) -> dict[str, Any]:
     """Return the non-tensor arguments of a node."""
     found = {key: value for key, value in node.attributes.items() if not key.startswith(("@", KEYS))}
     sizes = found.get("output_size")
-    if node.word.startswith(_ADAPTIVE) and is_sequence(sizes):
+    if node.op_type.startswith(_ADAPTIVE) and is_sequence(sizes):
         # pnnx writes 0 for an unchanged size.
         found["output_size"] = tuple(size or None for size in sizes)
     return found

@@ -105,7 +105,7 @@ class _ParsedParameters(NamedTuple):
 class _LineTemplate(NamedTuple):
     """Shared form of nodes whose lines differ only in names and shapes and have no diagnostics."""
 
-    word: str
+    op_type: str
     attributes: PlainAttributes
     notes: SharedNotes
     dtypes: set[tuple[DType | None, ...]] | None
@@ -193,7 +193,7 @@ class _GraphReader:
         value = Value(result, fact, origin=(spans, line + first - 1), notes=self._shapes[shape])
         known[result] = value
         self.made.append_new(
-            form.word, operands, [value], form.attributes, DIALECT, fields[1], (spans, line), form.notes
+            form.op_type, operands, [value], form.attributes, DIALECT, fields[1], (spans, line), form.notes
         )
         return True
 
@@ -226,7 +226,7 @@ class _GraphReader:
     def _cache_template(self, node: Node, line: Line, entries: _ParsedParameters) -> None:
         """Cache the form of a node without diagnostics, if it depends only on names and shapes."""
         # Operators with checks of shapes or values are not cached.
-        if node.word in LOOKED_AT or not entries.is_plain or len(self._forms) >= _MOST_FORMS:
+        if node.op_type in LOOKED_AT or not entries.is_plain or len(self._forms) >= _MOST_FORMS:
             return
         notes_ = node.copied_notes
         plain = tuple(field for field in line.fields[line.first_parameter :] if field[0] not in "#$")
@@ -237,8 +237,8 @@ class _GraphReader:
             if known.dtypes is not None:
                 known.dtypes.update(dtypes)
         elif isinstance(notes_, SharedNotes):
-            seen = set(dtypes) if node.word == "Expression" else None
-            self._forms[key] = _LineTemplate(node.word, PlainAttributes(node.stated), notes_, seen)
+            seen = set(dtypes) if node.op_type == "Expression" else None
+            self._forms[key] = _LineTemplate(node.op_type, PlainAttributes(node.stated), notes_, seen)
 
     def _node(
         self, index: int, line: Line, given: list[Value], results: list[Value], entries: _ParsedParameters

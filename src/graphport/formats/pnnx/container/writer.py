@@ -199,11 +199,11 @@ class _Writer:
         stated = tuple(str(key) for key in keys) if isinstance(keys, tuple) else ()
         if not stated and line is not None and len(line.keys) == len(node.inputs):
             stated = line.keys
-        word = line.type if line is not None else node.word
-        if line is None and "." not in word and ":" not in word:
-            word = f"pnnx.{word}"
-        name = node.name or f"{word}_{len(self._names)}"
-        return _Row(word, name, node.operands, node.results, attributes, stated, line, _source_offset(node))
+        op_type = line.type if line is not None else node.op_type
+        if line is None and "." not in op_type and ":" not in op_type:
+            op_type = f"pnnx.{op_type}"
+        name = node.name or f"{op_type}_{len(self._names)}"
+        return _Row(op_type, name, node.operands, node.results, attributes, stated, line, _source_offset(node))
 
     def _ends(self) -> list[notes.Line]:
         """Return the source lines of the outputs, if their number is unchanged."""

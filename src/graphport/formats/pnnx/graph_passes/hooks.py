@@ -41,7 +41,7 @@ def before(graph: Graph) -> None:
     for node in graph:
         if node.dialect != _DIALECT:
             continue
-        if node.word in _UNPACKS:
+        if node.op_type in _UNPACKS:
             _unpack(graph, node, lists)
             continue
         _record_elements(node, numbers, lists, trees)
@@ -59,10 +59,10 @@ def _pair(graph: Graph) -> None:
     if not known or any(value.is_output or value.is_input for value in known):
         return
     nodes = [node for node in graph if known & {*node.operands, *node.results}]
-    if any(registry.lowering(_DIALECT, f"{COMPLEX}{node.word}") is None for node in nodes):
+    if any(registry.lowering(_DIALECT, f"{COMPLEX}{node.op_type}") is None for node in nodes):
         return
     for node in nodes:
-        node.word = f"{COMPLEX}{node.word}"
+        node.op_type = f"{COMPLEX}{node.op_type}"
         node.set_attribute(COMPLEX, tuple(value in known for value in node.inputs))
     for value in known:
         pair_value(value)
@@ -78,15 +78,15 @@ def _record_elements(
     """Record a node that creates a scalar or a list."""
     if len(node.results) != 1:
         return
-    if node.word == _DICTIONARY:
+    if node.op_type == _DICTIONARY:
         lists[node.output] = [_to_tensor_element(node, value, numbers) for value in _flat(node.inputs[1::2], lists)]
-    elif node.word in _PACKS and node.inputs and all(value in numbers for value in node.inputs):
+    elif node.op_type in _PACKS and node.inputs and all(value in numbers for value in node.inputs):
         numbers[node.output] = tuple(numbers[value] for value in node.inputs if value is not None)
-    elif node.word in _PACKS:
+    elif node.op_type in _PACKS:
         lists[node.output] = [_to_tensor_element(node, value, numbers) for value in _flat(node.inputs, lists)]
-    elif node.word == "prim::Constant":
+    elif node.op_type == "prim::Constant":
         numbers[node.output] = node.attributes.get("value")
-    elif node.word == "Expression":
+    elif node.op_type == "Expression":
         text = str(node.attributes.get("expr", ""))
         if text not in trees:
             trees[text] = _parsed(text)
@@ -166,7 +166,7 @@ def _is_tensor_element(part: Tree, node: Node) -> bool:
 def _expand(node: Node, numbers: Mapping[Value, Any], lists: Mapping[Value, list[Item]]) -> None:
     """Replace list operands by their elements, and scalar operands by attributes with their name or index."""
     known = [value for value in node.inputs if value is not None and (value in numbers or value in lists)]
-    if not known or node.word in _PACKS or node.word in ("Expression", "SliceIndexes"):
+    if not known or node.op_type in _PACKS or node.op_type in ("Expression", "SliceIndexes"):
         return
     names = node.attributes.get(KEYS)
     keys = [str(name) for name in names] if isinstance(names, tuple) else []
@@ -223,7 +223,11 @@ def _drop_unused_results(graph: Graph, node: Node) -> None:
         while len(node.outputs) > 1 and (last := node.outputs[-1]) is not None and not last.uses:
             node.drop_output(len(node.outputs) - 1)
         return
-    if node.word in _PACKS or node.word in ("Expression", "prim::Constant", "SliceIndexes") or node.word in _UNPACKS:
+    if (
+        node.op_type in _PACKS
+        or node.op_type in ("Expression", "prim::Constant", "SliceIndexes")
+        or node.op_type in _UNPACKS
+    ):
         graph.remove(node)
 
 
@@ -234,7 +238,7 @@ def before_export(graph: Graph) -> None:
     """
     pages, is_changed = registry.pages(), False
     for node in list(graph):
-        page = None if node.dialect else pages.get(node.word)
+        page = None if node.dialect else pages.get(node.op_type)
         if page is None or page.role != "weighted":
             continue
         for index, value in enumerate(node.inputs):
@@ -273,7 +277,7 @@ def after_export(graph: Graph) -> None:
 def _format_scalar(graph: Graph, value: Value, text: str) -> None:
     """Write a scalar as an expression; consumers other than expressions need a tensor, so a conversion is inserted."""
     uses = list(value.uses)
-    numeric = [use for use in uses if isinstance(use.user, Node) and use.user.word == "Expression"]
+    numeric = [use for use in uses if isinstance(use.user, Node) and use.user.op_type == "Expression"]
     if numeric:
         node = Node("Expression", [], [_fresh(graph, value)], {"expr": text}, dialect=_DIALECT)
         made = graph.insert_after(None, node).output

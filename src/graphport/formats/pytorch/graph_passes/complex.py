@@ -32,11 +32,11 @@ def pair(graph: Graph) -> list[Diagnostic]:
     if not known:
         return []
     nodes = [node for node in graph if any(value in known for value in (*node.operands, *node.results))]
-    unsupported = [node for node in nodes if registry.lowering(DIALECT, f"{COMPLEX}{node.word}") is None]
+    unsupported = [node for node in nodes if registry.lowering(DIALECT, f"{COMPLEX}{node.op_type}") is None]
     if unsupported:
-        raise DiagnosticError(*(_refused(node) for node in {node.word: node for node in unsupported}.values()))
+        raise DiagnosticError(*(_refused(node) for node in {node.op_type: node for node in unsupported}.values()))
     for node in nodes:
-        node.word = f"{COMPLEX}{node.word}"
+        node.op_type = f"{COMPLEX}{node.op_type}"
         node.set_attribute(COMPLEX, tuple(value in known for value in node.inputs))
     public = [value.name for value in (*graph.inputs, *graph.outputs) if value in known]
     for value in known:

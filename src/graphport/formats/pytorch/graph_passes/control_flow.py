@@ -33,10 +33,10 @@ _LOW = frozenset({DType.BFLOAT16, DType.FLOAT16})
 def inline_regions(graph: Graph) -> None:
     """Inline regions (no_grad, autocast) at their call."""
     for node in graph:
-        if node.dialect == DIALECT and node.word in _REGIONS:
+        if node.dialect == DIALECT and node.op_type in _REGIONS:
             bodies = list(node.bodies())
             if len(bodies) == 1 and len(bodies[0].inputs) == len(node.operands):
-                if node.word == _AUTOCAST and node.attributes.get("2") is True:
+                if node.op_type == _AUTOCAST and node.attributes.get("2") is True:
                     _cast_operands(bodies[0])
                 _replace(node, inlined(bodies[0], node, node.operands))
 
@@ -77,7 +77,7 @@ def _cast_operands(body: Graph) -> None:
     """Insert the casts of an autocast region, which only the types of its results reveal."""
     for node in list(body):
         wanted = _floating(node.outputs[0]) if node.outputs else None
-        if node.dialect != DIALECT or wanted is None or ".to." in node.word or "_to_copy" in node.word:
+        if node.dialect != DIALECT or wanted is None or ".to." in node.op_type or "_to_copy" in node.op_type:
             continue
         for place, value in enumerate(node.inputs):
             own = None if value is None else _floating(value)
@@ -104,8 +104,8 @@ def convert_control_flow(graph: Graph) -> None:
     """Convert branches and loops to ONNX operators, whose bodies capture outer values."""
     converters = {"cond": _if, "while_loop": _loop, "scan": _scan, "map_impl": _map, "map": _map}
     for node in graph:
-        if node.dialect == DIALECT and node.word.startswith(_SPACE):
-            convert = converters.get(node.word.removeprefix(_SPACE))
+        if node.dialect == DIALECT and node.op_type.startswith(_SPACE):
+            convert = converters.get(node.op_type.removeprefix(_SPACE))
             if convert is not None:
                 convert(node)
 
@@ -123,10 +123,10 @@ def _body(node: Node, place: int) -> Graph | None:
     return found if isinstance(found, Graph) else None
 
 
-def _become(node: Node, word: str, operands: Sequence[Value], attributes: Mapping[str, Any]) -> None:
+def _become(node: Node, op_type: str, operands: Sequence[Value], attributes: Mapping[str, Any]) -> None:
     """Replace `node` by an ONNX node with the same results."""
     graph = _graph_of(node)
-    made = Node(word, operands, [], attributes, dialect="onnx", name=node.name, origin=node.unasked_origin)
+    made = Node(op_type, operands, [], attributes, dialect="onnx", name=node.name, origin=node.unasked_origin)
     graph.insert_before(node, made)
     made.take_outputs(node)
     graph.remove(node)

@@ -88,7 +88,7 @@ class Snapshot:
 
 def functionalize(graph: Graph) -> list[Diagnostic]:
     """Replace all in-place writes of `graph`; return diagnostics for unsupported ones."""
-    if not any(node.dialect == DIALECT and (writes_first_operand(node.word) or _trains(node)) for node in graph):
+    if not any(node.dialect == DIALECT and (writes_first_operand(node.op_type) or _trains(node)) for node in graph):
         return []
     return Functionalizer(graph).run()
 
@@ -250,9 +250,9 @@ class Functionalizer:
                 node.set_input(place, now)
         if node.dialect != DIALECT or original is None:
             return
-        if writes_first_operand(node.word):
+        if writes_first_operand(node.op_type):
             self._write(node, original)
-        elif (view := VIEWS.get(base_of(node.word))) is not None:
+        elif (view := VIEWS.get(base_of(node.op_type))) is not None:
             self._look(node, original, view)
         elif _trains(node):
             self._update(node)
@@ -265,9 +265,9 @@ class Functionalizer:
         if len(old) != len(_STATISTICS):
             return
         new = [Value(self.graph.fresh(value.name), value.fact) for value in old]
-        word, _, before = _NORMALIZED[node.word]
+        op_type, _, before = _NORMALIZED[node.op_type]
         attributes = {name: value for name, value in node.attributes.items() if name != "cudnn_enabled"}
-        twin = Node(word, node.inputs, [*[None] * before, *new], attributes, dialect=DIALECT)
+        twin = Node(op_type, node.inputs, [*[None] * before, *new], attributes, dialect=DIALECT)
         self.graph.insert_after(node, twin)
         for was, after in zip(old, new, strict=True):
             self._store(self._tensor(was), after, twin.next)
@@ -290,12 +290,12 @@ class Functionalizer:
     def _write(self, node: Node, original: _Tensor) -> None:
         """Replace an in-place node by its functional form; its result is the new value of the written tensor."""
         written = node.operand(0)
-        word = functional(node.word)
-        if registry.lowering(DIALECT, word) is None:
-            reason = f"unsupported in-place operator {word}"
+        op_type = functional(node.op_type)
+        if registry.lowering(DIALECT, op_type) is None:
+            reason = f"unsupported in-place operator {op_type}"
             raise RefusedWriteError(reason)
-        view = VIEWS.get(base_of(word))
-        node.word = word
+        view = VIEWS.get(base_of(op_type))
+        node.op_type = op_type
         if view is not None and view.kind != "same":
             self._look_in_place(node, original, view)
             return
@@ -325,7 +325,7 @@ class Functionalizer:
 
     def _with_result(self, node: Node, value: Value) -> None:
         twin = Node(
-            node.word,
+            node.op_type,
             node.inputs,
             [value],
             node.attributes,
@@ -405,12 +405,12 @@ class Functionalizer:
         match view.kind:
             case "same":
                 return new
-            case "slice" if view.word is not None:
-                return self._insert_node(place, view.word, {"self": parent, "src": new}, parent.fact, node)
+            case "slice" if view.op_type is not None:
+                return self._insert_node(place, view.op_type, {"self": parent, "src": new}, parent.fact, node)
             case "reshape":
                 return self._insert_node(place, _RESHAPE, {"self": new, "other": parent}, parent.fact)
-            case "undo" if view.word is not None:
-                made = self._insert_node(place, view.word, {"self": new}, parent.fact, node)
+            case "undo" if view.op_type is not None:
+                made = self._insert_node(place, view.op_type, {"self": new}, parent.fact, node)
                 if view.inverse is not None and made.producer is not None:
                     for name, value in view.inverse(made.producer.attributes).items():
                         made.producer.set_attribute(name, value)
@@ -426,14 +426,14 @@ class Functionalizer:
         node = tensor.node
         dim = 0 if node is None else node.attributes.get("dim", 0)
         parts = [new if other is tensor else self._now(other, place) for other in tensor.siblings]
-        word = "aten.cat.default" if tensor.view is not None and tensor.view.kind == "cat" else "aten.stack.default"
+        op_type = "aten.cat.default" if tensor.view is not None and tensor.view.kind == "cat" else "aten.stack.default"
         made = Value(self.graph.fresh(parent.name), parent.fact)
         keys = (f"tensors{ITEM}",) * len(parts)
-        self._insert(place, Node(word, parts, [made], {"dim": dim, KEYS: keys}, dialect=DIALECT))
+        self._insert(place, Node(op_type, parts, [made], {"dim": dim, KEYS: keys}, dialect=DIALECT))
         return made
 
     def _insert_node(
-        self, place: Node | None, word: str, operands: dict[str, Value], fact: Any, like: Node | None = None
+        self, place: Node | None, op_type: str, operands: dict[str, Value], fact: Any, like: Node | None = None
     ) -> Value:
         """Insert a node with named operands and the remaining arguments of `like`."""
         given, keys = list(operands.values()), list(operands)
@@ -446,7 +446,7 @@ class Functionalizer:
                     given.append(value)
                     keys.append(key)
         made = Value(self.graph.fresh(given[0].name), fact)
-        self._insert(place, Node(word, given, [made], attributes | {KEYS: tuple(keys)}, dialect=DIALECT))
+        self._insert(place, Node(op_type, given, [made], attributes | {KEYS: tuple(keys)}, dialect=DIALECT))
         return made
 
     def _insert(self, place: Node | None, node: Node) -> None:
@@ -458,7 +458,7 @@ class Functionalizer:
 
 def _trains(node: Node) -> bool:
     """Whether an operator normalizes by batch statistics and updates running statistics."""
-    known = _NORMALIZED.get(node.word)
+    known = _NORMALIZED.get(node.op_type)
     return known is not None and bool(node.attributes.get(known[1]))
 
 

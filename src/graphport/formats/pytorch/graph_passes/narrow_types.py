@@ -56,12 +56,12 @@ def _state_type(node: Node) -> None:
     result_dtype = node.results[0].dtype if node.results else None
     if node.dialect or result_dtype not in HELD_AS:
         return
-    if node.word == "CastLike":
+    if node.op_type == "CastLike":
         node.restate("Cast", "", {**node.attributes, "to": result_dtype})
         node.inputs = node.inputs[:1]
-    elif node.word == "QuantizeLinear":
+    elif node.op_type == "QuantizeLinear":
         node.set_attribute("output_dtype", result_dtype)
-    elif node.word == "ConstantOfShape" and isinstance(value := node.attributes.get("value"), Storage):
+    elif node.op_type == "ConstantOfShape" and isinstance(value := node.attributes.get("value"), Storage):
         node.set_attribute("value", widen_storage(value))
 
 

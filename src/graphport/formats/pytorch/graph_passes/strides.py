@@ -20,14 +20,14 @@ def rebase(graph: Graph) -> list[Diagnostic]:
     """Apply operators with strides to the whole storage; report those with unknown storage."""
     findings: list[Diagnostic] = []
     for node in graph:
-        if node.dialect != DIALECT or base_of(node.word) not in _WORDS:
+        if node.dialect != DIALECT or base_of(node.op_type) not in _WORDS:
             continue
         first = node.operand(0)
         if first is None:
             continue
         asked = _layout(first)
         whole = _contiguous_base(first)
-        if base_of(node.word) == _SCATTER:
+        if base_of(node.op_type) == _SCATTER:
             # A written tensor has the shape of its operand, not of the storage.
             whole = first if asked == (True, 0) else None
         if asked is None and whole is first:
@@ -58,7 +58,7 @@ def _contiguous_base(value: Value) -> Value | None:
 
 def _seen_through(node: Node, value: Value) -> Value | None:
     """Return the operand of which an operator returns a view; `None` if it may return a copy."""
-    view = VIEWS.get(base_of(node.word)) if node.dialect == DIALECT else None
+    view = VIEWS.get(base_of(node.op_type)) if node.dialect == DIALECT else None
     operand = node.operand(0)
     if view is None or operand is None:
         return None

@@ -29,9 +29,9 @@ def map_regions(graph: Graph) -> None:
     for node in list(graph):
         if node.dialect != DIALECT:
             continue
-        if node.word == _ENTER:
+        if node.op_type == _ENTER:
             entered.append(node)
-        elif node.word == _LEAVE and entered:
+        elif node.op_type == _LEAVE and entered:
             _map(graph, entered.pop(), node)
 
 
@@ -73,10 +73,10 @@ def _split_at_markers(first: Node, last: Node) -> tuple[list[Node], list[Node], 
     seen: set[Value] = set()
     node = first.next
     while node is not None and node is not last:
-        if node.dialect == DIALECT and node.word == _ADD:
+        if node.dialect == DIALECT and node.op_type == _ADD:
             added.append(node)
             seen.add(node.output)
-        elif node.dialect == DIALECT and node.word == _REMOVE:
+        elif node.dialect == DIALECT and node.op_type == _REMOVE:
             removed.append(node)
         elif any(value in seen for value in node.operands) or any(v in seen for v in rewrite.captured(node)):
             inner.append(node)

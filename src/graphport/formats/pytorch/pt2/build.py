@@ -54,7 +54,7 @@ def _dtype(value: Value | None) -> DType | None:
 def _element(number: Value) -> Value:
     """Return the tensor of rank 0 whose `item()` the scalar is; otherwise the scalar."""
     node = number.producer
-    operand = node.operand(0) if node is not None and node.word in _ELEMENTS else None
+    operand = node.operand(0) if node is not None and node.op_type in _ELEMENTS else None
     fact = None if operand is None else operand.fact
     return operand if operand is not None and isinstance(fact, TensorFact) and fact.shape == () else number
 
@@ -207,8 +207,10 @@ class GraphReader:
         origin = self._builder.places, self._builder.places.add(name, node.get("metadata"))
         if target.startswith(_ON_TENSORS):
             self._cast_scalars_to_float32(arguments, results)
-        word = target.removeprefix(OVERLOADED)
-        self.made.append(Node(word, arguments.operands, results, attributes, dialect=DIALECT, name=name, origin=origin))
+        op_type = target.removeprefix(OVERLOADED)
+        self.made.append(
+            Node(op_type, arguments.operands, results, attributes, dialect=DIALECT, name=name, origin=origin)
+        )
 
     def _cast_scalars_to_float32(self, arguments: Arguments, results: Sequence[Value | None]) -> None:
         """Cast run-time Python floats, which have 64 bits, to float32 before operators on tensors, like PyTorch.

@@ -224,15 +224,15 @@ class ProgramWriter:
             return {}
         for value in node.results:
             self._describe(value, values)
-        is_higher_order = node.word.startswith(_HIGHER_ORDER)
-        schema = schema_of(node.word)
+        is_higher_order = node.op_type.startswith(_HIGHER_ORDER)
+        schema = schema_of(node.op_type)
         arguments = _arguments(node)
         if is_higher_order or schema is None:
             inputs = self._by_position(node, arguments, is_named=not is_higher_order)
         else:
             inputs = self._by_schema(node, arguments, schema)
         return {
-            "target": f"torch.ops.{node.word}" if node.word.startswith(_OVERLOADS) else node.word,
+            "target": f"torch.ops.{node.op_type}" if node.op_type.startswith(_OVERLOADS) else node.op_type,
             "inputs": inputs,
             "outputs": self._results(node, schema),
             "metadata": self._metadata(node),
@@ -267,9 +267,9 @@ class ProgramWriter:
         return {"nn_module_stack": self._stacks.encode(path)} if node.graph is self.graph else {}
 
     def _node_name(self, node: Node) -> str:
-        if len(node.results) == 1 and not node.word.startswith(_HIGHER_ORDER):
+        if len(node.results) == 1 and not node.op_type.startswith(_HIGHER_ORDER):
             return self._name(node.results[0])
-        return self._identifiers.make(node.word.split(".")[1] if "." in node.word else node.word)
+        return self._identifiers.make(node.op_type.split(".")[1] if "." in node.op_type else node.op_type)
 
     def _results(self, node: Node, schema: Schema | None) -> list[dict[str, Any]]:
         returns = () if schema is None else schema.returns
@@ -286,7 +286,7 @@ class ProgramWriter:
         names = {each.name for each in schema.arguments}
         for name in arguments:
             if name not in names:
-                self._error("PT0104", f"unknown argument {name} of {node.word}", node.origin, None)
+                self._error("PT0104", f"unknown argument {name} of {node.op_type}", node.origin, None)
         is_complete = True
         for argument in schema.arguments:
             if argument.name not in arguments:
@@ -321,7 +321,7 @@ class ProgramWriter:
 
     def _body(self, node: Node, body: Graph) -> dict[str, Any]:
         graph = self._graph(body, body.inputs)
-        graph["is_single_tensor_return"] = node.word == _WHILE and node.attributes.get("0") is body
+        graph["is_single_tensor_return"] = node.op_type == _WHILE and node.attributes.get("0") is body
         return {"as_graph": {"name": self._identifiers.make(body.name), "graph": graph}}
 
     def _operand(self, value: Value, wanted: str) -> dict[str, Any]:
@@ -357,7 +357,7 @@ class ProgramWriter:
             return {"as_floats": [_float(each) for each in items]}
         if all(isinstance(each, int) for each in items):
             return {"as_floats": [float(x) for x in items]} if item == "float" else {"as_ints": items}
-        self._error("PT0104", f"{node.word}: {items!r:.60} cannot be stored as an argument", node.origin, None)
+        self._error("PT0104", f"{node.op_type}: {items!r:.60} cannot be stored as an argument", node.origin, None)
         return {"as_none": True}
 
     def _optional(self, value: Value | None) -> dict[str, Any]:
@@ -386,7 +386,7 @@ class ProgramWriter:
             return _literal(value, wanted)
         if isinstance(value, complex):
             return {"as_complex": {"real": _float(value.real), "imag": _float(value.imag)}}
-        self._error("PT0104", f"{node.word}: {value!r:.60} cannot be stored as an argument", node.origin, None)
+        self._error("PT0104", f"{node.op_type}: {value!r:.60} cannot be stored as an argument", node.origin, None)
         return {"as_none": True}
 
     def _error(self, code: str, message: str, span: Span | None, help: str | None) -> None:
@@ -399,9 +399,9 @@ def _is_weight(value: Value) -> bool:
 
 
 def _is_tensor_argument(node: Node, index: int) -> bool:
-    schema, keys = schema_of(node.word), node.attributes.get(KEYS)
+    schema, keys = schema_of(node.op_type), node.attributes.get(KEYS)
     if schema is None or not isinstance(keys, tuple):
-        return not node.word.startswith("_operator.")
+        return not node.op_type.startswith("_operator.")
     name = str(keys[index]).removesuffix(ITEM)
     return any(each.name == name and each.type.startswith("Tensor") for each in schema.arguments)
 

@@ -25,12 +25,12 @@ _REAL_OF_INTEGERS = (operator.truediv, math.sqrt, float)
 _FAULTS = (TypeError, ValueError, ArithmeticError)
 
 
-def _in_python(word: str, operands: Sequence[Tensor]) -> Scalar | None:
+def _in_python(op_type: str, operands: Sequence[Tensor]) -> Scalar | None:
     """Compute with static floats like Python; `None` if an operand is not static or all are integers.
 
     Integers are computed as dims, because Python's powers of integers are unbounded.
     """
-    name = word.rpartition(".")[2].removeprefix("_").removeprefix("sym_")
+    name = op_type.rpartition(".")[2].removeprefix("_").removeprefix("sym_")
     function = next((getattr(module, name) for module in _PYTHON if hasattr(module, name)), None)
     known = [number for x in operands if (number := static_scalar(x)) is not None]
     if function is None or len(known) < len(operands):
@@ -44,7 +44,7 @@ def _in_python(word: str, operands: Sequence[Tensor]) -> Scalar | None:
     return found if isinstance(found, float) or (isinstance(found, int) and abs(found) < _FAR) else None
 
 
-def _called(word: str, rule: Function) -> Function:
+def _called(op_type: str, rule: Function) -> Function:
     """Rename the arguments `a` and `b` of Python's `operator` functions; in rules, `b` is the builder."""
     signature = inspect.signature(rule)
 
@@ -62,7 +62,7 @@ def _called(word: str, rule: Function) -> Function:
             message = f"its operands do not match its signature: {error}"
             raise UnsupportedError(message) from error
         _, *in_order = bound.arguments.values()
-        known = _in_python(word, [x for x in in_order if x is not None])
+        known = _in_python(op_type, [x for x in in_order if x is not None])
         return rule(builder, **named) if known is None else _value(builder, known)
 
     vars(call)["__wrapped__"] = rule
@@ -71,8 +71,8 @@ def _called(word: str, rule: Function) -> Function:
 
 def _size_word(*words: str) -> Callable[[Function], Function]:
     def register(rule: Function) -> Function:
-        for word in words:
-            lower(DIALECT, word)(_called(word, rule))
+        for op_type in words:
+            lower(DIALECT, op_type)(_called(op_type, rule))
         return rule
 
     return register

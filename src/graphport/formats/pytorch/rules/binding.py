@@ -267,16 +267,16 @@ def emits(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Func
     """
 
     def register(function: Function) -> Function:
-        for word in words:
-            lower(DIALECT, word)(bound(word, function, ignores))
+        for op_type in words:
+            lower(DIALECT, op_type)(bound(op_type, function, ignores))
         return function
 
     return register
 
 
-def bound(word: str, function: Function, ignores: Sequence[str] = ()) -> Function:
-    """Return `function` as a rule for nodes of `word`, with arguments bound as in `emits`."""
-    return _Bound(word, function, frozenset(ignores))
+def bound(op_type: str, function: Function, ignores: Sequence[str] = ()) -> Function:
+    """Return `function` as a rule for nodes of `op_type`, with arguments bound as in `emits`."""
+    return _Bound(op_type, function, frozenset(ignores))
 
 
 @cache
@@ -297,12 +297,12 @@ BY_POSITION: dict[str, Function] = {}
 """Import rules of exported programs by name, if their parameters have the order of PyTorch's arguments."""
 
 
-def _find_exported_rule(word: str) -> Function | None:
+def _find_exported_rule(op_type: str) -> Function | None:
     """Return the rule of exported programs for an operator that pnnx did not convert."""
-    if not word.startswith(LEFT):
+    if not op_type.startswith(LEFT):
         return None
     registry.load(EXPORTED)
-    return BY_POSITION.get(word.removeprefix(LEFT))
+    return BY_POSITION.get(op_type.removeprefix(LEFT))
 
 
 FALLBACKS[DIALECT] = _find_exported_rule
@@ -416,7 +416,7 @@ def bounded(count: int) -> int:
 # ── on the way to PNNX ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def called(b: Builder, word: str, fact: Fact | None = None, /, **arguments: Any) -> Value:
+def called(b: Builder, op_type: str, fact: Fact | None = None, /, **arguments: Any) -> Value:
     """Emit a function with PyTorch's argument names: tensors are operands, other arguments are attributes.
 
     The result has the fact `fact`, by default that of the first tensor. Arguments that are `None` are omitted, unless
@@ -431,7 +431,7 @@ def called(b: Builder, word: str, fact: Fact | None = None, /, **arguments: Any)
     keys: dict[str, Any] = {KEYS: tuple(operands)} if len(operands) > 1 else {}
     first = next(iter(operands.values()), None)
     own = fact if fact is not None else UNKNOWN if first is None else first.fact
-    return b.word(word, *operands.values(), facts=[own], **rest, **keys)[0]
+    return b.emit(op_type, *operands.values(), facts=[own], **rest, **keys)[0]
 
 
 def weight_of(value: Value | None) -> Storage | None:

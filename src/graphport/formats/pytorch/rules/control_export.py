@@ -56,7 +56,7 @@ def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph
         _check_tensors(branch.outputs)
     condition = as_scalar(b, cond) if b.dims(cond) else cond
     attributes = {"1": branches[0], "2": branches[1], KEYS: ("0",)}
-    return b.word(COND, condition, facts=facts_of_results(b), **attributes)
+    return b.emit(COND, condition, facts=facts_of_results(b), **attributes)
 
 
 @Loop.lift(DIALECT)
@@ -81,7 +81,7 @@ def export_loop(
     for stack, fact in zip(stacks, own[len(carried) :], strict=True):
         facts += [fact] if stack.has_static_shape else stack.facts
     keys = tuple(f"2{ITEM}" for _ in given)
-    results = b.word(WHILE, *given, facts=facts, **{"0": goes_on, "1": twin, "3": (), KEYS: keys})
+    results = b.emit(WHILE, *given, facts=facts, **{"0": goes_on, "1": twin, "3": (), KEYS: keys})
     found, states = [*results[2:grown]], list(results[grown:])
     for stack in stacks:
         last, states = states[: len(stack.facts)], states[len(stack.facts) :]

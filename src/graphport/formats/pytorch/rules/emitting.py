@@ -52,7 +52,7 @@ _OPERATORS = {
 def is_python_scalar(value: Value) -> bool:
     """Whether a value of an exported program is a Python scalar (`SymInt`, `SymFloat`, `SymBool`) and not a tensor."""
     node = value.producer
-    return node is not None and (node.word in (SIZE, ELEMENT) or node.word.startswith(_NUMBER_SPACES))
+    return node is not None and (node.op_type in (SIZE, ELEMENT) or node.op_type.startswith(_NUMBER_SPACES))
 
 
 def dtype_name(dtype: DType) -> str:
@@ -75,7 +75,7 @@ def aten_results(b: Builder, target: str, count: int, *arguments: Any, **named: 
         ValueError: torch does not have the operator, or its schema does not have the argument.
     """
     op_type, operands, attributes = _bound(b, target, arguments, named)
-    return b.word(op_type, *operands, facts=_facts(b, op_type, count, operands, attributes), **attributes)
+    return b.emit(op_type, *operands, facts=_facts(b, op_type, count, operands, attributes), **attributes)
 
 
 def with_fact(value: Value, dtype: DType, shape: Sequence[Dim]) -> Value:
@@ -161,7 +161,7 @@ def size_of(b: Builder, x: Value, axis: int) -> Size:
 
 def _size(b: Builder, x: Value, axis: int) -> Value:
     fact = TensorFact(DType.INT64, (), (b.dims(x)[axis],))
-    return b.word(SIZE, x, facts=[fact], **{KEYS: ("self",), "dim": axis})[0]
+    return b.emit(SIZE, x, facts=[fact], **{KEYS: ("self",), "dim": axis})[0]
 
 
 def sizes_of(b: Builder, dims: Sequence[Dim], *sources: Value) -> tuple[Size, ...] | None:
@@ -225,7 +225,7 @@ def combined(b: Builder, name: str, x: Size, y: Size) -> Size:
     values = {key: value for key, value in (("a", x), ("b", y)) if isinstance(value, Value)}
     rest: dict[str, Any] = {key: value for key, value in (("a", x), ("b", y)) if not isinstance(value, Value)}
     fact = TensorFact(DType.INT64, ())
-    return b.word(_OPERATORS[name], *values.values(), facts=[fact], **{KEYS: tuple(values)}, **rest)[0]
+    return b.emit(_OPERATORS[name], *values.values(), facts=[fact], **{KEYS: tuple(values)}, **rest)[0]
 
 
 MAX_ELEMENTS = 256
@@ -266,7 +266,7 @@ def element_of(b: Builder, x: Value) -> Any:
     elements = x.fact.elements if isinstance(x.fact, TensorFact) and kind is DType.INT64 else None
     if elements is not None and (found := size_argument(b, elements[0])) is not None:
         return found
-    return b.word(ELEMENT, x, facts=[TensorFact(kind, (), elements)], **{KEYS: ("self",)})[0]
+    return b.emit(ELEMENT, x, facts=[TensorFact(kind, (), elements)], **{KEYS: ("self",)})[0]
 
 
 # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -277,7 +277,7 @@ def _emit_row(b: Builder, op_type: str, is_last: bool, operands: Sequence[Any], 
     if not is_last:
         return aten(b, op_type, *operands, **attributes)
     name, values, rest = _bound(b, op_type, operands, attributes)
-    found = b.word(name, *values, facts=[UNKNOWN] * b.count, **rest)
+    found = b.emit(name, *values, facts=[UNKNOWN] * b.count, **rest)
     return found[0] if b.count == 1 else found
 
 

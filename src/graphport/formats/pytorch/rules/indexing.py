@@ -27,10 +27,10 @@ from graphport.ops.pages.indexing import Gather, ScatterElements, ScatterND
 from graphport.ops.pages.reduction import ReduceMax
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 
-view("aten.slice", "aten.narrow", kind="slice", word="aten.slice_scatter.default")
-view("aten.select", kind="slice", word="aten.select_scatter.default")
-view("aten.diagonal", kind="slice", word="aten.diagonal_scatter.default")
-view("aten.as_strided", kind="slice", word="aten.as_strided_scatter.default")
+view("aten.slice", "aten.narrow", kind="slice", op_type="aten.slice_scatter.default")
+view("aten.select", kind="slice", op_type="aten.select_scatter.default")
+view("aten.diagonal", kind="slice", op_type="aten.diagonal_scatter.default")
+view("aten.as_strided", kind="slice", op_type="aten.as_strided_scatter.default")
 view("aten.split", "aten.split_with_sizes", "aten.chunk", "aten.tensor_split", kind="cat")
 view("aten.unbind", kind="stack")
 

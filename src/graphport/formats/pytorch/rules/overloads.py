@@ -38,13 +38,13 @@ Inverse = Callable[[Mapping[str, Any]], dict[str, Any]]
 class View:
     """An op type whose results are views of the first operand.
 
-    `kind` is how a write into a result is applied to the operand: replace it (`same`), write with the op type `word`
-    (`slice`), reshape (`reshape`), apply the inverse op type `word` with the arguments from `inverse` (`undo`),
+    `kind` is how a write into a result is applied to the operand: replace it (`same`), write with the op type `op_type`
+    (`slice`), reshape (`reshape`), apply the inverse op type `op_type` with the arguments from `inverse` (`undo`),
     concatenate or stack all results (`cat`, `stack`), or unsupported (`never`).
     """
 
     kind: Kind
-    word: str | None = None
+    op_type: str | None = None
     inverse: Inverse | None = None
     doubt: Doubt | None = None
     """The condition for a view instead of a copy: layout, contiguity, unchanged element type, or inference mode."""
@@ -65,11 +65,11 @@ def aten(*words: str, ignores: Sequence[str] = (), by_position: bool = True) -> 
     """
 
     def register(function: Function) -> Function:
-        for word in words:
-            rule = _WithoutLayout(bound(word, function, ignores))
-            lower(DIALECT, word)(rule)
-            if by_position and word.startswith(_SPACE) and base_of(word) == word:
-                BY_POSITION[word.removeprefix(_SPACE)] = rule
+        for op_type in words:
+            rule = _WithoutLayout(bound(op_type, function, ignores))
+            lower(DIALECT, op_type)(rule)
+            if by_position and op_type.startswith(_SPACE) and base_of(op_type) == op_type:
+                BY_POSITION[op_type.removeprefix(_SPACE)] = rule
         return function
 
     return register
@@ -79,10 +79,10 @@ def _aliased(*words: str) -> Callable[[Function], Function]:
     """Register op types that PNNX has under other names with equal arguments."""
 
     def register(rule: Function) -> Function:
-        for word in words:
-            lower(DIALECT, word)(_WithoutLayout(rule))
-            if base_of(word) == word:
-                BY_POSITION[word.removeprefix(_SPACE)] = rule
+        for op_type in words:
+            lower(DIALECT, op_type)(_WithoutLayout(rule))
+            if base_of(op_type) == op_type:
+                BY_POSITION[op_type.removeprefix(_SPACE)] = rule
         return rule
 
     return register
@@ -92,11 +92,11 @@ ROWS = Rows(DIALECT, FUNCTIONS, other=PNNX, register=aten, register_alias=_alias
 
 
 def view(
-    *words: str, kind: Kind, word: str | None = None, inverse: Inverse | None = None, doubt: Doubt | None = None
+    *words: str, kind: Kind, op_type: str | None = None, inverse: Inverse | None = None, doubt: Doubt | None = None
 ) -> None:
     """Declare op types whose results are views of the first operand; see `View`."""
     for name in words:
-        VIEWS[name] = View(kind, word, inverse, doubt)
+        VIEWS[name] = View(kind, op_type, inverse, doubt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,33 +122,33 @@ def without_layout(rule: Callable[..., Any]) -> Callable[..., Any]:
     return _WithoutLayout(rule)
 
 
-def base_of(word: str) -> str:
+def base_of(op_type: str) -> str:
     """Return an op type without its overload: `aten.add` for `aten.add.Tensor`, `aten.add_` for `aten.add_.Tensor`."""
-    parts = word.split(".")
+    parts = op_type.split(".")
     return ".".join(parts[:2])
 
 
-def writes_first_operand(word: str) -> bool:
+def writes_first_operand(op_type: str) -> bool:
     """Whether an op type writes into its first operand."""
-    base = base_of(word)
+    base = base_of(op_type)
     return (base.startswith(_SPACE) and base.endswith("_") and not base.endswith("__")) or base in FUNCTIONAL
 
 
-def functional(word: str) -> str:
+def functional(op_type: str) -> str:
     """Return the functional op type of an in-place op type."""
-    base = base_of(word)
+    base = base_of(op_type)
     own = FUNCTIONAL.get(base, base.removesuffix("_"))
-    return own + word[len(base) :]
+    return own + op_type[len(base) :]
 
 
 _COPY = "_copy"
 
 
 @cache
-def _fallback(word: str) -> Callable[..., Any] | None:
+def _fallback(op_type: str) -> Callable[..., Any] | None:
     """Return the fallback rule of an op type: of the name without overload, of its functional form, or of PNNX."""
-    prefix = COMPLEX if word.startswith(COMPLEX) else ""
-    bare = word.removeprefix(COMPLEX)
+    prefix = COMPLEX if op_type.startswith(COMPLEX) else ""
+    bare = op_type.removeprefix(COMPLEX)
     base = base_of(bare)
     name = base.removeprefix(_SPACE)
     own = (DIALECT, f"{prefix}{base}") in LOWERINGS or registry.lowering(PNNX, f"{prefix}{LEFT}{name}") is not None

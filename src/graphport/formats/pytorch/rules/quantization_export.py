@@ -92,7 +92,7 @@ def _decomposed(
         attributes = {KEYS: names} | ({"axis": axis % len(b.dims(x))} if rank else {})
         op_type, operands = "per_channel.default" if rank else "per_tensor.tensor", [x, scale, zeros]
     attributes |= {**limits, "dtype": dtype_name(held)}
-    return b.word(f"quantized_decomposed.{verb}_{op_type}", *operands, facts=[fact], **attributes)[0]
+    return b.emit(f"quantized_decomposed.{verb}_{op_type}", *operands, facts=[fact], **attributes)[0]
 
 
 def _constant_qparams(scale: Value, zero_point: Value | None) -> tuple[float, float] | None:

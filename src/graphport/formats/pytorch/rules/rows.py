@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def _called(b: Builder, word: str, _is_last: bool, _operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
+def _called(b: Builder, op_type: str, _is_last: bool, _operands: Sequence[Any], attributes: dict[str, Any]) -> Value:
     """Emit a PNNX function; all arguments are passed by name."""
-    return called(b, word, **attributes)
+    return called(b, op_type, **attributes)
 
 
 def typed(b: Builder, x: Value, dtype: str | None) -> Value:

@@ -152,12 +152,12 @@ aten.isreal(self) -> Equal(im(self), 0)
 """)
 
 
-def _apply_to_real(b: Builder, word: str, *operands: Value, **attributes: Any) -> Value:
+def _apply_to_real(b: Builder, op_type: str, *operands: Value, **attributes: Any) -> Value:
     """Apply the import rule of an op type to real tensors."""
-    rule = registry.lowering(DIALECT, word)
+    rule = registry.lowering(DIALECT, op_type)
     found = None if rule is None else registry.results(rule(b, *operands, **attributes))[0]
     if found is None:
-        raise UnsupportedError(word)
+        raise UnsupportedError(op_type)
     return found
 
 
@@ -193,9 +193,9 @@ def _summed(b: Builder, equation: str, *operands: Value) -> Value:
     return _apply_to_real(b, "aten.einsum.default", *operands, equation=equation, **keys)
 
 
-def _product(b: Builder, word: str, x: Part, y: Part) -> Part:
+def _product(b: Builder, op_type: str, x: Part, y: Part) -> Part:
     """Apply a bilinear op type (matrix product, convolution) to complex tensors."""
-    return _four(b, x, y, lambda left, right: _apply_to_real(b, word, left, right))
+    return _four(b, x, y, lambda left, right: _apply_to_real(b, op_type, left, right))
 
 
 def _added(b: Builder, x: Pair) -> Pair:

@@ -17,8 +17,8 @@ def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Func
     """Register an import rule for op types with complex operands or results."""
 
     def register(function: Function) -> Function:
-        for word in words:
-            lower(DIALECT, f"{COMPLEX}{word}")(without_layout(of_pairs(word, function, ignores)))
+        for op_type in words:
+            lower(DIALECT, f"{COMPLEX}{op_type}")(without_layout(of_pairs(op_type, function, ignores)))
         return function
 
     return register
@@ -34,8 +34,8 @@ def _register_for_components(*words: str) -> Callable[[Function], Function]:
     def register(rule: Function) -> Function:
         bound = partial(apply_to_components, rule)
         vars(bound)["__wrapped__"] = rule
-        for word in words:
-            lower(DIALECT, f"{COMPLEX}{word}")(without_layout(bound))
+        for op_type in words:
+            lower(DIALECT, f"{COMPLEX}{op_type}")(without_layout(bound))
         return rule
 
     return register

@@ -242,11 +242,11 @@ class Emitter:
 
     def _infer(self, node: Node) -> None:
         for value in node.results:
-            if node.word != "aten.alias.default":
+            if node.op_type != "aten.alias.default":
                 value.fact = UNKNOWN
-        if registry.lowering(DIALECT, node.word) is None and not self._is_complex(node):
-            name = node.word.removeprefix("aten.").partition(".")[0]
-            refuse("TS0006", f"unsupported operator aten::{name} ({node.word})", help="see `graphport ops`")
+        if registry.lowering(DIALECT, node.op_type) is None and not self._is_complex(node):
+            name = node.op_type.removeprefix("aten.").partition(".")[0]
+            refuse("TS0006", f"unsupported operator aten::{name} ({node.op_type})", help="see `graphport ops`")
         if self._is_complex(node):
             self._infer_complex(node)
             return
@@ -285,7 +285,7 @@ class Emitter:
 
     def _explain(self, node: Node) -> None:
         """Refuse an operator with the reason that its import rule reports."""
-        rule = registry.lowering(DIALECT, node.word)
+        rule = registry.lowering(DIALECT, node.op_type)
         if rule is None:
             return
         builder = Builder(self.inference, count=len(node.outputs), dialect=DIALECT)
@@ -301,18 +301,18 @@ class Emitter:
     # Complex tensors: facts are derived from their representation as real tensors
 
     def _is_complex(self, node: Node) -> bool:
-        if registry.lowering(DIALECT, f"{COMPLEX}{node.word}") is None:
+        if registry.lowering(DIALECT, f"{COMPLEX}{node.op_type}") is None:
             return False
         given = any(
             isinstance(v.fact, TensorFact) and v.fact.dtype is not None and v.fact.dtype.kind == "c"
             for v in node.operands
         )
-        return given or registry.lowering(DIALECT, node.word) is None or node.word in _MAKE_COMPLEX
+        return given or registry.lowering(DIALECT, node.op_type) is None or node.op_type in _MAKE_COMPLEX
 
     def _infer_complex(self, node: Node) -> None:
         self._fold_operands(node)
         is_complex = tuple(_is_complex_fact(v) for v in node.inputs)
-        rule = registry.lowering(DIALECT, f"{COMPLEX}{node.word}")
+        rule = registry.lowering(DIALECT, f"{COMPLEX}{node.op_type}")
         operands = [None if v is None else Value(v.name, _paired(v.fact), storage=v.storage) for v in node.inputs]
         builder = Builder(self.inference, count=len(node.outputs), dialect=DIALECT)
         if rule is None:
@@ -322,7 +322,7 @@ class Emitter:
         except (UnsupportedError, ShapeError, Unknown) as error:
             refuse("TS0006", f"{node.op}: {error or 'its operands are unknown'}")
         wide = any(v is not None and v.dtype in (DType.FLOAT64, DType.COMPLEX128) for v in node.inputs)
-        gives_pairs = base_of(node.word) not in _MAKE_REAL
+        gives_pairs = base_of(node.op_type) not in _MAKE_REAL
         for value, result in zip(node.outputs, results, strict=False):
             if value is None or result is None:
                 continue
@@ -335,7 +335,7 @@ class Emitter:
 
     def _note_strides(self, node: Node) -> None:
         """Mark results that may not be contiguous: writes through their reshapes, views or copies, are ambiguous."""
-        base = base_of(node.word)
+        base = base_of(node.op_type)
         first = node.operand(0)
         if first is None or base in _DENSE_RESULTS:
             return
@@ -393,7 +393,7 @@ class Emitter:
         sources = [None if v is None else self._folded.get(v) for v in node.inputs]
         if any(v is not None and s is None for v, s in zip(node.inputs, sources, strict=True)):
             return None
-        rule = registry.lowering(DIALECT, node.word)
+        rule = registry.lowering(DIALECT, node.op_type)
         page = Graph("folded")
         operands = [None if s is None else page.add_constant("x", TensorFact.of(s), s) for s in sources]
         builder = Builder(self.inference, page, dialect=DIALECT, count=len(node.outputs))

@@ -18,7 +18,7 @@ def holds_if_empty(condition: Value) -> bool | None:
     node = condition.producer
     if node is None or len(node.inputs) != 1 or not _is_size(node.operand(0)):
         return None
-    compared = (node.word, node.attributes.get("b"))
+    compared = (node.op_type, node.attributes.get("b"))
     return True if compared in _EMPTY else False if compared in _NON_EMPTY else None
 
 
@@ -27,12 +27,12 @@ def _is_size(value: Value | None, depth: int = 8) -> bool:
     node = None if value is None else value.producer
     if node is None or not depth:
         return False
-    if node.word in _SIZES:
+    if node.op_type in _SIZES:
         return True
-    return node.word in _SUMS and all(_is_size(each, depth - 1) for each in node.operands) and _counts(node)
+    return node.op_type in _SUMS and all(_is_size(each, depth - 1) for each in node.operands) and _counts(node)
 
 
 def _counts(node: Node) -> bool:
     """Whether a sum or product is 0 if its non-constant operands are 0."""
     constants = [node.attributes[name] for name in ("a", "b") if name in node.attributes]
-    return all(constant == 0 if node.word == "_operator.add" else constant != 0 for constant in constants)
+    return all(constant == 0 if node.op_type == "_operator.add" else constant != 0 for constant in constants)

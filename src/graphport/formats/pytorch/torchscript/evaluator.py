@@ -330,7 +330,7 @@ class Evaluator:
             if special is not NotImplemented:
                 return special
         given = [self.expression(argument, variables) for argument in node.args]
-        named = {str(word.arg): self.expression(word.value, variables) for word in node.keywords}
+        named = {str(op_type.arg): self.expression(op_type.value, variables) for op_type in node.keywords}
         if isinstance(function, ast.Attribute):
             owner = self.expression(function.value, variables)
             if isinstance(owner, ClassText) and function.attr == "__new__":

@@ -224,7 +224,7 @@ class Emitter:
     def opaque(self, op_type: str, facts: Sequence[TensorFact], *operands: Value) -> tuple[Value, ...]:
         """The results of an operator of StableHLO that has no canonical form."""
         builder = Builder(self.inference, self.graph, dialect=DIALECT, origin=self._builder.origin, stem=op_type)
-        return builder.word(op_type, *operands, facts=facts)
+        return builder.emit(op_type, *operands, facts=facts)
 
     def constant(self, data: Any, dtype: DType | None = None) -> Value:
         """A constant; small ones are shared within a graph."""

@@ -183,7 +183,7 @@ def _scatter(op: _Operation, value: int, indices: int, count: int | None = None)
     if (
         number is None
         and maker is not None
-        and maker.word == "Range"
+        and maker.op_type == "Range"
         and _scalar(maker.operand(0)) == 0
         and _scalar(maker.operand(2)) == 1
     ):

@@ -136,7 +136,7 @@ class _Loop:
         if place is None or _scalar(self.items[place]) != 0:
             return False
         maker = after[place].producer if isinstance(after[place], Value) else None
-        if maker is None or maker.word not in ("AddV2", "Add") or len(maker.inputs) != 2:
+        if maker is None or maker.op_type not in ("AddV2", "Add") or len(maker.inputs) != 2:
             return False
         one, two = maker.inputs
         return (one is value and _scalar(two) == 1) or (two is value and _scalar(one) == 1)
@@ -217,9 +217,9 @@ def _scalar(item: Any) -> Any:
 def _is_bounded_by(begins: Value, size: Value) -> bool:
     """Whether a loop runs `size` times: all conditions are that a counter is less than that."""
     maker = begins.producer
-    if maker is None or maker.word not in _SIMPLE:
+    if maker is None or maker.op_type not in _SIMPLE:
         return False
-    if maker.word == "Less":
+    if maker.op_type == "Less":
         bound = maker.operand(1)
         return _scalar(maker.operand(0)) == 0 and bound is not None and are_equal(bound, size)
     return all(_is_bounded_by(each, size) for each in maker.operands)

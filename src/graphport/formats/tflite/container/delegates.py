@@ -49,7 +49,7 @@ class Kernel(NamedTuple):
 
 def kernels(graph: Graph) -> list[Kernel]:
     """List the operators of a dialect graph, most frequent first; bodies count once."""
-    found = Counter((node.word, _version(node), _classify_node(node)) for inner in walk(graph) for node in inner)
+    found = Counter((node.op_type, _version(node), _classify_node(node)) for inner in walk(graph) for node in inner)
     return [Kernel(*row[:2], count, row[2]) for row, count in found.most_common()]
 
 
@@ -59,7 +59,7 @@ def _rows() -> dict[tuple[str, str], str]:
     for line in _ROWS.replace("\n    ", " ").strip().split("\n"):
         version, _, words = line.partition(":")
         kind, _, share = version.partition(" ")
-        found |= {(word, kind): share or "yes" for word in words.split()}
+        found |= {(op_type, kind): share or "yes" for op_type in words.split()}
     return found
 
 
@@ -77,7 +77,7 @@ def _classify_node(node: Node) -> str:
         if fact.dtype in _INTEGERS and (place >= len(entries) or entries[place] is None):
             # Integers without quantization parameters.
             return "no"
-        return _rows().get((node.word, str(fact.dtype)), "no")
+        return _rows().get((node.op_type, str(fact.dtype)), "no")
     return "no"
 
 

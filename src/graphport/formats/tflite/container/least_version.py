@@ -101,7 +101,7 @@ def _rows() -> dict[str, tuple[tuple[int, tuple[str, ...]], ...]]:
 
 def version_of(node: Node) -> int:
     """Return the minimum version of a node's operator."""
-    rows = _rows().get(node.word, ())
+    rows = _rows().get(node.op_type, ())
     return next((version for version, claims in rows if all(_meets_condition(node, claim) for claim in claims)), 1)
 
 

@@ -84,7 +84,7 @@ class _Code:
         self.builtin: schema.Operator | None = None
         if known and self.number != schema.CUSTOM:
             self.builtin = schema.OPERATORS[self.number]
-        self.word = self.builtin.name if self.builtin else f"custom.{self.custom or ''}"
+        self.op_type = self.builtin.name if self.builtin else f"custom.{self.custom or ''}"
         self.is_known = self.builtin is not None or self.number == schema.CUSTOM
 
 
@@ -339,16 +339,16 @@ class _Subgraph:
             self.findings.error("TFL0201", message, location)
             return
         code = reader.codes[kind]
-        location = f"{location} {code.word}"
+        location = f"{location} {code.op_type}"
         if not code.is_known:
             message = f"unknown builtin operator code {code.number}"
             self.findings.error(
                 "TFL0201", message, location, "update graphport if the operator is newer than the supported schema"
             )
             return
-        if not 1 <= code.version <= newest_version(code.word):
+        if not 1 <= code.version <= newest_version(code.op_type):
             message = f"unsupported operator version {code.version}"
-            self.findings.error("TFL0201", message, location, f"use a version from 1 to {newest_version(code.word)}")
+            self.findings.error("TFL0201", message, location, f"use a version from 1 to {newest_version(code.op_type)}")
         for table in (record, record["builtin_options"], record["builtin_options2"]):
             for message, remedy in () if table is None else enumeration_faults(table):
                 self.findings.error("TFL0208", message, location, remedy)
@@ -367,7 +367,7 @@ class _Subgraph:
         if changed:
             first_at = {index: at for at, index in reversed(list(enumerate(given)))}
             attributes["states"] = tuple(first_at[index] for index in changed)
-        node = Node(code.word, operands, results, attributes, dialect=DIALECT)
+        node = Node(code.op_type, operands, results, attributes, dialect=DIALECT)
         node.origin = self.findings.span(location)
         node.notes[VERSION] = code.version
         self.made.append(node)

@@ -121,16 +121,16 @@ def _releases() -> dict[str, tuple[str, ...]]:
     return found
 
 
-def release_of(word: str, version: int) -> str:
+def release_of(op_type: str, version: int) -> str:
     """Return the first release that runs a version of an operator; empty if LiteRT does not list it."""
-    releases = _releases().get(word, ())
+    releases = _releases().get(op_type, ())
     found = releases[version - 1] if 0 < version <= len(releases) else ""
     return found.strip("-")
 
 
-def newest_version(word: str) -> int:
+def newest_version(op_type: str) -> int:
     """Return the newest version that LiteRT lists; 1 if there is none, unlimited for a custom operator."""
-    return MAX_CUSTOM_VERSION if word.startswith("custom.") else max(len(_releases().get(word, ())), 1)
+    return MAX_CUSTOM_VERSION if op_type.startswith("custom.") else max(len(_releases().get(op_type, ())), 1)
 
 
 def least_release(words: list[tuple[str, int]]) -> str:

@@ -28,10 +28,12 @@ def rounding_note(graph: Graph) -> list[Diagnostic]:
     Measured in LiteRT 2.3.0: all kernel sets round these operators half away from zero, where ties occur, and a few
     multiply by factors of few bits.
     """
-    nodes = [node for inner in walk(graph) for node in inner if _is_short(node) and _RULES[node.word](node)]
+    nodes = [node for inner in walk(graph) for node in inner if _is_short(node) and _RULES[node.op_type](node)]
     if not nodes:
         return []
-    listed = ", ".join(f"{word} ({count})" for word, count in Counter(node.word for node in nodes).most_common())
+    listed = ", ".join(
+        f"{op_type} ({count})" for op_type, count in Counter(node.op_type for node in nodes).most_common()
+    )
     message = f"LiteRT's kernels round differently from QuantizeLinear in {listed}: integers may differ by one step"
     remedy = "see docs/tflite.md for the share of affected elements; following layers may increase the difference"
     return [Diagnostic("TFL0306", message, nodes[0].origin, remedy, Severity.NOTE)]
@@ -39,7 +41,7 @@ def rounding_note(graph: Graph) -> list[Diagnostic]:
 
 def _is_short(node: Node) -> bool:
     results = cast("Any", node.attributes.get("quantized_results")) or (None,)
-    return node.word in _RULES and results[0] is not None and results[0][0] is DType.INT8
+    return node.op_type in _RULES and results[0] is not None and results[0][0] is DType.INT8
 
 
 def _factors(node: Node) -> list[float]:

@@ -94,7 +94,7 @@ class _Writer:
         description = graph.notes.get(WRITTEN_BY) if graph.has_notes else None
         return "Model", {
             "version": schema.VERSION,
-            "operator_codes": [_code(word, version) for word, version in self.codes],
+            "operator_codes": [_code(op_type, version) for op_type, version in self.codes],
             "subgraphs": self.subgraphs,
             "description": description if isinstance(description, str) else "graphport",
             "buffers": self.buffers,
@@ -148,9 +148,9 @@ class _Writer:
             self.buffers.append(("Buffer", {"data": _data(storage)}))
         return found
 
-    def code(self, word: str, version: int) -> int:
+    def code(self, op_type: str, version: int) -> int:
         """Return the number of an operator code."""
-        return self.codes.setdefault((word, version), len(self.codes))
+        return self.codes.setdefault((op_type, version), len(self.codes))
 
 
 def _with_release(metadata: Any, codes: list[tuple[str, int]]) -> dict[str, bytes]:
@@ -160,11 +160,11 @@ def _with_release(metadata: Any, codes: list[tuple[str, int]]) -> dict[str, byte
     return records | ({LEAST_RELEASE: release.encode().ljust(_RELEASE_BYTES, b"\0")} if release else {})
 
 
-def _code(word: str, version: int) -> Table:
-    if word.startswith(_CUSTOM):
-        number, custom = schema.CUSTOM, word.removeprefix(_CUSTOM)
+def _code(op_type: str, version: int) -> Table:
+    if op_type.startswith(_CUSTOM):
+        number, custom = schema.CUSTOM, op_type.removeprefix(_CUSTOM)
     else:
-        number, custom = schema.BY_NAME[word].number, None
+        number, custom = schema.BY_NAME[op_type].number, None
     fields = {"deprecated_builtin_code": min(number, schema.NEWER), "builtin_code": number, "version": version}
     return "OperatorCode", fields | {"custom_code": custom}
 
@@ -251,8 +251,8 @@ class _Subgraph:
         return "Tensor", fields
 
     def _operator(self, node: Node) -> Table:
-        builtin = schema.BY_NAME.get(node.word)
-        if node.dialect != _DIALECT or (builtin is None and not node.word.startswith(_CUSTOM)):
+        builtin = schema.BY_NAME.get(node.op_type)
+        if node.dialect != _DIALECT or (builtin is None and not node.op_type.startswith(_CUSTOM)):
             self.writer.error("TFL0301", f"{node.op} is not a TFLite operator", node.origin)
             return "Operator", {}
         own = node.attributes.get("types")
@@ -267,8 +267,8 @@ class _Subgraph:
                     self.places[value] = self._tensor_index(operand)
         operands = [-1 if value is None else self._tensor_index(value) for value in node.inputs]
         fields: dict[str, Any] = {
-            "opcode_index": self.writer.code(node.word, version_of(node)),
-            "inputs": operands + [-1] * (_PADDED_OPERANDS.get(node.word, 0) - len(operands)),
+            "opcode_index": self.writer.code(node.op_type, version_of(node)),
+            "inputs": operands + [-1] * (_PADDED_OPERANDS.get(node.op_type, 0) - len(operands)),
             "outputs": [-1 if value is None else self._tensor_index(value) for value in results],
         }
         if builtin is not None and builtin.options:

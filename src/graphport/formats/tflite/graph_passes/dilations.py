@@ -50,7 +50,7 @@ def dilate(graph: Graph) -> None:
     has another consumer.
     """
     for node in list(graph):
-        if node.dialect == _DIALECT and node.word in _CONVOLUTIONS and (chain := _chain(node)) is not None:
+        if node.dialect == _DIALECT and node.op_type in _CONVOLUTIONS and (chain := _chain(node)) is not None:
             _replace(graph, chain)
 
 
@@ -60,13 +60,13 @@ def _chain(node: Node) -> _Chain | None:
     if any(attributes.get(name, 1) != value for name, value in plain.items()):
         return None
     before, after = _producer(node.operand(0)), _only_consumer(node)
-    widens = before if before is not None and before.word in _WIDENS else None
-    narrows = after if after is not None and after.word in _NARROWS else None
+    widens = before if before is not None and before.op_type in _WIDENS else None
+    narrows = after if after is not None and after.op_type in _NARROWS else None
     split = before if widens is None else _producer(widens.operand(0))
     merge = after if narrows is None else _only_consumer(narrows)
     if split is None or merge is None or (widens is None) != (narrows is None):
         return None
-    if split.word != _SPLIT or merge.word != _MERGE or not _is_alike(split, node, merge):
+    if split.op_type != _SPLIT or merge.op_type != _MERGE or not _is_alike(split, node, merge):
         return None
     axis = 0 if widens is None else _axis(_dims(split.output), _dims(node.operand(0)))
     if axis is None or (narrows is not None and _axis(_dims(narrows.output), _dims(node.output)) != axis):
@@ -148,7 +148,7 @@ def _replace(graph: Graph, chain: _Chain) -> None:
     if axis:
         shape = (*_dims(chain.merge.output)[:axis], 1, *_dims(chain.merge.output)[axis:])
         results = [Value(graph.fresh(node.output.name), TensorFact(_dtype(node.output), shape))]
-    twin = Node(node.word, [x, *node.inputs[1:]], results, attributes, dialect=_DIALECT, origin=node.unasked_origin)
+    twin = Node(node.op_type, [x, *node.inputs[1:]], results, attributes, dialect=_DIALECT, origin=node.unasked_origin)
     graph.insert_before(chain.merge, twin)
     if axis:
         squeezed = {**_moving(chain.merge), "squeeze_dims": (axis,)}
@@ -181,13 +181,13 @@ def _padded(graph: Graph, chain: _Chain) -> Value:
 def _emit(
     graph: Graph,
     before: Node,
-    word: str,
+    op_type: str,
     operands: list[Value],
     attributes: dict[str, Attribute],
     fact: tuple[DType | None, Sequence[Dim]],
 ) -> Value:
     result = Value(graph.fresh(before.output.name), TensorFact(fact[0], tuple(fact[1])))
-    node = Node(word, operands, [result], attributes, dialect=_DIALECT, origin=before.unasked_origin)
+    node = Node(op_type, operands, [result], attributes, dialect=_DIALECT, origin=before.unasked_origin)
     graph.insert_before(before, node)
     return result
 

@@ -49,8 +49,8 @@ def fill_tables(graph: Graph) -> None:
             graph.remove(node)
 
 
-def _is(node: Node, word: str) -> bool:
-    return node.dialect == _DIALECT and node.word == word
+def _is(node: Node, op_type: str) -> bool:
+    return node.dialect == _DIALECT and node.op_type == op_type
 
 
 def _key(handle: Value) -> Any:
@@ -74,7 +74,7 @@ def _imported(body: Graph) -> dict[Any, tuple[Storage, Storage]]:
 
 def _are_known(graph: Graph, found: dict[Any, tuple[Storage, Storage]]) -> bool:
     nodes = [node for inner in walk(graph) for node in inner if node.dialect == _DIALECT]
-    read = [node for node in nodes if node.word in (_FIND, _SIZE)]
+    read = [node for node in nodes if node.op_type in (_FIND, _SIZE)]
     return all(has_expected_arity(node) and _key(node.operands[0]) in found for node in read)
 
 
@@ -83,7 +83,7 @@ def _forget(graph: Graph) -> None:
     for inner in list(walk(graph)):
         for words in ((_IMPORT,), (_TABLE,)):
             for node in list(inner):
-                if node.dialect == _DIALECT and node.word in words and not any(value.uses for value in node.results):
+                if node.dialect == _DIALECT and node.op_type in words and not any(value.uses for value in node.results):
                     inner.remove(node)
 
 

@@ -45,31 +45,31 @@ _HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE
 def before(graph: Graph) -> None:
     """Convert variables to graph inputs and outputs, initialized by the subgraph that runs once."""
     fill_tables(graph)
-    hybrid = [node.word for inner in walk(graph) for node in inner if is_hybrid(node)]
+    hybrid = [node.op_type for inner in walk(graph) for node in inner if is_hybrid(node)]
     if hybrid:
         implicit_rounding.mark_operators(graph, hybrid)
     for inner in walk(graph):
         part_spectra(inner)
         dilate(inner)
-    nodes = [node for node in graph if node.dialect == _DIALECT and node.word in (_HANDLE, _READ, _ASSIGN, _ONCE)]
+    nodes = [node for node in graph if node.dialect == _DIALECT and node.op_type in (_HANDLE, _READ, _ASSIGN, _ONCE)]
     if not nodes or not _is_simple(graph, nodes):
         return
     begins: dict[str, Storage] = {}
     for node in nodes:
-        if node.word == _ONCE:
+        if node.op_type == _ONCE:
             begins |= _assigned(_body(node))
     if not _are_set(nodes, begins):
         return
     held: dict[str, Value] = {}
     inputs: dict[str, Value] = {}
     for node in nodes:
-        if node.word == _ONCE:
+        if node.op_type == _ONCE:
             graph.remove(node)
             continue
-        if node.word == _HANDLE:
+        if node.op_type == _HANDLE:
             continue
         name = _name(node.operands[0])
-        if node.word == _READ:
+        if node.op_type == _READ:
             if name not in held:
                 held[name] = inputs[name] = _state(graph, name, begins[name], node.output)
             # The value read is unchanged; the name of a graph output is kept.
@@ -80,7 +80,7 @@ def before(graph: Graph) -> None:
             held[name] = node.operands[1]
         graph.remove(node)
     for node in nodes:
-        if node.word == _HANDLE:
+        if node.op_type == _HANDLE:
             graph.remove(node)
     _return(graph, inputs, held)
 
@@ -133,17 +133,17 @@ def _is_simple(graph: Graph, nodes: list[Node]) -> bool:
         if inner is graph:
             continue
         owner = inner.parent
-        runs_once = owner is not None and owner.dialect == _DIALECT and owner.word == _ONCE
+        runs_once = owner is not None and owner.dialect == _DIALECT and owner.op_type == _ONCE
         for node in inner:
             if node.dialect == _DIALECT and (
-                node.word in (_READ, _ONCE) or (node.word in (_HANDLE, _ASSIGN) and not runs_once)
+                node.op_type in (_READ, _ONCE) or (node.op_type in (_HANDLE, _ASSIGN) and not runs_once)
             ):
                 return False
-            if runs_once and (node.word not in (_HANDLE, _ASSIGN) or not has_expected_arity(node)):
+            if runs_once and (node.op_type not in (_HANDLE, _ASSIGN) or not has_expected_arity(node)):
                 return False
     if not all(map(has_expected_arity, nodes)):
         return False
-    handles = [node for node in nodes if node.word == _HANDLE]
+    handles = [node for node in nodes if node.op_type == _HANDLE]
     uses = [use for node in handles for use in node.output.uses]
     return all(use.user in nodes and use.index == 0 for use in uses) and not any(x.output.returns for x in handles)
 
@@ -158,13 +158,13 @@ def _name(handle: Value) -> str:
 def _assigned(body: Graph | None) -> dict[str, Storage]:
     found: dict[str, Storage] = {}
     for node in body or ():
-        if node.word == _ASSIGN and node.operands[1].storage is not None:
+        if node.op_type == _ASSIGN and node.operands[1].storage is not None:
             found[_name(node.operands[0])] = node.operands[1].storage
     return found
 
 
 def _are_set(nodes: list[Node], begins: dict[str, Storage]) -> bool:
-    return all(_name(node.operands[0]) in begins for node in nodes if node.word in (_READ, _ASSIGN))
+    return all(_name(node.operands[0]) in begins for node in nodes if node.op_type in (_READ, _ASSIGN))
 
 
 def _state(graph: Graph, name: str, begins: Storage, like: Value) -> Value:

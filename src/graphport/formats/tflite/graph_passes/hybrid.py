@@ -37,7 +37,7 @@ _WEIGHTS = frozenset((DType.INT4, DType.INT8, DType.UINT8))
 
 def is_hybrid(node: Node) -> bool:
     """Whether LiteRT quantizes the float operand of an operator at run time because its weights are integers."""
-    if node.dialect != "tflite" or node.word not in _HYBRID:
+    if node.dialect != "tflite" or node.op_type not in _HYBRID:
         return False
     kinds = [value.fact.dtype if value and isinstance(value.fact, TensorFact) else None for value in node.inputs]
     return kinds[:1] == [DType.FLOAT32] and not _WEIGHTS.isdisjoint(kinds[1:])

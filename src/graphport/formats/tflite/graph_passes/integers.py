@@ -41,16 +41,18 @@ def integers(graph: Graph) -> None:
     After   y = CONV_2D(x, w, b as integers), with the activation fused
     """
     for node in list(graph):
-        if node.word == "QUANTIZE":
+        if node.op_type == "QUANTIZE":
             _make_signed(node)
     _round_before_cuts(graph)
     _tell_moved(graph)
     _fill_with_zero(graph)
-    fused = [node for node in list(graph) if node.dialect == _DIALECT and node.word in KERNELS and _fuse(graph, node)]
+    fused = [
+        node for node in list(graph) if node.dialect == _DIALECT and node.op_type in KERNELS and _fuse(graph, node)
+    ]
     if not fused:
         return
     for node in reversed(list(graph)):
-        is_ours = node.dialect == _DIALECT and (node.word in KERNELS or node.word in _MAKES_REAL)
+        is_ours = node.dialect == _DIALECT and (node.op_type in KERNELS or node.op_type in _MAKES_REAL)
         if is_ours and not any(value.uses or value.is_output for value in node.results):
             graph.remove(node)
 
@@ -62,19 +64,19 @@ def _round_before_cuts(graph: Graph) -> None:
     After   y = SLICE(QUANTIZE(RELU(TRANSPOSE_CONV(x, w))), begin, size)
     """
     for node in list(graph):
-        if node.dialect == _DIALECT and node.word == "QUANTIZE" and quantization_of(node, "quantized") is None:
+        if node.dialect == _DIALECT and node.op_type == "QUANTIZE" and quantization_of(node, "quantized") is None:
             _round_before_cut(graph, node)
 
 
 def _round_before_cut(graph: Graph, node: Node) -> None:
     quantization, behind = quantization_of(node, "quantized_results"), [node]
-    while (maker := behind[-1].operands[0].producer) is not None and maker.word in _CLAMPS:
+    while (maker := behind[-1].operands[0].producer) is not None and maker.op_type in _CLAMPS:
         behind.append(maker)
     cut = behind[-1].operands[0].producer
     if (
         cut is None
         or cut.dialect != _DIALECT
-        or cut.word not in _CUTS
+        or cut.op_type not in _CUTS
         or cut.graph is not graph
         or quantization is None
     ):
@@ -88,13 +90,13 @@ def _round_before_cut(graph: Graph, node: Node) -> None:
         whole = Value(
             graph.fresh(f"{source.name}_whole"), TensorFact(quantization[0] if each is node else fact.dtype, fact.shape)
         )
-        twin = Node(each.word, [], [whole], dict(each.attributes), dialect=_DIALECT, origin=each.unasked_origin)
+        twin = Node(each.op_type, [], [whole], dict(each.attributes), dialect=_DIALECT, origin=each.unasked_origin)
         graph.insert_before(cut, twin)
         twin.inputs = [value, *each.inputs[1:]]
         value = whole
     attributes: dict[str, Any] = {**cut.attributes, "types": (quantization[0],), "quantized_results": (quantization,)}
     attributes["quantized"] = (quantization, *[None] * (len(cut.inputs) - 1))
-    last = Node(cut.word, [value, *cut.inputs[1:]], [], attributes, dialect=_DIALECT, origin=cut.unasked_origin)
+    last = Node(cut.op_type, [value, *cut.inputs[1:]], [], attributes, dialect=_DIALECT, origin=cut.unasked_origin)
     graph.insert_before(cut, last)
     last.take_outputs(node)
     for each in (*behind, cut):
@@ -114,13 +116,15 @@ def _tell_moved(graph: Graph) -> None:
         if isinstance(note, Tensor) and note.quantization is not None:
             known.setdefault(value, note.quantization)
     moving = [
-        node for node in graph if node.word in KERNELS and len(node.results) == 1 and _hands_on(KERNELS[node.word])
+        node
+        for node in graph
+        if node.op_type in KERNELS and len(node.results) == 1 and _hands_on(KERNELS[node.op_type])
     ]
     for nodes in (moving, moving[::-1]):
         for node in nodes:
             first = node.operands[0]
             quantization = known.get(first) or known.get(node.output)
-            if not KERNELS[node.word].moves:
+            if not KERNELS[node.op_type].moves:
                 _tell_joined(node, known)
             elif (
                 quantization is not None
@@ -129,7 +133,7 @@ def _tell_moved(graph: Graph) -> None:
                 and "quantized" not in node.attributes
             ):
                 known[first] = known[node.output] = quantization
-                is_fill = node.word == _FILLS
+                is_fill = node.op_type == _FILLS
                 entries = (quantization, None, quantization if is_fill else None)[: len(node.inputs)]
                 node.set_attribute("quantized", cast("Any", entries))
                 node.set_attribute("quantized_results", cast("Any", (quantization,)))
@@ -143,7 +147,9 @@ def _hands_on(kernel: Kernel) -> bool:
 def _fill_with_zero(graph: Graph) -> None:
     """Replace PADV2 by `PAD`, which XNNPACK supports, if the fill value is the zero point."""
     for node in list(graph):
-        quantization = quantization_of(node, "quantized") if node.dialect == _DIALECT and node.word == _FILLS else None
+        quantization = (
+            quantization_of(node, "quantized") if node.dialect == _DIALECT and node.op_type == _FILLS else None
+        )
         filler = node.inputs[2] if quantization is not None and len(node.inputs) > 2 else None
         storage = filler.storage if filler is not None and filler.is_constant else None
         if (
@@ -195,7 +201,7 @@ def _make_signed(node: Node) -> None:
         or not users
     ):
         return
-    readers = [user for user in users if isinstance(user, Node) and user.word == "DEQUANTIZE"]
+    readers = [user for user in users if isinstance(user, Node) and user.op_type == "DEQUANTIZE"]
     fact = node.output.fact
     if len(readers) < len(users) or not isinstance(fact, TensorFact):
         return
@@ -215,7 +221,7 @@ def _signed(quantization: Quantization) -> Quantization:
 
 def _fuse(graph: Graph, node: Node) -> bool:
     """Replace a node by an integer operator; return whether it was replaced."""
-    kernel = KERNELS[node.word]
+    kernel = KERNELS[node.op_type]
     end = _end(node, kernel)
     if end is None or node.attributes.get("quantized") is not None:
         return False
@@ -234,7 +240,7 @@ def _fuse(graph: Graph, node: Node) -> bool:
     if kernel.shift and quantization[0] is DType.INT16:
         attributes["pot_scale_int16"] = False
     result = Value(graph.fresh(f"{last.output.name}_{quantization[0]}"), last.output.fact)
-    graph.insert_after(node, made := Node(node.word, [], [result], attributes, dialect=_DIALECT, origin=node.origin))
+    graph.insert_after(node, made := Node(node.op_type, [], [result], attributes, dialect=_DIALECT, origin=node.origin))
     made.inputs = values
     if last.output.is_output:
         name = last.output.name
@@ -270,10 +276,10 @@ def _end(node: Node, kernel: Kernel) -> tuple[int, Node] | None:
         user = next(iter(value.uses)).user
         if not isinstance(user, Node) or user.dialect != _DIALECT:
             return None
-        if user.word == "QUANTIZE":
+        if user.op_type == "QUANTIZE":
             return (fused, user) if _saturates(user, low, high) else None
-        if user.word in _CLAMPS and kernel.clamps and not fused and low == -np.inf and high == np.inf:
-            fused = _CLAMPS[user.word][0]
+        if user.op_type in _CLAMPS and kernel.clamps and not fused and low == -np.inf and high == np.inf:
+            fused = _CLAMPS[user.op_type][0]
         else:
             bounds = _clamp(user, value)
             if bounds is None:
@@ -285,15 +291,15 @@ def _end(node: Node, kernel: Kernel) -> tuple[int, Node] | None:
 
 def _clamp(node: Node, value: Value) -> tuple[float, float] | None:
     """Return the bounds to which a node clamps a value, if it has no other effect."""
-    if node.word in _CLAMPS:
-        return _CLAMPS[node.word][1:]
-    if node.word not in _BOUNDS or len(node.operands) != 2:
+    if node.op_type in _CLAMPS:
+        return _CLAMPS[node.op_type][1:]
+    if node.op_type not in _BOUNDS or len(node.operands) != 2:
         return None
     other = node.operands[1 if node.operands[0] is value else 0]
     if not other.is_constant or other.storage is None or other.storage.count != 1:
         return None
     found = [-np.inf, np.inf]
-    found[_BOUNDS[node.word][0]] = float(other.storage.numpy().reshape(-1)[0])
+    found[_BOUNDS[node.op_type][0]] = float(other.storage.numpy().reshape(-1)[0])
     return found[0], found[1]
 
 
@@ -333,7 +339,7 @@ def _operands(
             return None
         for place, value, entry in zip(kernel.weights, *found, strict=False):
             values[place], entries[place] = value, entry
-    if node.word == _FILLS:
+    if node.op_type == _FILLS:
         if _filler(values[2], result) is None:
             return None
         values[2], entries[2] = _add_filler(graph, values[2], result), result
@@ -363,23 +369,23 @@ def stored_quantization(value: Value | None) -> Quantization | None:
     node = None if value is None else value.producer
     if node is None or node.dialect != _DIALECT:
         return None
-    if node.word == "DEQUANTIZE":
+    if node.op_type == "DEQUANTIZE":
         quantization = quantization_of(node, "quantized")
         return quantization if quantization is not None and quantization[1] < 0 else None
-    kernel = KERNELS.get(node.word)
+    kernel = KERNELS.get(node.op_type)
     if kernel is None or not kernel.moves or len(node.results) > 1 or node.attributes.get("fused_activation_function"):
         return None
     quantization = stored_quantization(node.operand(0))
     if quantization is None or quantization[0] not in kernel.types:
         return None
-    return quantization if node.word != _FILLS or _filler(node.inputs[2], quantization) is not None else None
+    return quantization if node.op_type != _FILLS or _filler(node.inputs[2], quantization) is not None else None
 
 
 def stored_integers(graph: Graph, before: Node, value: Value) -> Value:
     """Return the stored integers of a value that has some."""
     node = cast("Node", value.producer)
     first = cast("Value", node.operand(0))
-    if node.word == "DEQUANTIZE":
+    if node.op_type == "DEQUANTIZE":
         return first
     quantization = cast("Quantization", stored_quantization(value))
     fact = cast("TensorFact", value.fact)
@@ -389,10 +395,10 @@ def stored_integers(graph: Graph, before: Node, value: Value) -> Value:
     attributes["types"] = (quantization[0],)
     source = stored_integers(graph, before, first)
     rest = list(node.inputs[1:])
-    if node.word == _FILLS:
+    if node.op_type == _FILLS:
         rest[1] = _add_filler(graph, rest[1], quantization)
         attributes["quantized"] = (quantization, None, quantization)
-    made = Node(node.word, [], [result], attributes, dialect=_DIALECT, origin=node.unasked_origin)
+    made = Node(node.op_type, [], [result], attributes, dialect=_DIALECT, origin=node.unasked_origin)
     graph.insert_before(before, made)
     made.inputs = [source, *rest]
     return result
@@ -437,16 +443,16 @@ def filters_of(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization]
     if node is None or node.dialect != _DIALECT:
         return None
     first = node.operand(0)
-    if node.word == "DEQUANTIZE" and first is not None and first.storage is not None and first.is_constant:
+    if node.op_type == "DEQUANTIZE" and first is not None and first.storage is not None and first.is_constant:
         quantization = quantization_of(node, "quantized")
         if quantization is None:
             return None
         if quantization[0] is not DType.UINT8:
             return first.storage.numpy(), quantization
         return (first.storage.numpy().astype(np.int16) - _UINT8_OFFSET).astype(np.int8), _signed(quantization)
-    if node.word == "RESHAPE":
+    if node.op_type == "RESHAPE":
         return _reshaped(filters_of(first), node.output.fact)
-    order = node.operand(1) if node.word == "TRANSPOSE" else None
+    order = node.operand(1) if node.op_type == "TRANSPOSE" else None
     found = filters_of(first) if order is not None and order.storage is not None else None
     if found is None or order is None or order.storage is None:
         return None
@@ -479,9 +485,9 @@ def float_bias_of(value: Value | None) -> np.ndarray[Any, Any] | None:
     node = value.producer
     if node is None or node.dialect != _DIALECT:
         return None
-    if node.word in ("RESHAPE", "CAST"):
+    if node.op_type in ("RESHAPE", "CAST"):
         return float_bias_of(node.operand(0))
-    if node.word == "MUL":
+    if node.op_type == "MUL":
         # ONNX has no DequantizeLinear of 64-bit integers.
         factors = [float_bias_of(each) for each in node.inputs]
         return None if any(each is None for each in factors) else _product(cast("Any", factors))

@@ -76,4 +76,6 @@ _ROWS: tuple[tuple[str, Kernel], ...] = (
     ("TANH", Kernel(fixed=_at((1 / 128, 0), (1 / 32768, 0)))),
     ("LOG_SOFTMAX", Kernel(_BYTES, fixed=_at((16 / 256, 127)))),
 )
-KERNELS: Mapping[str, Kernel] = MappingProxyType({word: kernel for words, kernel in _ROWS for word in words.split()})
+KERNELS: Mapping[str, Kernel] = MappingProxyType(
+    {op_type: kernel for words, kernel in _ROWS for op_type in words.split()}
+)

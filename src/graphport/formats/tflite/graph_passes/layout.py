@@ -35,7 +35,7 @@ class _TfliteLayout:
     """Permutations are constant operands of Transposes; axes are options and constant operands."""
 
     def order(self, node: Node) -> tuple[int, ...] | None:
-        if node.word != _TRANSPOSE or node.dialect != _DIALECT or len(node.inputs) < 2:
+        if node.op_type != _TRANSPOSE or node.dialect != _DIALECT or len(node.inputs) < 2:
             return None
         order = node.operand(1)
         if order is None or not order.is_constant or order.storage is None:
@@ -105,7 +105,7 @@ class _TfliteLayout:
         return Node("RESHAPE", [source, target], [result], dialect=_DIALECT, origin=like.unasked_origin)
 
     def shape(self, node: Node) -> tuple[Dim, ...] | None:
-        if node.word != "RESHAPE" or node.dialect != _DIALECT or _is_by_axis(node) or len(node.inputs) < 2:
+        if node.op_type != "RESHAPE" or node.dialect != _DIALECT or _is_by_axis(node) or len(node.inputs) < 2:
             return None
         fact = node.results[0].fact
         return fact.shape if isinstance(fact, TensorFact) and _constant_elements(node.operand(1)) is not None else None
@@ -130,7 +130,7 @@ def _ints(graph: Graph, numbers: Sequence[int] | np.ndarray[Any, Any]) -> Value:
 
 def _layout(node: Node) -> str:
     """Return how a node identifies axes; see `binding.word`."""
-    kind = LAYOUTS.get(node.word, "") if node.dialect == _DIALECT else ""
+    kind = LAYOUTS.get(node.op_type, "") if node.dialect == _DIALECT else ""
     if (len(node.outputs) != 1 and kind not in _SPLIT_OPERANDS) or _is_by_axis(node):
         return ""
     return "" if kind == "axes" and not node.attributes.get("keep_dims") else kind

@@ -24,10 +24,10 @@ def requantize(graph: Graph) -> None:
     After   y = QUANTIZE(x int8)
     """
     for node in list(graph):
-        if node.dialect == "tflite" and node.word == "QUANTIZE":
+        if node.dialect == "tflite" and node.op_type == "QUANTIZE":
             _requantize_node(graph, node)
     for node in reversed(list(graph)):
-        is_real = node.dialect == "tflite" and node.word == "DEQUANTIZE"
+        is_real = node.dialect == "tflite" and node.op_type == "DEQUANTIZE"
         if is_real and not node.output.uses and not node.output.is_output:
             graph.remove(node)
 

@@ -20,4 +20,4 @@ _ARITIES = {
 def has_expected_arity(node: Node) -> bool:
     """Whether a node has the number of operands and results of its op type; files may violate it."""
     own = len(node.operands), len(node.results)
-    return _ARITIES.get(node.word, own) == own
+    return _ARITIES.get(node.op_type, own) == own

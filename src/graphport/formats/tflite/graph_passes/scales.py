@@ -73,7 +73,7 @@ def fold_scales(graph: Graph) -> None:
     After   y = QUANTIZE(RELU(CONV_2D(x, DEQUANTIZE(w with scales times c), b * c + d)))
     """
     for node in list(graph):
-        kernel = KERNELS.get(node.word) if node.dialect == _DIALECT else None
+        kernel = KERNELS.get(node.op_type) if node.dialect == _DIALECT else None
         if kernel is None or kernel.weights is None or node.attributes.get("quantized") is not None:
             continue
         place, last, along = kernel.weights
@@ -83,7 +83,7 @@ def fold_scales(graph: Graph) -> None:
             continue
         count = found[0].shape[along]
         factor, term, gone = _affine_after(node, count)
-        before = _factors_before(node, count) if node.word == _DEPTHWISE else None
+        before = _factors_before(node, count) if node.op_type == _DEPTHWISE else None
         whole = factor if before is None else factor * before[0]
         if (not gone and before is None) or not np.all(np.isfinite(whole)) or np.any(whole == 0):
             continue
@@ -108,7 +108,7 @@ def _feeds_depthwise(node: Node) -> bool:
     for user in users:
         if not isinstance(user, Node) or user.dialect != _DIALECT or user.operand(0) is not node.output:
             return False
-        if user.word != _DEPTHWISE and not (user.word in ("TRANSPOSE", "PAD") and _feeds_depthwise(user)):
+        if user.op_type != _DEPTHWISE and not (user.op_type in ("TRANSPOSE", "PAD") and _feeds_depthwise(user)):
             return False
     return True
 
@@ -122,19 +122,19 @@ def _affine_after(node: Node, count: int) -> tuple[Numbers, Numbers, list[Node]]
         user = _only_user(value)
         if user is None:
             return np.ones(count), np.zeros(count), []
-        if user.word == "QUANTIZE":
+        if user.op_type == "QUANTIZE":
             return factor, term, gone
-        other = _channel_constant(user, value, count) if user.word in ("MUL", "ADD") else None
-        if user.word == "MUL" and other is not None and (not is_clamped or np.all(other > 0)):
+        other = _channel_constant(user, value, count) if user.op_type in ("MUL", "ADD") else None
+        if user.op_type == "MUL" and other is not None and (not is_clamped or np.all(other > 0)):
             factor, term = factor * other, term * other
             gone.append(user)
-        elif user.word == "ADD" and other is not None and not is_clamped:
+        elif user.op_type == "ADD" and other is not None and not is_clamped:
             term = term + other
             gone.append(user)
-        elif user.word == "RELU":
+        elif user.op_type == "RELU":
             # ReLU commutes with positive factors.
             is_clamped = True
-        elif user.word in _CLAMPS:
+        elif user.op_type in _CLAMPS:
             return factor, term, gone
         else:
             return np.ones(count), np.zeros(count), []
@@ -211,8 +211,8 @@ def _constant(graph: Graph, array: Numbers) -> Value:
     return graph.add_constant(graph.fresh("of_channels"), TensorFact.of(storage), storage)
 
 
-def _is(node: Node, word: str) -> bool:
-    return node.dialect == _DIALECT and node.word == word
+def _is(node: Node, op_type: str) -> bool:
+    return node.dialect == _DIALECT and node.op_type == op_type
 
 
 def _quantization(node: Node, name: str) -> Quantization | None:

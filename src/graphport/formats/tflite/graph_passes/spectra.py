@@ -28,16 +28,16 @@ def part_spectra(graph: Graph) -> None:
     have other consumers.
     """
     for node in reversed(list(graph)):
-        if node.dialect == _DIALECT and node.word in _DATA_MOVEMENTS and _is_parted(node):
+        if node.dialect == _DIALECT and node.op_type in _DATA_MOVEMENTS and _is_parted(node):
             _move_parts(graph, node)
     for node in list(graph):
-        if node.dialect != _DIALECT or node.word != _SPECTRUM or node.output.is_output:
+        if node.dialect != _DIALECT or node.op_type != _SPECTRUM or node.output.is_output:
             continue
         readers = list(node.output.users)
-        if not readers or any(each.dialect != _DIALECT or each.word not in _SPECTRUM_PARTS for each in readers):
+        if not readers or any(each.dialect != _DIALECT or each.op_type not in _SPECTRUM_PARTS for each in readers):
             continue
         for reader in readers:
-            attributes = {"part": _SPECTRUM_PARTS[reader.word], "types": (DType.FLOAT32,)}
+            attributes = {"part": _SPECTRUM_PARTS[reader.op_type], "types": (DType.FLOAT32,)}
             twin = Node(
                 _SPECTRUM,
                 list(node.inputs),
@@ -61,7 +61,7 @@ def _is_parted(node: Node) -> bool:
     fact = source.fact
     is_complex = isinstance(fact, TensorFact) and fact.dtype in (DType.COMPLEX64, DType.COMPLEX128)
     return is_complex and all(
-        user.dialect == _DIALECT and user.word in _SPECTRUM_PARTS and len(user.results) == 1
+        user.dialect == _DIALECT and user.op_type in _SPECTRUM_PARTS and len(user.results) == 1
         for user in node.output.users
     )
 
@@ -72,9 +72,9 @@ def _move_parts(graph: Graph, node: Node) -> None:
     for reader in list(node.output.users):
         shape = fact.shape if isinstance(fact, TensorFact) else None
         part = Value(graph.fresh(f"{reader.output.name}_part"), TensorFact(DType.FLOAT32, shape))
-        taken = Node(reader.word, [source], [part], dict(reader.attributes), dialect=_DIALECT, origin=reader.origin)
+        taken = Node(reader.op_type, [source], [part], dict(reader.attributes), dialect=_DIALECT, origin=reader.origin)
         attributes = {**node.attributes, **({"types": (DType.FLOAT32,)} if "types" in node.attributes else {})}
-        moved = Node(node.word, [part, *node.inputs[1:]], [], attributes, dialect=_DIALECT, origin=node.origin)
+        moved = Node(node.op_type, [part, *node.inputs[1:]], [], attributes, dialect=_DIALECT, origin=node.origin)
         graph.insert_before(reader, taken)
         graph.insert_before(reader, moved)
         moved.take_outputs(reader)

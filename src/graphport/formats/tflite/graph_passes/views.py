@@ -31,7 +31,7 @@ def drop_identities(graph: Graph) -> None:
 def reshape_what_stays(graph: Graph) -> None:
     """Replace a Transpose that moves only axes of length 1 by a RESHAPE, which does not copy."""
     for node in list(graph):
-        order = node.operand(1) if node.dialect == _DIALECT and node.word == _TRANSPOSE else None
+        order = node.operand(1) if node.dialect == _DIALECT and node.op_type == _TRANSPOSE else None
         source, target = node.operand(0), _target(node)
         fact = source.fact if source is not None else None
         if order is None or order.storage is None or source is None or target is None:
@@ -81,7 +81,7 @@ def own_results(graph: Graph) -> None:
     After   y = the constant in that shape     z = SLICE(TILE(constant, counts), 0, all)
     """
     owner = graph.parent
-    if owner is None or owner.dialect != _DIALECT or owner.word != _BRANCHES:
+    if owner is None or owner.dialect != _DIALECT or owner.op_type != _BRANCHES:
         return
     settled: set[Value] = set()
     for node in graph:
@@ -102,7 +102,7 @@ def _of_its_own(graph: Graph, value: Value) -> Value:
     if shape is None or dims is None or len(dims) != len(shape):
         return value
     name = graph.fresh(f"{value.name}_own")
-    if maker.word == _RESHAPE and source is not None and source.is_constant and source.storage is not None:
+    if maker.op_type == _RESHAPE and source is not None and source.is_constant and source.storage is not None:
         storage = source.storage.reshaped(dims)
         return graph.add_constant(name, TensorFact.of(storage), storage)
     # SLICE requires at least one axis.
@@ -111,18 +111,18 @@ def _of_its_own(graph: Graph, value: Value) -> Value:
     return taken if dims else _emit(graph, _RESHAPE, taken, [], operands=[[]])
 
 
-def _emit(graph: Graph, word: str, x: Value, dims: list[int], *, operands: list[list[int]]) -> Value:
+def _emit(graph: Graph, op_type: str, x: Value, dims: list[int], *, operands: list[list[int]]) -> Value:
     """Append a node with integers as further operands."""
     stored = [storage_of(np.array(each, np.int32)) for each in operands]
-    constants = [graph.add_constant(graph.fresh(f"{x.name}_{word.lower()}"), TensorFact.of(s), s) for s in stored]
+    constants = [graph.add_constant(graph.fresh(f"{x.name}_{op_type.lower()}"), TensorFact.of(s), s) for s in stored]
     fact = TensorFact(x.fact.dtype if isinstance(x.fact, TensorFact) else None, tuple(dims))
     result = Value(graph.fresh(f"{x.name}_own"), fact)
-    graph.append(Node(word, [x, *constants], [result], dialect=_DIALECT))
+    graph.append(Node(op_type, [x, *constants], [result], dialect=_DIALECT))
     return result
 
 
 def _shapes(node: Node) -> bool:
-    return node.dialect == _DIALECT and node.word in _SHAPING
+    return node.dialect == _DIALECT and node.op_type in _SHAPING
 
 
 def _target(node: Node) -> Storage | None:

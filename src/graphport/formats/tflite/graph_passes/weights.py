@@ -35,17 +35,23 @@ def transpose_fill(graph: Graph) -> None:
     After   w = FILL(permuted shape, number)
     """
     for node in list(graph):
-        order = node.operand(1) if node.dialect == _DIALECT and node.word == _TRANSPOSE else None
+        order = node.operand(1) if node.dialect == _DIALECT and node.op_type == _TRANSPOSE else None
         source = node.operand(0)
         maker = None if source is None else source.producer
-        if order is None or order.storage is None or maker is None or maker.dialect != _DIALECT or maker.word != _FILL:
+        if (
+            order is None
+            or order.storage is None
+            or maker is None
+            or maker.dialect != _DIALECT
+            or maker.op_type != _FILL
+        ):
             continue
         storage = maker.operands[0].storage
         if storage is None:
             continue
         shape = storage_of(storage.numpy()[order.storage.numpy().reshape(-1)])
         value = graph.add_constant(graph.fresh(maker.operands[0].name), TensorFact.of(shape), shape)
-        twin = Node(maker.word, [value, maker.operands[1]], [], dialect=_DIALECT, origin=maker.unasked_origin)
+        twin = Node(maker.op_type, [value, maker.operands[1]], [], dialect=_DIALECT, origin=maker.unasked_origin)
         graph.insert_before(node, twin)
         twin.take_outputs(node)
         graph.remove(node)
@@ -60,7 +66,7 @@ def transpose_stored_constants(graph: Graph) -> None:
     After   y = CONV_2D(x, DEQUANTIZE(w transposed))
     """
     for node in list(graph):
-        order = node.operand(1) if node.dialect == _DIALECT and node.word == _TRANSPOSE else None
+        order = node.operand(1) if node.dialect == _DIALECT and node.op_type == _TRANSPOSE else None
         source = node.operand(0)
         maker = None if source is None or order is None else source.producer
         if order is None or order.storage is None or maker is None or not _is_stored(maker):
@@ -71,7 +77,7 @@ def transpose_stored_constants(graph: Graph) -> None:
         perm = [int(axis) for axis in order.storage.numpy().reshape(-1)]
         array = store_array(np.ascontiguousarray(stored.numpy().transpose(perm)), stored.dtype)
         value = graph.add_constant(graph.fresh(maker.operands[0].name), TensorFact.of(array), array)
-        twin = Node(maker.word, [value], [], dict(maker.attributes), dialect=_DIALECT, origin=maker.unasked_origin)
+        twin = Node(maker.op_type, [value], [], dict(maker.attributes), dialect=_DIALECT, origin=maker.unasked_origin)
         quantization = _quantization(maker)
         if quantization is not None:
             dtype, axis, scales, zeros = quantization
@@ -91,7 +97,7 @@ def shape_constants(graph: Graph) -> None:
     After   y = ADD(TRANSPOSE(x, order), c in that shape)
     """
     for node in list(graph):
-        if node.dialect != _DIALECT or node.word not in _SHAPING or len(node.results) != 1:
+        if node.dialect != _DIALECT or node.op_type not in _SHAPING or len(node.results) != 1:
             continue
         source, result = node.operand(0), node.output
         fact = result.fact
@@ -114,9 +120,9 @@ def clamp_results(graph: Graph) -> None:
     After   y = CONV_2D(x, w, b) with the activation fused
     """
     for node in list(graph):
-        number = _ACTIVATIONS.get(node.word, 0) if node.dialect == _DIALECT else 0
+        number = _ACTIVATIONS.get(node.op_type, 0) if node.dialect == _DIALECT else 0
         maker = node.operands[0].producer if number else None
-        if maker is None or maker.dialect != _DIALECT or maker.word not in _CLAMPING or maker.graph is not graph:
+        if maker is None or maker.dialect != _DIALECT or maker.op_type not in _CLAMPING or maker.graph is not graph:
             continue
         value = maker.output
         if len(value.uses) != 1 or value.is_output or maker.attributes.get("fused_activation_function"):
@@ -135,7 +141,7 @@ def _is_stored(node: Node) -> bool:
     first = node.operand(0)
     return (
         node.dialect == _DIALECT
-        and node.word == _DEQUANTIZE
+        and node.op_type == _DEQUANTIZE
         and first is not None
         and first.is_constant
         and not node.output.is_output

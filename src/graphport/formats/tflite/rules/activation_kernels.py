@@ -113,8 +113,8 @@ def prelu(given: KernelOperands) -> Numbers:
     return given.clamped(np.where(x >= 0, twice(x, real), twice(x * given.centred(1), steep)))
 
 
-def _register_clip(word: str, activation: int) -> None:
-    @integer_kernel(word)
+def _register_clip(op_type: str, activation: int) -> None:
+    @integer_kernel(op_type)
     def rule(given: KernelOperands) -> Numbers:
         return given.clamped(twice(given.centred(0), float(given.scale(0) / given.step)), activation)
 

@@ -41,23 +41,23 @@ _NAN_SELECTIONS = {"GREATER": "MAXIMUM", "LESS": "MINIMUM"}
 """Operators that return the first operand where this comparison holds, and the second if either is NaN."""
 
 
-def _emit_numeric(b: Builder, word: str, *operands: Value) -> Value:
-    return computed_in(b, NUMERIC_TYPES, word, *operands)
+def _emit_numeric(b: Builder, op_type: str, *operands: Value) -> Value:
+    return computed_in(b, NUMERIC_TYPES, op_type, *operands)
 
 
-def _emit_float(b: Builder, word: str, *operands: Value) -> Value:
-    return computed_in(b, _FLOATS, word, *operands)
+def _emit_float(b: Builder, op_type: str, *operands: Value) -> Value:
+    return computed_in(b, _FLOATS, op_type, *operands)
 
 
-def _in_types(b: Builder, types: tuple[DType, ...], word: str, *operands: Value) -> Value:
-    return computed_in(b, frozenset(types), word, *operands)
+def _in_types(b: Builder, types: tuple[DType, ...], op_type: str, *operands: Value) -> Value:
+    return computed_in(b, frozenset(types), op_type, *operands)
 
 
-def _chained(b: Builder, word: str, *operands: Value) -> Value:
+def _chained(b: Builder, op_type: str, *operands: Value) -> Value:
     """Chain a binary operator over any number of operands; a single operand is copied."""
     total = operands[0]
     for each in operands[1:]:
-        total = _emit_numeric(b, word, total, each)
+        total = _emit_numeric(b, op_type, total, each)
     return total if len(operands) > 1 else shaped(b, total, b.dims(total))
 
 
@@ -102,7 +102,7 @@ Sum -> chained("ADD", *data_0)
 def export_mul(b: Builder, x: Value, y: Value) -> Lifted:
     b.looks_around = True
     maker = x.producer if x is y else None
-    if maker is not None and maker.word == "SUB" and len(x.uses) == _TWICE and dtype_of(x) is DType.FLOAT32:
+    if maker is not None and maker.op_type == "SUB" and len(x.uses) == _TWICE and dtype_of(x) is DType.FLOAT32:
         return (emit(b, "SQUARED_DIFFERENCE", *maker.operands),)
     return (computed_in(b, NUMERIC_TYPES, "MUL", x, y),)
 
@@ -157,7 +157,7 @@ def export_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: i
         return (emit(b, "CAST", emit(b, "CAST", input, types=(DType.FLOAT32,)), types=(to,)),)
     if dtype_of(input) is DType.FLOAT16 and to is DType.FLOAT32 and is_foldable(input):
         # Delegates support float16 constants of this form.
-        return b.word("DEQUANTIZE", input, facts=[TensorFact(to, b.dims(input))])
+        return b.emit("DEQUANTIZE", input, facts=[TensorFact(to, b.dims(input))])
     return (emit(b, "CAST", input, types=(to,)),)
 
 
@@ -174,8 +174,8 @@ def _wrapped_to(b: Builder, x: Value, to: DType) -> Value:
 def export_where(b: Builder, condition: Value, x: Value, y: Value) -> Lifted:
     b.looks_around = True
     asked = condition.producer
-    if asked is not None and asked.word in _NAN_SELECTIONS and list(asked.operands) == [x, y]:
-        return (emit(b, _NAN_SELECTIONS[asked.word], x, y),)
+    if asked is not None and asked.op_type in _NAN_SELECTIONS and list(asked.operands) == [x, y]:
+        return (emit(b, _NAN_SELECTIONS[asked.op_type], x, y),)
     return (emit(b, "SELECT_V2", condition, x, y),)
 
 
@@ -212,7 +212,7 @@ def export_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_posi
 def export_reciprocal(b: Builder, x: Value) -> Lifted:
     b.looks_around = True
     root = x.producer
-    if root is not None and root.word == "SQRT" and dtype_of(x) is DType.FLOAT32 and root.inputs[0] is not None:
+    if root is not None and root.op_type == "SQRT" and dtype_of(x) is DType.FLOAT32 and root.inputs[0] is not None:
         return (emit(b, "RSQRT", root.inputs[0]),)
     return (emit(b, "DIV", b.like(x, 1), x),)
 
@@ -265,20 +265,20 @@ _CLIPS = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}
 @activation.Clip.lift("tflite")
 def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
     bounds = float_element(min), float_element(max)
-    word = _CLIPS.get((bounds[0] or 0.0, bounds[1])) if None not in bounds and bounds[1] is not None else None
-    if word is not None and dtype_of(input) is DType.FLOAT32:
-        return (emit(b, word, input),)
+    op_type = _CLIPS.get((bounds[0] or 0.0, bounds[1])) if None not in bounds and bounds[1] is not None else None
+    if op_type is not None and dtype_of(input) is DType.FLOAT32:
+        return (emit(b, op_type, input),)
     y = input if min is None else computed_in(b, NUMERIC_TYPES, "MAXIMUM", input, min)
     y = y if max is None else computed_in(b, NUMERIC_TYPES, "MINIMUM", y, max)
     return (shaped(b, y, b.dims(y)) if y is input else y,)
 
 
-def _along(b: Builder, word: str, x: Value, axis: int, **options: Any) -> Value:
+def _along(b: Builder, op_type: str, x: Value, axis: int, **options: Any) -> Value:
     """Normalize along an axis: transpose it to the last position if needed."""
     rank = len(b.dims(x))
     axis = axis_index(axis, rank)
     order = [*[i for i in range(rank) if i != axis], axis]
-    y = computed_in(b, _FLOATS, word, transposed_constant(b, x, order), **options)
+    y = computed_in(b, _FLOATS, op_type, transposed_constant(b, x, order), **options)
     return transposed_constant(b, y, [order.index(i) for i in range(rank)])
 
 
@@ -294,9 +294,9 @@ LogSoftmax -> along("LOG_SOFTMAX", input, axis)
 def _is_stored(value: Value) -> bool:
     """Whether a value is dequantized or cast from constant integers or float16."""
     node = value.producer
-    if node is not None and node.word == "TRANSPOSE" and is_foldable(node.operand(1)):
+    if node is not None and node.op_type == "TRANSPOSE" and is_foldable(node.operand(1)):
         node = node.operands[0].producer
-    return node is not None and node.word == "DEQUANTIZE" and is_foldable(node.operand(0))
+    return node is not None and node.op_type == "DEQUANTIZE" and is_foldable(node.operand(0))
 
 
 @export_reals(MatMul)
@@ -365,4 +365,4 @@ def _only_softmax_reads(b: Builder) -> bool:
     node = b.before
     if node is None or len(node.results) != 1:
         return False
-    return all(getattr(use.user, "word", "") in _SOFTMAX for use in node.results[0].uses)
+    return all(getattr(use.user, "op_type", "") in _SOFTMAX for use in node.results[0].uses)

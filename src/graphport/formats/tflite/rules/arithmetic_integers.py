@@ -147,11 +147,11 @@ def export_xor(b: Builder, a: Value, other: Value) -> Lifted:
     if own.bits < _BITS:
         return (computed_in(b, _BITWISE_TYPES, "BITWISE_XOR", a, other),)
     halves = [
-        b.word("BITCAST", x, facts=[TensorFact(DType.INT32, (*b.dims(x), 2))], types=(DType.INT32,))[0]
+        b.emit("BITCAST", x, facts=[TensorFact(DType.INT32, (*b.dims(x), 2))], types=(DType.INT32,))[0]
         for x in (a, other)
     ]
     y = emit(b, "BITWISE_XOR", *halves)
-    return b.word("BITCAST", y, facts=[TensorFact(own, b.dims(y)[:-1])], types=(own,))
+    return b.emit("BITCAST", y, facts=[TensorFact(own, b.dims(y)[:-1])], types=(own,))
 
 
 @BitwiseAnd.lift("tflite")
@@ -204,7 +204,7 @@ def _long_right(b: Builder, x: Value, count: Value) -> Value:
     For n < 32:  high * 2^(32 - n) + (low >> n);  else:  high >> (n - 32); an unsigned shift by 64 returns 0.
     """
     own, n = dtype_of(x), cast_to(b, count, DType.INT32)
-    parts = b.word("BITCAST", x, facts=[TensorFact(DType.INT32, (*b.dims(x), 2))], types=(DType.INT32,))[0]
+    parts = b.emit("BITCAST", x, facts=[TensorFact(DType.INT32, (*b.dims(x), 2))], types=(DType.INT32,))[0]
     last = len(b.dims(x))
     low, high = (emit(b, "GATHER", parts, b.constant(np.int32(place)), axis=last) for place in (0, 1))
     low = emit(b, "BITCAST", low, types=(DType.UINT32,))

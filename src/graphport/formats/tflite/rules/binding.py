@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 RELU, RELU_N1_TO_1, RELU6, TANH = 1, 2, 3, 4
 LAYOUTS: dict[str, str] = {}
-"""Axis handling of operators, filled while the rule modules are imported; see `word`."""
+"""Axis handling of operators, filled while the rule modules are imported; see `op_type`."""
 _BOUNDS = {RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
 _CLIPPED = frozenset((DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.INT32, DType.INT64))
 NARROW = frozenset((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16))

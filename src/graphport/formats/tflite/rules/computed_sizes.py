@@ -133,5 +133,5 @@ class _Sizes:
         if isinstance(atom, Quotient):
             parts = [self.vector(dim_from(atom.numerator)), self.vector(dim_from(atom.denominator))]
             return emit(self._b, "FLOOR_DIV", *parts)
-        word = "MAXIMUM" if atom.kind == MAXIMUM else "MINIMUM"
-        return reduce(partial(emit, self._b, word), [self.vector(dim_from(part)) for part in atom.operands])
+        op_type = "MAXIMUM" if atom.kind == MAXIMUM else "MINIMUM"
+        return reduce(partial(emit, self._b, op_type), [self.vector(dim_from(part)) for part in atom.operands])

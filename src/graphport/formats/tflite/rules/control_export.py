@@ -66,7 +66,7 @@ def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph
         branch.set_outputs(own_results(b, branch, branch.outputs))
     then_subgraph, else_subgraph = branches
     operands = [shaped(b, cond, ()) if b.dims(cond) else cond, *given]
-    return b.word("IF", *operands, facts=facts_of_results(b), then_subgraph=then_subgraph, else_subgraph=else_subgraph)
+    return b.emit("IF", *operands, facts=facts_of_results(b), then_subgraph=then_subgraph, else_subgraph=else_subgraph)
 
 
 def _add_captured_inputs(body: Graph, given: Sequence[Value]) -> list[Value]:
@@ -119,7 +119,7 @@ def export_loop(
     for stack, fact in zip(stacks, own[len(carried) :], strict=True):
         facts += [fact] if stack.has_static_shape else stack.facts
     facts += [value.fact for value in given[len(facts) :]]
-    results = b.word("WHILE", *given, facts=facts, cond_subgraph=holds, body_subgraph=inner)
+    results = b.emit("WHILE", *given, facts=facts, cond_subgraph=holds, body_subgraph=inner)
     found, states = [*results[2:grown]], list(results[grown:])
     for stack in stacks:
         last, states = states[: len(stack.facts)], states[len(stack.facts) :]

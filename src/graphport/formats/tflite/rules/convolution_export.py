@@ -145,10 +145,10 @@ def export_conv(b: Builder, op: ConvView) -> Lifted:
     bias = bias if bias is not None else zeros(b, maps)
     options: dict[str, Any] = {"padding": border} | slides(stated["strides"], stated["dilations"])
     if op.group == channels and own == 1 and op.group > 1:
-        word, perm, options = "DEPTHWISE_CONV_2D", (1, 2, 3, 0), {"depth_multiplier": maps // channels} | options
+        op_type, perm, options = "DEPTHWISE_CONV_2D", (1, 2, 3, 0), {"depth_multiplier": maps // channels} | options
     else:
-        word, perm = ("CONV_2D", (0, 2, 3, 1)) if len(kernel) == 2 else ("CONV_3D", (2, 3, 4, 1, 0))
-    y = emit(b, word, image, transposed_constant(b, w, perm), bias, **options)
+        op_type, perm = ("CONV_2D", (0, 2, 3, 1)) if len(kernel) == 2 else ("CONV_3D", (2, 3, 4, 1, 0))
+    y = emit(b, op_type, image, transposed_constant(b, w, perm), bias, **options)
     return (as_before(b, to_channels_first(b, y), count),)
 
 
@@ -177,9 +177,9 @@ def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
     bias = bias if bias is not None else zeros(b, maps)
     image = to_channels_last(b, x)
     shape = size_vector(b, [batch, *whole, maps], x)
-    word, perm = ("TRANSPOSE_CONV", (1, 2, 3, 0)) if len(kernel) == 2 else ("CONV_3D_TRANSPOSE", (2, 3, 4, 1, 0))
+    op_type, perm = ("TRANSPOSE_CONV", (1, 2, 3, 0)) if len(kernel) == 2 else ("CONV_3D_TRANSPOSE", (2, 3, 4, 1, 0))
     options = {"padding": 1} | slides(steps, (1, 1, 1) if len(kernel) == 3 else ())
-    y = emit(b, word, shape, transposed_constant(b, w, perm), image, bias, **options)
+    y = emit(b, op_type, shape, transposed_constant(b, w, perm), image, bias, **options)
     if y.shape is None:
         y.fact = TensorFact(DType.FLOAT32, (batch, *whole, maps))
     if whole != lengths:

@@ -66,7 +66,7 @@ def _corners(b: Builder, boxes: Value) -> Value:
     """Convert boxes from center and size to two corners."""
     x, y, width, height = emits(b, "SPLIT", 4, ints(b, 2), boxes, num_splits=4)
     half = [emit(b, "MUL", each, 0.5) for each in (width, height)]
-    pairs = [emit(b, word, *pair) for word in ("SUB", "ADD") for pair in ((y, half[1]), (x, half[0]))]
+    pairs = [emit(b, op_type, *pair) for op_type in ("SUB", "ADD") for pair in ((y, half[1]), (x, half[0]))]
     return emit(b, "CONCATENATION", *pairs, axis=2)
 
 

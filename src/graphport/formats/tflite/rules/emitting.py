@@ -113,7 +113,7 @@ def _uint64_to_float(b: Builder, x: Value) -> Value:
     Values with the highest bit set are halved, converted and doubled; the lost bit is merged into the last bit so that
     rounding is correct.
     """
-    parts = b.word("BITCAST", x, facts=[TensorFact(DType.UINT32, (*b.dims(x), 2))], types=(DType.UINT32,))[0]
+    parts = b.emit("BITCAST", x, facts=[TensorFact(DType.UINT32, (*b.dims(x), 2))], types=(DType.UINT32,))[0]
     parts = cast_to(b, parts, DType.INT64)
     low, high = (emit(b, "GATHER", parts, ints(b, place), axis=len(b.dims(x))) for place in (0, 1))
     odd = emit(b, "FLOOR_MOD", low, b.like(low, 2))
@@ -179,10 +179,10 @@ keeps the order.
 """
 
 
-def _in_long(b: Builder, word: str, operands: Sequence[Value], attributes: dict[str, Attribute]) -> Value:
+def _in_long(b: Builder, op_type: str, operands: Sequence[Value], attributes: dict[str, Attribute]) -> Value:
     given = [cast_to(b, x, DType.INT64) for x in operands]
-    least = b.constant(np.iinfo(np.int64).min, DType.INT64) if word in _ORDERS else None
-    y = emit(b, word, *(x if least is None else emit(b, "ADD", x, least) for x in given), **attributes)
+    least = b.constant(np.iinfo(np.int64).min, DType.INT64) if op_type in _ORDERS else None
+    y = emit(b, op_type, *(x if least is None else emit(b, "ADD", x, least) for x in given), **attributes)
     if dtype_of(y) is not DType.INT64:
         return y
     return cast_to(b, y if least is None else emit(b, "ADD", y, least), DType.UINT64)
@@ -191,7 +191,7 @@ def _in_long(b: Builder, word: str, operands: Sequence[Value], attributes: dict[
 def _constant_of(value: Value | None) -> Storage | None:
     """Return the stored form of a constant, or of a cast constant."""
     maker = None if value is None else value.producer
-    source = maker.operands[0] if maker is not None and maker.word in ("CAST", "Cast") else value
+    source = maker.operands[0] if maker is not None and maker.op_type in ("CAST", "Cast") else value
     return source.storage if source is not None and source.is_constant else None
 
 

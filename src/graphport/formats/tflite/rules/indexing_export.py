@@ -252,11 +252,11 @@ def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int
     return (emit(b, "SELECT_V2", kept, input, b.like(input, np.zeros(()))),)
 
 
-def _best(b: Builder, word: str, data: Value, axis: int, keepdims: int, is_last: int) -> Value:
+def _best(b: Builder, op_type: str, data: Value, axis: int, keepdims: int, is_last: int) -> Value:
     axis %= max(len(b.dims(data)), 1)
     given = emit(b, "REVERSE_V2", data, ints(b, [axis])) if is_last else data
     options: dict[str, Any] = {"output_type": 4, "types": (DType.INT64,)}
-    y = computed_in(b, _SEARCHED, word, given, beside=(ints(b, axis),), **options)
+    y = computed_in(b, _SEARCHED, op_type, given, beside=(ints(b, axis),), **options)
     if is_last:
         n = extent(b, data, axis)
         last = b.like(y, n - 1) if isinstance(n, int) else emit(b, "SUB", cast_to(b, n, dtype_of(y)), 1)

@@ -97,7 +97,7 @@ def _distinct_rows(b: Builder, x: Value, axis: int, *, is_sorted: bool) -> Lifte
     order = [axis, *(each for each in range(rank) if each != axis)]
     rows = _flat_rows(b, transposed_constant(b, _to_sortable(b, x), order))
     pair = emit(b, "EXPAND_DIMS", rows, ints(b, 1)), emit(b, "EXPAND_DIMS", rows, ints(b, 0))
-    signs = emit(b, "SUB", *(cast_to(b, emit(b, word, *pair), DType.INT32) for word in ("GREATER", "LESS")))
+    signs = emit(b, "SUB", *(cast_to(b, emit(b, op_type, *pair), DType.INT32) for op_type in ("GREATER", "LESS")))
     before = emit(b, "CUMSUM", emit(b, "MUL", signs, signs), ints(b, 2), exclusive=True, reverse=False)
     first = emit(b, "SELECT_V2", emit(b, "EQUAL", before, 0), signs, b.like(signs, 0))
     compared = emit(b, "SUM", first, ints(b, [2]), keep_dims=False)  # 1 where row i is above row j

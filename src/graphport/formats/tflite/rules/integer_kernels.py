@@ -95,17 +95,19 @@ class KernelOperands(FileNode["Numbers"]):
         return np.clip(steps + self.zero, low, high).astype(self.result[0].numpy)
 
 
-def integer_kernel(word: str, types: frozenset[DType] = ALL, numbers: Sequence[int] = (0,)) -> Callable[[Rule], Rule]:
+def integer_kernel(
+    op_type: str, types: frozenset[DType] = ALL, numbers: Sequence[int] = (0,)
+) -> Callable[[Rule], Rule]:
     """Register an integer kernel.
 
     Args:
-        word: the op type.
+        op_type: the op type.
         types: element types of the result and of the operands `numbers`, which are quantized per-tensor.
         numbers: indices of these operands.
     """
 
     def register(rule: Rule) -> Rule:
-        @exact(DIALECT, word, when=lambda node: _matches_kernel(node, types, numbers))
+        @exact(DIALECT, op_type, when=lambda node: _matches_kernel(node, types, numbers))
         @wraps(rule)
         def computed(
             *operands: Numbers | None,

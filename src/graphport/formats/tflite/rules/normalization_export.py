@@ -91,11 +91,11 @@ def export_group_normalization(b: Builder, op: GroupNormalizationView) -> Lifted
 def _vector_elements(value: Value) -> np.ndarray[Any, Any] | None:
     """Return the elements of a constant vector, possibly dequantized; `None` otherwise."""
     maker = value.producer
-    stored = None if maker is None or maker.word not in ("DEQUANTIZE", "RESHAPE") else array_of(maker.operands[0])
+    stored = None if maker is None or maker.op_type not in ("DEQUANTIZE", "RESHAPE") else array_of(maker.operands[0])
     if maker is None or stored is None:
         return array_of(value)
     quantized: Any = maker.attributes.get("quantized")
-    if maker.word == "RESHAPE":
+    if maker.op_type == "RESHAPE":
         return None if quantized else stored.reshape(-1)
     if not quantized or quantized[0] is None:
         return stored

@@ -164,13 +164,13 @@ def _count_elements(b: Builder, x: Value, slid: Window, *, counts_padding: bool)
 
 
 def _pool(
-    b: Builder, word: str, x: Value, kernel: Sequence[int], stated: dict[str, Any], filler: float
+    b: Builder, op_type: str, x: Value, kernel: Sequence[int], stated: dict[str, Any], filler: float
 ) -> tuple[Value, bool]:
     """Emit a pooling operator over an image; return also whether the image was padded before."""
     given = to_channels_last(b, x)
     image, border = pad_window(b, given, kernel, stated, filler)
     extents = {"filter_height": kernel[0], "filter_width": kernel[1]}
-    return emit(b, word, image, padding=border, **slides(stated["strides"]), **extents), image is not given
+    return emit(b, op_type, image, padding=border, **slides(stated["strides"]), **extents), image is not given
 
 
 @export_reals(MaxPoolView)

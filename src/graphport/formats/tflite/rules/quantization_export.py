@@ -109,7 +109,7 @@ def export_quantize_linear(b: Builder, op: QuantizeLinearView) -> Lifted:
     quantization = _quantization(op.y_scale, op.y_zero_point, dtype, op.axis, len(b.dims(op.x)))
     if dtype is DType.INT32 or dtype_of(op.x) is not DType.FLOAT32:
         return None
-    return b.word("QUANTIZE", op.x, facts=[TensorFact(dtype, b.dims(op.x))], quantized_results=(quantization,))  # type: ignore[arg-type]
+    return b.emit("QUANTIZE", op.x, facts=[TensorFact(dtype, b.dims(op.x))], quantized_results=(quantization,))  # type: ignore[arg-type]
 
 
 @DequantizeLinearView.lift("tflite")
@@ -139,7 +139,7 @@ def export_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Lifted:
         shape = (-1, *[1] * (numbers.ndim - 1 - op.axis % max(numbers.ndim, 1))) if len(scales) > 1 else ()
         reals = (numbers - np.reshape(zeros, shape)) * np.reshape(scales, shape)
         return (emit(b, "RESHAPE", b.constant(reals.astype(np.float32)), ints(b, list(sizes(b.dims(op.x))))),)
-    (y,) = b.word("DEQUANTIZE", op.x, facts=[TensorFact(DType.FLOAT32, b.dims(op.x))], quantized=(quantization,))  # type: ignore[arg-type]
+    (y,) = b.emit("DEQUANTIZE", op.x, facts=[TensorFact(DType.FLOAT32, b.dims(op.x))], quantized=(quantization,))  # type: ignore[arg-type]
     return (cast_to(b, y, own),)
 
 

@@ -39,7 +39,7 @@ def reduction_of(body: object) -> str:
     node = body.outputs[0].producer
     if node is None or len(body) != 1 or list(node.inputs) not in (body.inputs, body.inputs[::-1]):
         return ""
-    return _STABLEHLO.get(node.word.removeprefix("STABLEHLO_"), "") if node.dialect else node.op
+    return _STABLEHLO.get(node.op_type.removeprefix("STABLEHLO_"), "") if node.dialect else node.op
 
 
 @import_rule("STABLEHLO_REDUCE_WINDOW", is_raw=True)

@@ -49,15 +49,15 @@ def _of_nothing(b: Builder, total: Value, *, is_least: bool) -> Value:
     return emit(b, "SELECT_V2", emit(b, "EQUAL", total, total), b.like(total, neutral), total)
 
 
-def _reduced(b: Builder, word: str, x: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int) -> Value:
+def _reduced(b: Builder, op_type: str, x: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int) -> Value:
     """Emit a reduction over the axes."""
     chosen = _axes(b, x, axes, noop_with_empty_axes)
-    if dtype_of(x) is DType.BOOL and word in _BOOLEAN_REDUCTIONS:
-        return emit(b, _BOOLEAN_REDUCTIONS[word], x, chosen, keep_dims=bool(keepdims))
-    if word in _BOOLEAN_REDUCTIONS and 0 in b.dims(x):
+    if dtype_of(x) is DType.BOOL and op_type in _BOOLEAN_REDUCTIONS:
+        return emit(b, _BOOLEAN_REDUCTIONS[op_type], x, chosen, keep_dims=bool(keepdims))
+    if op_type in _BOOLEAN_REDUCTIONS and 0 in b.dims(x):
         total = computed_in(b, NUMERIC_TYPES, "SUM", x, beside=(chosen,), keep_dims=bool(keepdims))
-        return _of_nothing(b, total, is_least=word == "REDUCE_MIN")
-    return computed_in(b, NUMERIC_TYPES, word, x, beside=(chosen,), keep_dims=bool(keepdims))
+        return _of_nothing(b, total, is_least=op_type == "REDUCE_MIN")
+    return computed_in(b, NUMERIC_TYPES, op_type, x, beside=(chosen,), keep_dims=bool(keepdims))
 
 
 ROWS.having(reduced=_reduced).lift("""

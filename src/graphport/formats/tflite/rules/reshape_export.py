@@ -71,7 +71,7 @@ def _with_axes(b: Builder, x: Value, axes: Value) -> Value:
     for place in reversed(range(count)):
         axis = shaped(b, emit(b, "GATHER", falling, ints(b, [place]), axis=0), ())
         fact = TensorFact(dtype_of(x), (OPEN,) * (len(b.dims(x)) + 1))
-        (x,) = b.word("EXPAND_DIMS", x, axis, facts=[fact])
+        (x,) = b.emit("EXPAND_DIMS", x, axis, facts=[fact])
     return x
 
 

@@ -131,9 +131,9 @@ def _resize_by_operator(
     if stated.mode == "nearest" and not has_same_ties:
         return None
     corners, centers = _COORDINATES[coordinates]
-    word = "RESIZE_NEAREST_NEIGHBOR" if stated.mode == "nearest" else "RESIZE_BILINEAR"
+    op_type = "RESIZE_NEAREST_NEIGHBOR" if stated.mode == "nearest" else "RESIZE_BILINEAR"
     image = to_channels_last(b, x)
-    y = emit(b, word, image, size_vector(b, lengths, x), align_corners=corners, half_pixel_centers=centers)
+    y = emit(b, op_type, image, size_vector(b, lengths, x), align_corners=corners, half_pixel_centers=centers)
     return (to_channels_first(b, y),)
 
 

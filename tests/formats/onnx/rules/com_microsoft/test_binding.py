@@ -55,7 +55,7 @@ def i32(*values: Any) -> Any:
 class Case:
     """One node, and how far our answer may be from ONNX Runtime's, in steps where it is of integers."""
 
-    word: str
+    op_type: str
     inputs: list[Any]
     attributes: dict[str, Any] = field(default_factory=dict)
     outputs: int = 1
@@ -326,7 +326,7 @@ CASES = [
 ]
 
 
-@every("case", CASES, ids=lambda case: f"{case.word}-{case.name}".rstrip("-"))
+@every("case", CASES, ids=lambda case: f"{case.op_type}-{case.name}".rstrip("-"))
 def test_what_it_is_lowered_to_computes_what_onnx_runtime_computes(case):
     model = modelled(case)
     graph = legalized(model)
@@ -352,7 +352,7 @@ def distance(a, b, rows):
 
 
 def modelled(case):
-    model, _ = one_node(case.word, case.inputs, case.attributes, outputs=case.outputs, domain=DIALECT)
+    model, _ = one_node(case.op_type, case.inputs, case.attributes, outputs=case.outputs, domain=DIALECT)
     for place in case.constants:
         name = f"i{place}"
         if any(tensor.name == name for tensor in model.graph.initializer):
@@ -380,7 +380,7 @@ def expected(model, case):
     return session(model).run(None, feeds(case))
 
 
-@every("case", CASES, ids=lambda case: f"{case.word}-{case.name}".rstrip("-"))
+@every("case", CASES, ids=lambda case: f"{case.op_type}-{case.name}".rstrip("-"))
 def test_what_it_is_lowered_to_runs_in_onnx_runtime(case):
     model = modelled(case)
     found = session(to_proto(legalized(model))).run(None, feeds(case))
@@ -397,8 +397,8 @@ def test_a_form_that_has_no_rule_stays_and_says_which_has():
     assert opaque(model) == [
         "com.microsoft.Gelu remains unchanged: unsupported arguments: got an unexpected keyword argument 'loudness'"
     ]
-    case = next(case for case in CASES if case.word == "MatMulNBits")
-    model, _ = one_node(case.word, case.inputs, case.attributes, domain=DIALECT)
+    case = next(case for case in CASES if case.op_type == "MatMulNBits")
+    model, _ = one_node(case.op_type, case.inputs, case.attributes, domain=DIALECT)
     assert opaque(model) == [
         "com.microsoft.MatMulNBits remains unchanged: supported only with constant weights and scales"
     ]
@@ -422,7 +422,7 @@ def test_results_that_nobody_wants_are_not_made():
 
 
 def test_weights_of_four_bits_keep_their_bytes():
-    case = next(case for case in CASES if case.word == "MatMulNBits")
+    case = next(case for case in CASES if case.op_type == "MatMulNBits")
     graph = legalized(modelled(case))
     weight = next(node for node in graph if node.op == "DequantizeLinear").inputs[0]
     assert weight is not None
@@ -434,8 +434,8 @@ def test_weights_of_four_bits_keep_their_bytes():
 
 def test_normalizations_that_stood_in_the_default_domain_too_early_are_read():
     x, scale = real(2, 3, 8), real(8)
-    for word, attributes in (("SimplifiedLayerNormalization", {}), ("LayerNormalization", {"axis": -1})):
-        model, given = one_node(word, [x, scale], attributes, opset=12)
+    for op_type, attributes in (("SimplifiedLayerNormalization", {}), ("LayerNormalization", {"axis": -1})):
+        model, given = one_node(op_type, [x, scale], attributes, opset=12)
         findings: list[Any] = []
         graph, _ = legalize(read(model, findings=findings))
         computed = evaluate_graph(graph, {value: given[value.name] for value in graph.inputs})
@@ -445,4 +445,4 @@ def test_normalizations_that_stood_in_the_default_domain_too_early_are_read():
 def test_every_rule_names_its_pages():
     spoken = operator_manual.registered(DIALECT)
     assert len(spoken) >= 35
-    assert all(spoken.values()), [word for word, pages in spoken.items() if not pages]
+    assert all(spoken.values()), [op_type for op_type, pages in spoken.items() if not pages]

@@ -882,8 +882,8 @@ def write_sizes(folder):
 
 
 def in_other_words(data):
-    for word, other in OTHER.items():
-        data = data.replace(f'"target": "{word}"'.encode(), f'"target": "{other}"'.encode())
+    for op_type, other in OTHER.items():
+        data = data.replace(f'"target": "{op_type}"'.encode(), f'"target": "{other}"'.encode())
     return data
 
 

@@ -191,7 +191,11 @@ def test_every_way_to_resize_is_written(tmp_path, mode):
             expected = gp.run(first, {"x": x}, backend="reference")["y"]
             (found,) = gp.run(gp.load(tmp_path / "net.pnnx.param"), {"x": x}, backend="reference").values()
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-            words |= {word for word in ("F.interpolate", "matmul") if word in (tmp_path / "net.pnnx.param").read_text()}
+            words |= {
+                op_type
+                for op_type in ("F.interpolate", "matmul")
+                if op_type in (tmp_path / "net.pnnx.param").read_text()
+            }
     assert (
         words == {"nearest": set(), "linear": {"F.interpolate", "matmul"}, "cubic": {"F.interpolate", "matmul"}}[mode]
     )

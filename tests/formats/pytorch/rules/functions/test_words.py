@@ -346,8 +346,8 @@ def test_real_tensors_become_complex_by_a_number(tmp_path, kind):
 
 
 @pytest.mark.parametrize("sides", ["complex complex", "complex real", "real complex"])
-@pytest.mark.parametrize("word", ["torch.matmul", "torch.einsum equation=ij,jk->ik"])
-def test_complex_matrices_are_multiplied(tmp_path, word, sides):
+@pytest.mark.parametrize("op_type", ["torch.matmul", "torch.einsum equation=ij,jk->ik"])
+def test_complex_matrices_are_multiplied(tmp_path, op_type, sides):
     y = RANDOM.normal(size=(5, 3)).astype(np.float32)
     given = {"x": (X, 2 - 3.5j, "z"), "w": (y, -1 + 0.5j, "v")}
     rows, factors = [], []
@@ -359,7 +359,7 @@ def test_complex_matrices_are_multiplied(tmp_path, word, sides):
             else f"pnnx.Expression {made} 1 1 {name} {made} expr=mul(@0,1.0)"
         )
         factors.append(array * (number if kind == "complex" else 1))
-    type_, *told = word.split()
+    type_, *told = op_type.split()
     rows.append(f"{type_} m 2 1 z v p {' '.join(told)} #p=({X.shape[0]},3)c64")
     rows.append("pnnx.Expression a 1 1 p y expr=abs(@0)")
     np.testing.assert_allclose(computed(tmp_path, rows, x=X, w=y), np.abs(factors[0] @ factors[1]), rtol=1e-4)
@@ -398,12 +398,14 @@ def test_running_sums_are_of_their_own_type_from_either_end(kind, reverse, tmp_p
     np.testing.assert_array_equal(found, expected, strict=True)
 
 
-@pytest.mark.parametrize("word", ["ReduceSum", "ReduceProd"])
-def test_integers_are_reduced_in_their_own_type(word, tmp_path):
+@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceProd"])
+def test_integers_are_reduced_in_their_own_type(op_type, tmp_path):
     """In int64, which PyTorch takes unless it is told, they would not come round."""
     x = np.array([[2**31 - 1, 3, 1], [7, 2**30, 4]], np.int32)
     nodes = (
-        [node(word, ["x"], ["y"], axes=[1], keepdims=0)] if word == "ReduceProd" else [node(word, ["x", "a"], ["y"])]
+        [node(op_type, ["x"], ["y"], axes=[1], keepdims=0)]
+        if op_type == "ReduceProd"
+        else [node(op_type, ["x", "a"], ["y"])]
     )
     nodes = [node("Cast", ["f"], ["x"], to=TensorProto.INT32), *nodes]
     proto = model(nodes, [("f", x.shape)], [("y", None)], {"a": np.array([1])}, opset=13)
@@ -413,7 +415,7 @@ def test_integers_are_reduced_in_their_own_type(word, tmp_path):
     given = {"f": np.array([[3, 3, 1], [7, 2, 4]], np.float32)}
     for graph in (made, gp.load(tmp_path / "y.pnnx.param")):
         found = gp.run(graph, given, backend="reference")["y"]
-        expected = {"ReduceSum": [[7], [13]], "ReduceProd": [9, 56]}[word]
+        expected = {"ReduceSum": [[7], [13]], "ReduceProd": [9, 56]}[op_type]
         np.testing.assert_array_equal(found, np.array(expected, np.int32), strict=True)
     assert "dtype=torch.int" in (tmp_path / "y.pnnx.param").read_text()
 

@@ -56,9 +56,9 @@ class Codes:
         signed = bool(quantization.arguments["signed"])
         return self._at.node("encoded", [x], 1, dialect=DIALECT, signed=signed, **_steps(quantization))[0]
 
-    def operands(self, word: str, formal: str, values: Sequence[Value | None]) -> list[Value | None]:
+    def operands(self, op_type: str, formal: str, values: Sequence[Value | None]) -> list[Value | None]:
         """Return the operands of a parameter, as codes if the operator computes with codes."""
-        if formal not in _OF_CODES.get(word, ()):
+        if formal not in _OF_CODES.get(op_type, ()):
             return list(values)
         return [None if value is None else self._of(value) for value in values]
 

@@ -117,10 +117,10 @@ class Evaluator(Attributes):
         self.codes = Codes(self, self._quantized)
         self.symbols = {
             rest: Symbol(rest, *(bounds or {}).get(rest, (0, None)))
-            for word, rest in document.extensions
-            if word == "tract_symbol" and rest
+            for op_type, rest in document.extensions
+            if op_type == "tract_symbol" and rest
         }
-        if any(word == "tract_pulse_streaming_symbol" for word, _ in document.extensions):
+        if any(op_type == "tract_pulse_streaming_symbol" for op_type, _ in document.extensions):
             self.symbols.setdefault("S", Symbol("S", 0))
 
     def evaluate(self) -> Graph:
@@ -222,8 +222,8 @@ class Evaluator(Attributes):
         if isinstance(value, bool | int | float | Symbolic):
             signed = -value if node.operator == "-" else value
             return (not value) if node.operator == "!" else self.checked(lambda: check_int64(signed), node)
-        word = {"-": "neg", "!": "not"}.get(node.operator, "copy")
-        return self.node(word, [self.tensor(value)], 1)[0]
+        op_type = {"-": "neg", "!": "not"}.get(node.operator, "copy")
+        return self.node(op_type, [self.tensor(value)], 1)[0]
 
     def _binary(self, node: Binary, frame: Frame) -> Any:
         # A long sum leans to the left: it is a loop and no recursion.

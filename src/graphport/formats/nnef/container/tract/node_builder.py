@@ -98,7 +98,7 @@ class GraphBuilder(ABC):
 
     def node(
         self,
-        word: str,
+        op_type: str,
         operands: Sequence[Value | None],
         count: int,
         *,
@@ -109,10 +109,10 @@ class GraphBuilder(ABC):
         """The results of a new node."""
         self.count(1)
         origin = self.span(self._statement)
-        stems = [names[place] if place < len(names) else word for place in range(count)]
+        stems = [names[place] if place < len(names) else op_type for place in range(count)]
         results = [Value(self.graph.fresh(stem), UNKNOWN, origin=origin) for stem in stems]
         target = self._dialect if dialect is None else dialect
-        self.graph.append(Node(word, list(operands), results, attributes, dialect=target, origin=origin))
+        self.graph.append(Node(op_type, list(operands), results, attributes, dialect=target, origin=origin))
         return tuple(results)
 
     def count(self, number: int) -> None:
@@ -172,10 +172,10 @@ class GraphBuilder(ABC):
             case Quotient():
                 return self._arithmetic("Div", self._sum(atom.numerator), self._sum(atom.denominator))
             case Extreme():
-                word = "Max" if atom.kind == MAXIMUM else "Min"
+                op_type = "Max" if atom.kind == MAXIMUM else "Min"
                 first, *others = [self._sum(operand) for operand in atom.operands]
                 for other in others:
-                    first = self._arithmetic(word, first, other)
+                    first = self._arithmetic(op_type, first, other)
                 return first
 
     def _symbol(self, variable: Variable) -> Value:
@@ -195,8 +195,8 @@ class GraphBuilder(ABC):
             "NNEF0903", message, None, "use the symbol in the shape of an input, which sets its value at run time"
         )
 
-    def _arithmetic(self, word: str, left: Value, right: Value) -> Value:
-        return self.node(word, [left, right], 1, dialect="")[0]
+    def _arithmetic(self, op_type: str, left: Value, right: Value) -> Value:
+        return self.node(op_type, [left, right], 1, dialect="")[0]
 
     # ── findings ──
 

@@ -86,8 +86,8 @@ def _submodel(container: Container, label: str) -> Graph | None:
 
 def _relations(document: Document) -> Iterator[tuple[str, str, str]]:
     """The two sides and the relation of each assertion outside of scenarios."""
-    for word, rest in document.extensions:
-        match = _RELATION.fullmatch(rest) if word == "tract_assert" else None
+    for op_type, rest in document.extensions:
+        match = _RELATION.fullmatch(rest) if op_type == "tract_assert" else None
         if match is not None:
             yield match[1].strip(), match[2], match[3].strip()
 

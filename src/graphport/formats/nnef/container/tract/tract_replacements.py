@@ -35,7 +35,7 @@ def to_tract_form(graph: Graph) -> Graph:
         found = rewrite.copy(graph)
     for inner in list(walk(found)):
         for node in inner:
-            rule = _RULES.get(node.word) if node.dialect == "nnef" else None
+            rule = _RULES.get(node.op_type) if node.dialect == "nnef" else None
             if rule is not None:
                 rule(inner, node)
     rewrite.remove_dead(found, keep=is_update)
@@ -88,9 +88,9 @@ def _cast_of(value: Value, result: Value) -> Node:
     return Node("tract_core_cast", [value], [result], to, dialect="tract")
 
 
-def _inserted(graph: Graph, node: Node, word: str, operands: list[Value], **attributes: Any) -> Value:
+def _inserted(graph: Graph, node: Node, op_type: str, operands: list[Value], **attributes: Any) -> Value:
     result = Value(graph.fresh(node.results[0].name), TensorFact(None, None))
-    graph.insert_before(node, Node(word, operands, [result], attributes, dialect="nnef", origin=node.origin))
+    graph.insert_before(node, Node(op_type, operands, [result], attributes, dialect="nnef", origin=node.origin))
     return result
 
 
@@ -224,7 +224,7 @@ def _matmul(graph: Graph, node: Node) -> None:
         lead, made = _behind_leading(value), value.producer
         if lead is not None:
             made = lead.operands[0].producer
-        if made is None or made.word != "transpose" or made.dialect not in _OURS or value.graph is not node.graph:
+        if made is None or made.op_type != "transpose" or made.dialect not in _OURS or value.graph is not node.graph:
             continue
         axes = cast("tuple[int, ...]", made.attributes["axes"])
         rank = len(axes)
@@ -243,7 +243,7 @@ def _matmul(graph: Graph, node: Node) -> None:
 def _behind_leading(value: Value) -> Node | None:
     """Return the single-user producer of `value` if it prepends axes of length 1; `None` otherwise."""
     made = value.producer
-    if made is None or made.word != "unsqueeze" or made.dialect not in _OURS:
+    if made is None or made.op_type != "unsqueeze" or made.dialect not in _OURS:
         return None
     if len(value.uses) > 1 or value.is_output or value.graph is not made.graph:
         return None

@@ -43,7 +43,7 @@ class NotTaken(NamedTuple):
 def not_taken(graph: Graph) -> list[NotTaken]:
     """Return what tract would refuse or compute differently in `graph`, each subject once per reason."""
     found = {
-        (node.word, reason): NotTaken(node.word, reason, node.origin)
+        (node.op_type, reason): NotTaken(node.op_type, reason, node.origin)
         for node in graph
         if (reason := _reason(node)) is not None
     }
@@ -64,11 +64,11 @@ def findings_of(found: list[NotTaken], severity: Severity) -> list[Diagnostic]:
 
 
 def _reason(node: Node) -> str | None:
-    if node.dialect != DIALECT or node.word not in standard(Edition.FINAL):
+    if node.dialect != DIALECT or node.op_type not in standard(Edition.FINAL):
         return "it is not an operation of the standard"
-    if node.word in _LACKING:
+    if node.op_type in _LACKING:
         return _NO_WORD
-    rule = _RULES.get(node.word)
+    rule = _RULES.get(node.op_type)
     return None if rule is None else rule(node)
 
 

@@ -152,7 +152,7 @@ class TractFiles(Files):
             )
         if isinstance(value.storage, InBlocks) and self._is_filter(value):
             for user, _ in value.uses:
-                if isinstance(user, Node) and user.word == "tract_core_gather":
+                if isinstance(user, Node) and user.op_type == "tract_core_gather":
                     user.set_attribute("datum_type", "f32")
             content = blocked_file(value.storage.codes(), value.storage.scales(), value.storage.shape)
             self.data[label + DATA] = Payload(len(content), lambda: iter([content]))
@@ -168,7 +168,7 @@ class TractFiles(Files):
         )
 
     def _takes_blocks(self, node: Node, index: int) -> bool:
-        match node.word:
+        match node.op_type:
             case "linear":
                 return index == 1
             case "matmul":
@@ -184,7 +184,7 @@ class TractFiles(Files):
 
     def _operation(self, node: Node, lines: list[str]) -> None:
         try:
-            if node.word == "tract_core_scan":
+            if node.op_type == "tract_core_scan":
                 lines.append(self._scan(node))
                 return
             if node.dialect not in ("tract", "nnef"):
@@ -193,13 +193,13 @@ class TractFiles(Files):
                 return
             lines.append(self._call(node))
         except Unspellable as reason:
-            self.error("NNEF0766", f"{node.word}: {reason}", node.origin, reason.remedy)
+            self.error("NNEF0766", f"{node.op_type}: {reason}", node.origin, reason.remedy)
 
     def _declaration(self, node: Node) -> Declaration:
-        found = registry().get(node.word) or standard(Edition.FINAL).get(node.word)
+        found = registry().get(node.op_type) or standard(Edition.FINAL).get(node.op_type)
         if found is None:
             raise Unspellable("unknown operation")
-        if match := _REGISTRY.match(node.word):
+        if match := _REGISTRY.match(node.op_type):
             self._registries[match[1]] = None
         return found
 
@@ -222,7 +222,12 @@ class TractFiles(Files):
                     is_behind = len(texts) < place or formal.name in behind
                     texts.append(f"{formal.name} = {self._text(value)}" if is_behind else self._text(value))
         given = {name: value for name, value in node.attributes.items() if name != DTYPE}
-        if node.dialect == "nnef" and node.word == "max_pool_with_index" and (place := node.outputs[1]) and place.uses:
+        if (
+            node.dialect == "nnef"
+            and node.op_type == "max_pool_with_index"
+            and (place := node.outputs[1])
+            and place.uses
+        ):
             raise Unspellable("indices are relative to the plane in tract, and to the window in the standard")
         if node.attributes.get("border") == "ignore" and overhangs(node):
             raise Unspellable("a window contains only ignored padding")
@@ -233,7 +238,7 @@ class TractFiles(Files):
             if formal.name in given and not formal.takes_tensors:
                 value = given.pop(formal.name)
                 default = None if formal.default is None else default_of(formal.default)
-                if formal.default is None or value != default or _REGISTRY.match(node.word):
+                if formal.default is None or value != default or _REGISTRY.match(node.op_type):
                     texts.append(f"{formal.name} = {self._value(value, formal.type)}")
         if given:
             raise Unspellable(f"unknown attribute '{next(iter(given))}'")
@@ -242,7 +247,7 @@ class TractFiles(Files):
         is_list = any(isinstance(kind, ArrayOf) for _, kind in declaration.results)
         target = f"[{', '.join(names)}]" if is_list else f"( {', '.join(names)} )" if len(names) > 1 else names[0]
         self._defined.update(node.results)
-        return f"{target} = {node.word}({', '.join(texts)});"
+        return f"{target} = {node.op_type}({', '.join(texts)});"
 
     def _name(self, value: Value) -> str:
         return self._inner.get(value) or self._names[value]
@@ -348,7 +353,9 @@ def _symbols_of(graph: Graph) -> frozenset[str]:
     facts = [value.fact for value in graph.inputs if isinstance(value.fact, TensorFact)]
     dims = [dim for fact in facts for dim in fact.shape or () if isinstance(dim, Symbolic)]
     kept = [
-        node.attributes.get("past_sequence_shape") for node in graph if node.word == "tract_transformers_dyn_kv_cache"
+        node.attributes.get("past_sequence_shape")
+        for node in graph
+        if node.op_type == "tract_transformers_dyn_kv_cache"
     ]
     dims += [dim for shape in kept if isinstance(shape, tuple) for dim in shape if isinstance(dim, Symbolic)]
     return frozenset(name for dim in dims for name in symbols(dim))

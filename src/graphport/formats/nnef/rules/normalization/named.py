@@ -60,7 +60,7 @@ def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[
     if op.training_mode or b.count > 1:
         return None
     rows = [channel_row(b, value) for value in (op.input_mean, op.input_var, op.b, op.scale)]
-    return b.word("batch_normalization", op.x, *rows, epsilon=op.epsilon)
+    return b.emit("batch_normalization", op.x, *rows, epsilon=op.epsilon)
 
 
 def channel_row(b: Builder, value: Value) -> Value:
@@ -68,7 +68,7 @@ def channel_row(b: Builder, value: Value) -> Value:
     channels = b.dims(value, at_least=1)[0]
     flat = b.reshaped(value, [1, channels]) if isinstance(channels, int) else None
     fact = TensorFact(fact_of(value).dtype, (1, channels))
-    return flat or b.word("unsqueeze", value, facts=[fact], axes=(0,))[0]
+    return flat or b.emit("unsqueeze", value, facts=[fact], axes=(0,))[0]
 
 
 Shaped = tuple[int, ...]
@@ -95,7 +95,7 @@ def local_response_normalization(
 def export_lrn(b: Builder, op: LRNView) -> tuple[Value, ...]:
     """A window over channels alone."""
     window = tuple(op.size if axis == 1 else 1 for axis in range(len(b.dims(op.x))))
-    return b.word("local_response_normalization", op.x, size=window, alpha=op.alpha, beta=op.beta, bias=op.bias)
+    return b.emit("local_response_normalization", op.x, size=window, alpha=op.alpha, beta=op.beta, bias=op.bias)
 
 
 @lower("nnef", "local_mean_normalization")
@@ -150,4 +150,4 @@ def l2_normalization(b: Builder, input: Value, *, axes: Shaped, bias: float = 0.
 def export_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> tuple[Value, ...]:
     """0 where the norm is 0, which the smallest divisor brings about."""
     place = axis % len(b.dims(input))
-    return b.word(f"l{p}_normalization", input, axes=(place,), bias=0.0, epsilon=_SMALLEST)
+    return b.emit(f"l{p}_normalization", input, axes=(place,), bias=0.0, epsilon=_SMALLEST)

@@ -44,8 +44,8 @@ def export_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
     dims = static_dims(b.dims(op.x))
     shape = (*dims[:2], *static_dims(slid.lengths))
     facts = TensorFact(fact_of(op.x).dtype, shape), TensorFact(DType.INT64, shape)
-    word = "max_pool_with_index"
-    y, index = emitted_pool(b, word, op.x, op.kernel_shape, padding, border, op.strides, op.dilations, facts=facts)
+    op_type = "max_pool_with_index"
+    y, index = emitted_pool(b, op_type, op.x, op.kernel_shape, padding, border, op.strides, op.dilations, facts=facts)
     space = dims[2:]
     volumes = [prod(space[:axis] if op.storage_order else space[axis + 1 :]) for axis in range(len(space))]
     return y, _in_tensor(b, index, _factors(slid, volumes), _start_indices(slid, volumes, dims))

@@ -100,7 +100,7 @@ def has_padding(padding: Pairs) -> bool:
 
 def emitted_pool(
     b: Builder,
-    word: str,
+    op_type: str,
     x: Value,
     kernel: tuple[Dim, ...],
     padding: Pairs,
@@ -113,8 +113,8 @@ def emitted_pool(
 ) -> tuple[Value, ...]:
     """A pooling over all axes but the first two; it has a result for each of `facts`."""
     stride, dilation = steps(strides), steps(dilations)
-    return b.word(
-        word,
+    return b.emit(
+        op_type,
         x,
         facts=facts,
         size=(1, 1, *(k for k in kernel if isinstance(k, int))),
@@ -155,7 +155,7 @@ def export_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...] | 
         (total,) = emitted_pool(
             b, "box", op.x, op.kernel_shape, padding, "constant", op.strides, op.dilations, normalize=False
         )
-        return b.word("div", total, b.like(op.x, _counts(b.dims(op.x)[2:], slid)))
+        return b.emit("div", total, b.like(op.x, _counts(b.dims(op.x)[2:], slid)))
     border = "ignore" if has_padding(padding) and not op.count_include_pad else "constant"
     return emitted_pool(b, "avg_pool", op.x, op.kernel_shape, padding, border, op.strides, op.dilations)
 
@@ -163,10 +163,10 @@ def export_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...] | 
 @GlobalAveragePool.lift("nnef")
 def export_global_average_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
     """The mean over all spatial axes."""
-    return b.word("mean_reduce", x, axes=tuple(range(2, len(b.dims(x)))))
+    return b.emit("mean_reduce", x, axes=tuple(range(2, len(b.dims(x)))))
 
 
 @GlobalMaxPool.lift("nnef")
 def export_global_max_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
     """The largest over all spatial axes."""
-    return b.word("max_reduce", x, axes=tuple(range(2, len(b.dims(x)))))
+    return b.emit("max_reduce", x, axes=tuple(range(2, len(b.dims(x)))))

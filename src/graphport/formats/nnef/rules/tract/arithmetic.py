@@ -166,7 +166,7 @@ def shift(b: Builder, x: Value, y: Value) -> Value:
     left, right = append_axes(b, *unified(b, x, y))
     to = DType.UINT64
     right = _within_width(b, left, right)
-    if b.before is None or b.before.word == "tract_shl":
+    if b.before is None or b.before.op_type == "tract_shl":
         moved = emit("BitShift", emit("Cast", left, to=to), emit("Cast", right, to=to), direction="LEFT")
         return emit("CastLike", moved, left)
     # Arithmetic shift: negative numbers are complemented before and after.
@@ -295,7 +295,7 @@ def _computed_of(value: Value) -> set[Value]:
 def _subtracts_one(value: Value) -> bool:
     """Whether the value is some value minus 1, as in the result of `export_mul`."""
     one = value.producer
-    if one is None or one.word not in ("sub", "Sub") or len(one.operands) != 2:
+    if one is None or one.op_type not in ("sub", "Sub") or len(one.operands) != 2:
         return False
     number = folded(one.operands[1])
     return number is not None and bool((number.numpy() == 1).all())
@@ -308,17 +308,17 @@ def export_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
     if dtype is None or not dtype.is_integer:
         return nnef.export_mod(b, a, other, fmod=fmod)
     wide = DType.FLOAT64
-    x, y = (b.word("tract_core_cast", v, facts=[fact_like(v, wide)], to="f64")[0] for v in (a, other))
+    x, y = (b.emit("tract_core_cast", v, facts=[fact_like(v, wide)], to="f64")[0] for v in (a, other))
     fact = TensorFact(wide, broadcast(b.dims(a), b.dims(other)))
     x, y = prepend_axes(b, x, y)
-    quotient = b.word("div", x, y, facts=[fact])[0]
+    quotient = b.emit("div", x, y, facts=[fact])[0]
     if fmod:
-        size = b.word("floor", b.word("abs", quotient, facts=[fact])[0], facts=[fact])[0]
-        whole = b.word("mul", size, b.word("sign", quotient, facts=[fact])[0], facts=[fact])[0]
+        size = b.emit("floor", b.emit("abs", quotient, facts=[fact])[0], facts=[fact])[0]
+        whole = b.emit("mul", size, b.emit("sign", quotient, facts=[fact])[0], facts=[fact])[0]
     else:
-        whole = b.word("floor", quotient, facts=[fact])[0]
-    rest = b.word("sub", x, b.word("mul", whole, y, facts=[fact])[0], facts=[fact])
-    return b.word("tract_core_cast", rest[0], to=datum_name(dtype) or "i64")
+        whole = b.emit("floor", quotient, facts=[fact])[0]
+    rest = b.emit("sub", x, b.emit("mul", whole, y, facts=[fact])[0], facts=[fact])
+    return b.emit("tract_core_cast", rest[0], to=datum_name(dtype) or "i64")
 
 
 @lift(DIALECT, "CumSum")
@@ -327,7 +327,7 @@ def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reve
     if not known:
         return None
     place = known[0] % len(b.dims(x))
-    return b.word("tract_core_cumsum", x, axis=place, exclusive=bool(exclusive), reverse=bool(reverse))
+    return b.emit("tract_core_cumsum", x, axis=place, exclusive=bool(exclusive), reverse=bool(reverse))
 
 
 @lift(DIALECT, "BitShift")
@@ -339,9 +339,9 @@ def export_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Any:
     name = "tract_shl" if direction == "LEFT" else "tract_shr"
     fact = TensorFact(dtype, broadcast(b.dims(x), b.dims(y)))
     left, right = prepend_axes(b, x, y)
-    moved = b.word(name, left, right, facts=[fact])
+    moved = b.emit(name, left, right, facts=[fact])
     if _is_below(y, dtype.bits):
         return moved
     width, zero = (b.constant(np.full([1] * len(fact.dims), n, dtype.numpy)) for n in (dtype.bits, 0))
-    inside = b.word("lt", right, width, facts=[TensorFact(DType.BOOL, b.dims(right))])[0]
-    return b.word("select", inside, moved[0], zero)
+    inside = b.emit("lt", right, width, facts=[TensorFact(DType.BOOL, b.dims(right))])[0]
+    return b.emit("select", inside, moved[0], zero)

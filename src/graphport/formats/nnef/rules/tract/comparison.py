@@ -60,11 +60,11 @@ def export_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_posi
     sides = bool(detect_positive), bool(detect_negative)
     if x.dtype is not DType.FLOAT64:
         given = dict(zip(("detect_positive", "detect_negative"), sides, strict=True))
-        return b.word("tract_core_is_inf", x, **given)
+        return b.emit("tract_core_is_inf", x, **given)
     if all(sides):
-        x = b.word("abs", x, facts=[fact_like(x)])[0]
+        x = b.emit("abs", x, facts=[fact_like(x)])[0]
     most = b.like(x, np.full([1] * len(b.dims(x)), np.finfo(np.float64).max * (1 if sides[0] else -1)))
-    return b.word("gt" if sides[0] else "lt", x, most) if any(sides) else None
+    return b.emit("gt" if sides[0] else "lt", x, most) if any(sides) else None
 
 
 # tract 0.23.9 miscompiles products around `le` and `ge` of integers, and splits a `select` by `lt`, `le` or `ge` of two
@@ -88,4 +88,4 @@ def _negate_greater(b: Builder, x: Value, y: Value) -> Any:
     """Return not (x > y) of integers; NaN makes it another result for floats."""
     if x.dtype is None or not x.dtype.is_integer:
         return None
-    return b.word("not", *emit_elementwise(b, "gt", x, y, dtype=DType.BOOL))
+    return b.emit("not", *emit_elementwise(b, "gt", x, y, dtype=DType.BOOL))

@@ -45,7 +45,7 @@ def export_scan(
     operands = (*states, *(_computed(b, entry, operands) for entry in entries))
     if any(axis < 0 for axis in given["scan_output_axes"]):
         return None
-    return b.word("tract_core_scan", *operands, facts=[free] * b.count, body=body, **given)
+    return b.emit("tract_core_scan", *operands, facts=[free] * b.count, body=body, **given)
 
 
 def _computed(b: Builder, entry: Value, operands: Sequence[Value]) -> Value:

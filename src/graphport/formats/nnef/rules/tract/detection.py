@@ -44,7 +44,7 @@ def export_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Any:
     if op.score_threshold is not None:
         limits.append(_scalar_limit(b, op.score_threshold, np.float32(0)))
     word_ = "tract_onnx_non_max_suppression"
-    return b.word(word_, op.boxes, op.scores, *limits, center_point_box=op.center_point_box)
+    return b.emit(word_, op.boxes, op.scores, *limits, center_point_box=op.center_point_box)
 
 
 def _scalar_limit(b: Builder, value: Value | None, default: Any) -> Value:
@@ -52,4 +52,4 @@ def _scalar_limit(b: Builder, value: Value | None, default: Any) -> Value:
         return b.constant(default)
     if not b.dims(value):
         return value
-    return b.reshaped(value, ()) or b.word("squeeze", value, facts=[TensorFact(None, ())], axes=(0,))[0]
+    return b.reshaped(value, ()) or b.emit("squeeze", value, facts=[TensorFact(None, ())], axes=(0,))[0]

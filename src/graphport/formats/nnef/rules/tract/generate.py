@@ -33,10 +33,10 @@ def _scalar(b: Builder, value: Value) -> Value:
 def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> Any:
     known = [dims_of(each) for each in (start, limit, delta)]
     if not any(isinstance(each[0], Symbolic) for each in known if each):
-        return b.word("tract_core_range", start, limit, delta)
+        return b.emit("tract_core_range", start, limit, delta)
     if any(each is None for each in known):
         return None
     # tract knows the length of a range of symbols, which are no integers of a run to it.
     stated: dict[str, Any] = {name: each[0] for name, each in zip(("start", "end", "step"), known, strict=True) if each}
-    indices = b.word("tract_core_range", facts=[TensorFact(DType.INT64, None)], **stated)
-    return b.word("tract_core_cast", *indices, to="i64")
+    indices = b.emit("tract_core_range", facts=[TensorFact(DType.INT64, None)], **stated)
+    return b.emit("tract_core_cast", *indices, to="i64")

@@ -170,7 +170,7 @@ ScatterElements
 
 @lift(DIALECT, "GatherND")
 def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Any:
-    return b.word("tract_core_gather_nd", data, _from_front(b, data, indices, batch_dims), batch_dims=batch_dims)
+    return b.emit("tract_core_gather_nd", data, _from_front(b, data, indices, batch_dims), batch_dims=batch_dims)
 
 
 def _from_front(b: Builder, data: Value, indices: Value, behind: int = 0) -> Value:
@@ -191,7 +191,7 @@ def _from_front(b: Builder, data: Value, indices: Value, behind: int = 0) -> Val
 
 @lift(DIALECT, "ScatterND")
 def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Any:
-    return b.word("tract_core_scatter_nd", data, _from_front(b, data, indices), updates, reduction=reduction)
+    return b.emit("tract_core_scatter_nd", data, _from_front(b, data, indices), updates, reduction=reduction)
 
 
 @lift(DIALECT, "OneHot")
@@ -202,15 +202,15 @@ def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, a
     off, on = (float(x) for x in values.storage.numpy().reshape(-1))
     x = indices
     if x.dtype is not DType.INT64:
-        x = b.word("tract_core_cast", x, facts=[fact_like(x, DType.INT64)], to="i64")[0]
+        x = b.emit("tract_core_cast", x, facts=[fact_like(x, DType.INT64)], to="i64")[0]
     place = axis % (len(b.dims(indices)) + 1)
     dims = b.dims(indices)
     fact = TensorFact(DType.FLOAT32, (*dims[:place], known[0], *dims[place:]))
-    hot = b.word("tract_core_one_hot", x, facts=[fact], axis=place, dim=known[0], value_off=off, value_on=on)
+    hot = b.emit("tract_core_one_hot", x, facts=[fact], axis=place, dim=known[0], value_off=off, value_on=on)
     dtype = values.dtype
     if dtype is None or dtype is DType.FLOAT32:
         return hot
-    return b.word("tract_core_cast", hot[0], to=datum_name(dtype) or "f32")
+    return b.emit("tract_core_cast", hot[0], to=datum_name(dtype) or "f32")
 
 
 @TopKView.lift(DIALECT)
@@ -219,18 +219,18 @@ def export_topk(b: Builder, op: TopKView) -> Any:
     if not count:
         return None
     given = {"k": count[0], "axis": op.axis % len(b.dims(op.x)), "largest": bool(op.largest)}
-    return b.word("tract_core_topk", op.x, facts=[UNKNOWN, UNKNOWN], **given)
+    return b.emit("tract_core_topk", op.x, facts=[UNKNOWN, UNKNOWN], **given)
 
 
 @lift(DIALECT, "Trilu")
 def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Any:
     offset = k if k is not None else b.constant(np.array(0, np.int64))
-    return b.word("tract_core_trilu", input, offset, upper=bool(upper))
+    return b.emit("tract_core_trilu", input, offset, upper=bool(upper))
 
 
 @lift(DIALECT, "NonZero")
 def export_non_zero(b: Builder, x: Value) -> Any:
-    return b.word("tract_onnx_non_zero", x)
+    return b.emit("tract_onnx_non_zero", x)
 
 
 @SliceView.lift(DIALECT)
@@ -257,7 +257,7 @@ def export_slice(b: Builder, op: SliceView) -> Any:
             taken = range(*slice(_numeric(start), _numeric(stop), step).indices(extent))
             if not taken or not all(isinstance(at, int) for at in (start, stop)):
                 return None
-            x = b.word("tract_core_gather", x, b.constant(np.array(taken, np.int64)), axis=place)[0]
+            x = b.emit("tract_core_gather", x, b.constant(np.array(taken, np.int64)), axis=place)[0]
         elif step < 0:
             return None
         else:
@@ -269,7 +269,7 @@ def export_slice(b: Builder, op: SliceView) -> Any:
         # tract would read an end of 0 as that of the axis.
         return None
     given = () if set(strides) == {1} else strides
-    return b.word("slice", x, axes=at, begin=begins, end=ends_, stride=given)
+    return b.emit("slice", x, axes=at, begin=begins, end=ends_, stride=given)
 
 
 def _numeric(place: Any) -> int:

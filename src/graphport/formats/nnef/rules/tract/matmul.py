@@ -75,4 +75,4 @@ def export_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
     text = f"{','.join(found[0])}->{found[1]}"
     dtype = inputs[0].dtype
     acc = "f32" if dtype is None else datum_name(dtype)
-    return b.word("tract_core_einsum", *inputs, expr=text, acc=acc or "f32")
+    return b.emit("tract_core_einsum", *inputs, expr=text, acc=acc or "f32")

@@ -157,4 +157,4 @@ def _size(b: Builder, x: Value) -> Value:
 
 @LRNView.lift(DIALECT)
 def export_lrn(b: Builder, op: LRNView) -> Any:
-    return b.word("tract_onnx_lrn", op.x, alpha=op.alpha, beta=op.beta, bias=op.bias, size=op.size)
+    return b.emit("tract_onnx_lrn", op.x, alpha=op.alpha, beta=op.beta, bias=op.bias, size=op.size)

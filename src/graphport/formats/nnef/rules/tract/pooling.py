@@ -93,7 +93,7 @@ def export_max_pool(b: Builder, op: MaxPoolView) -> Any:
         "dilation": (1, 1, *(op.dilations or (1,) * count)),
     }
     free = TensorFact(None, None)
-    y, place = b.word("max_pool_with_index", op.x, facts=[free, free], **given)
+    y, place = b.emit("max_pool_with_index", op.x, facts=[free, free], **given)
     planes = np.arange(reserve(*static_dims[:2]), dtype=np.int64).reshape(*static_dims[:2], *[1] * count)
-    (index,) = b.word("add", place, b.constant(planes * int(np.prod(static_dims[2:]))), facts=[free])
+    (index,) = b.emit("add", place, b.constant(planes * int(np.prod(static_dims[2:]))), facts=[free])
     return y, index

@@ -51,13 +51,13 @@ def export_quantize(b: Builder, op: QuantizeLinearView) -> Any:
     ):
         return None
     fact = fact_like(op.x)
-    (y,) = b.word("tract_core_round_even", *b.word("div", op.x, scale, facts=[fact]), facts=[fact])
+    (y,) = b.emit("tract_core_round_even", *b.emit("div", op.x, scale, facts=[fact]), facts=[fact])
     if zero is not None:
-        (y,) = b.word("add", y, zero, facts=[fact])
+        (y,) = b.emit("add", y, zero, facts=[fact])
     limits = np.iinfo(target.numpy)
-    (y,) = b.word("max", y, b.constant(np.float32(limits.min)), facts=[fact])
-    (y,) = b.word("min", y, b.constant(np.float32(limits.max)), facts=[fact])
-    return b.word("tract_core_cast", y, to=name)
+    (y,) = b.emit("max", y, b.constant(np.float32(limits.min)), facts=[fact])
+    (y,) = b.emit("min", y, b.constant(np.float32(limits.max)), facts=[fact])
+    return b.emit("tract_core_cast", y, to=name)
 
 
 def _blocks(op: DequantizeLinearView, rank: int) -> Storage | None:
@@ -104,13 +104,13 @@ def _of_blocks(b: Builder, op: DequantizeLinearView, x: Value) -> Any:
         return None
     split = (*extents[:axis], extents[axis] // size, size, *extents[axis + 1 :])
     fact = TensorFact(DType.FLOAT32, split)
-    (y,) = b.word("tract_core_cast", x, facts=[fact_like(op.x, DType.FLOAT32)], to="f32")
-    (y,) = b.word("reshape", y, facts=[fact], shape=split, axis_start=0, axis_count=-1)
+    (y,) = b.emit("tract_core_cast", x, facts=[fact_like(op.x, DType.FLOAT32)], to="f32")
+    (y,) = b.emit("reshape", y, facts=[fact], shape=split, axis_start=0, axis_count=-1)
     if zeros is not None:
-        (y,) = b.word("sub", y, b.constant(_of_block(zeros, axis)), facts=[fact])
-    (y,) = b.word("mul", y, b.constant(_of_block(scales, axis)), facts=[fact])
+        (y,) = b.emit("sub", y, b.constant(_of_block(zeros, axis)), facts=[fact])
+    (y,) = b.emit("mul", y, b.constant(_of_block(scales, axis)), facts=[fact])
     whole = fact_like(op.x, DType.FLOAT32)
-    return b.word("reshape", y, facts=[whole], shape=tuple(extents), axis_start=0, axis_count=-1)
+    return b.emit("reshape", y, facts=[whole], shape=tuple(extents), axis_start=0, axis_count=-1)
 
 
 def _of_block(storage: Storage, axis: int) -> Any:
@@ -130,7 +130,7 @@ def export_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
         return (
             blocks
             if op.axis % rank
-            else b.word("transpose", blocks, facts=[fact_like(op.x, DType.FLOAT32)], axes=(1, 0))
+            else b.emit("transpose", blocks, facts=[fact_like(op.x, DType.FLOAT32)], axes=(1, 0))
         )
     x = op.x if own is None or own not in _HALF_BYTES else _bytes(b, op.x)
     if op.block_size and x is not None:
@@ -144,10 +144,10 @@ def export_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
     ):
         return None
     fact = fact_like(op.x, DType.FLOAT32)
-    (y,) = b.word("tract_core_cast", x, facts=[fact], to="f32")
+    (y,) = b.emit("tract_core_cast", x, facts=[fact], to="f32")
     if zero is not None:
-        (y,) = b.word("sub", y, zero, facts=[fact])
-    return b.word("mul", y, scale)
+        (y,) = b.emit("sub", y, zero, facts=[fact])
+    return b.emit("mul", y, scale)
 
 
 @import_rule("decoded")

@@ -199,7 +199,7 @@ def _zero(b: Builder, value: Value | None) -> Value:
         numbers = storage.numpy().astype(np.int32)
         return b.constant(numbers.reshape(()) if numbers.size == 1 else numbers)
     fact = value.fact.with_dtype(DType.INT32) if isinstance(value.fact, TensorFact) else value.fact
-    return b.word("tract_core_cast", value, facts=[fact], to="i32")[0]
+    return b.emit("tract_core_cast", value, facts=[fact], to="i32")[0]
 
 
 def _scale(b: Builder, value: Value) -> Value:
@@ -222,7 +222,7 @@ def _convolved(
     if padded is None or name is None:
         return None
     padding, slid = padded
-    return b.word(
+    return b.emit(
         "tract_core_qconv",
         op.x,
         op.w,
@@ -288,7 +288,7 @@ def _multiplied(
                 return None
             texts.append(letter if rank else "")
             operands.append(each)
-    return b.word("tract_core_einsum_q", *operands, expr=f"{','.join(texts)}->{result}", acc="i32", output=name)
+    return b.emit("tract_core_einsum_q", *operands, expr=f"{','.join(texts)}->{result}", acc="i32", output=name)
 
 
 @QLinearMatMulView.lift(DIALECT)

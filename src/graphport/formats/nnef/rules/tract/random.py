@@ -102,7 +102,7 @@ def _emit_random(
 ) -> Any:
     if dtype not in (DType.FLOAT32, DType.FLOAT64) or not all(isinstance(extent, int) for extent in shape):
         return None
-    return b.word(
+    return b.emit(
         "tract_onnx_random",
         facts=[TensorFact(dtype, shape)],
         datum_type=datum_name(dtype),
@@ -121,8 +121,8 @@ def export_multinomial(
     if input.dtype is not DType.FLOAT32:
         return None
     fact = input.fact
-    (most,) = b.word("max_reduce", input, facts=[TensorFact(DType.FLOAT32, None)], axes=(1,))
-    (x,) = b.word("sub", input, most, facts=[fact])
+    (most,) = b.emit("max_reduce", input, facts=[TensorFact(DType.FLOAT32, None)], axes=(1,))
+    (x,) = b.emit("sub", input, most, facts=[fact])
     fact = TensorFact(DType.INT32, (b.dims(input, at_least=1)[0], sample_size))
-    (y,) = b.word("tract_onnx_multinomial", x, facts=[fact], dtype=6, sample_size=sample_size)
-    return y if dtype is DType.INT32 else b.word("tract_core_cast", y, to=datum_name(dtype))
+    (y,) = b.emit("tract_onnx_multinomial", x, facts=[fact], dtype=6, sample_size=sample_size)
+    return y if dtype is DType.INT32 else b.emit("tract_core_cast", y, to=datum_name(dtype))

@@ -85,8 +85,8 @@ def export_product(
 def _emit_reduction(b: Builder, import_rule: str, data: Value, axes: tuple[int, ...], keepdims: int) -> Any:
     dims = b.dims(data)
     fact = TensorFact(None, tuple(1 if axis in axes else dim for axis, dim in enumerate(dims)))
-    y = b.word(import_rule, data, facts=[fact], axes=axes)
-    return y if keepdims else b.word("squeeze", *y, axes=axes)
+    y = b.emit(import_rule, data, facts=[fact], axes=axes)
+    return y if keepdims else b.emit("squeeze", *y, axes=axes)
 
 
 def _arg(page: str, import_rule: str) -> None:

@@ -138,13 +138,13 @@ def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0)
     if dims is None:
         return None
     if not dims and b.dims(data):  # tract rejects an empty list of dims
-        return b.word("squeeze", data, axes=tuple(range(len(b.dims(data)))))
+        return b.emit("squeeze", data, axes=tuple(range(len(b.dims(data)))))
     is_simple = [not isinstance(dim, Symbolic) or dim in b.dims(data) or "~" not in str(dim) for dim in dims]
     if is_simple.count(False) > 1:
         return None
     require_constant_divisors(dims)
     target: Any = tuple(dim if simple else -1 for dim, simple in zip(dims, is_simple, strict=True))
-    return b.word("reshape", data, shape=target)
+    return b.emit("reshape", data, shape=target)
 
 
 def require_constant_divisors(dims: Sequence[Dim]) -> None:
@@ -178,13 +178,13 @@ def export_expand(b: Builder, input: Value, shape: Value) -> Any:
     x = input
     if len(dims) > len(own):
         new = tuple(range(len(dims) - len(own)))
-        x = b.word("unsqueeze", x, facts=[TensorFact(x.dtype, (*[1] * len(new), *own))], axes=new)[0]
+        x = b.emit("unsqueeze", x, facts=[TensorFact(x.dtype, (*[1] * len(new), *own))], axes=new)[0]
     own = (*[1] * (len(dims) - len(own)), *own)
     dims = (*[1] * (len(own) - len(dims)), *dims)
     found = b.outcome.shape or dims  # tract does not simplify max(n, 1)
     found = [n if "~" in str(size) else size for n, size in zip(dims, found, strict=True)]
     target: Any = tuple(a if n == 1 else n for a, n in zip(own, found, strict=True))
-    return protect_copies(b, b.word("tract_core_broadcast", x, facts=[TensorFact(x.dtype, target)], shape=target))
+    return protect_copies(b, b.emit("tract_core_broadcast", x, facts=[TensorFact(x.dtype, target)], shape=target))
 
 
 @lift(DIALECT, "Tile")
@@ -193,20 +193,20 @@ def export_tile(b: Builder, input: Value, repeats: Value) -> Any:
     if times is None:
         return None
     dims: Any = tuple(dim * count for dim, count in zip(b.dims(input), times, strict=True))
-    return protect_copies(b, b.word("tile", input, facts=[TensorFact(input.dtype, dims)], repeats=times))
+    return protect_copies(b, b.emit("tile", input, facts=[TensorFact(input.dtype, dims)], repeats=times))
 
 
 @lift(DIALECT, "Shape")
 def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Any:
     rank = len(b.dims(data))
     first, last, _ = slice(start, end).indices(rank)
-    whole = b.word("tract_core_shape_of", data, facts=[TensorFact(DType.INT64, (rank,))])[0]
-    wide = b.word("tract_core_cast", whole, facts=[TensorFact(DType.INT64, (rank,))], to="i64")
+    whole = b.emit("tract_core_shape_of", data, facts=[TensorFact(DType.INT64, (rank,))])[0]
+    wide = b.emit("tract_core_cast", whole, facts=[TensorFact(DType.INT64, (rank,))], to="i64")
     if (first, last) == (0, rank):
         return wide
     if first >= last:
         return None
-    return b.word("slice", wide[0], axes=(0,), begin=(first,), end=(last,), stride=())
+    return b.emit("slice", wide[0], axes=(0,), begin=(first,), end=(last,), stride=())
 
 
 @lift(DIALECT, "ConstantOfShape")
@@ -217,4 +217,4 @@ def export_fill(b: Builder, input: Value, *, value: Storage | None = None) -> An
         return None
     number = np.zeros(1, np.float32) if value is None else value.numpy()
     one = b.constant(np.full([1] * len(dims), number.reshape(-1)[0]), None if value is None else value.dtype)
-    return b.word("tract_core_broadcast", one, shape=dims)
+    return b.emit("tract_core_broadcast", one, shape=dims)

@@ -146,7 +146,7 @@ def export_resize(b: Builder, op: ResizeView) -> Any:
         "interpolator": op.mode,
         "nearest_mode": op.nearest_mode if op.mode == "nearest" else "floor",
     }
-    return b.word("tract_core_resize", op.x, by, to, **given)
+    return b.emit("tract_core_resize", op.x, by, to, **given)
 
 
 @GridSampleView.lift(DIALECT)
@@ -159,4 +159,4 @@ def export_grid_sample(b: Builder, op: GridSampleView) -> Any:
         "padding_mode": op.padding_mode,
         "align_corners": bool(op.align_corners),
     }
-    return b.word("tract_core_grid_sample", op.x, op.grid, **given)
+    return b.emit("tract_core_grid_sample", op.x, op.grid, **given)

@@ -13,7 +13,7 @@ from graphport.ops.declare import meaning
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-word = partial(meaning, "ai.onnx.ml")
+definition_of = partial(meaning, "ai.onnx.ml")
 
 
 def _as_array(given: Sequence[float]) -> Any:
@@ -24,13 +24,13 @@ def _as_float32(x: Any) -> Any:
     return x if x.dtype == np.float64 else x.astype(np.float32)
 
 
-@word("Scaler")
+@definition_of("Scaler")
 def scaler(x: Any, *, offset: Sequence[float] = (0.0,), scale: Sequence[float] = (1.0,)) -> Any:
     """`(x - offset) * scale`, for all columns or each.  Shapes: x [*s, c] → [*s, c]."""
     return ((x.astype(np.float32) - _as_array(offset)) * _as_array(scale)).astype(np.float32)
 
 
-@word("Normalizer")
+@definition_of("Normalizer")
 def normalizer(x: Any, *, norm: str = "MAX") -> Any:
     """Rows divided by their norm.  Shapes: x [n, c] → [n, c]."""
     real = x.astype(np.float32)
@@ -46,13 +46,13 @@ def normalizer(x: Any, *, norm: str = "MAX") -> Any:
     return real / np.where(divisor == 0, np.float32(1), divisor)
 
 
-@word("Binarizer")
+@definition_of("Binarizer")
 def binarizer(x: Any, *, threshold: float = 0.0) -> Any:
     """1 where `x` is above the threshold, 0 elsewhere."""
     return (x > threshold).astype(x.dtype)
 
 
-@word("Imputer")
+@definition_of("Imputer")
 def imputer(
     x: Any,
     *,
@@ -69,14 +69,14 @@ def imputer(
     return np.where(is_missing, stand_in, x)
 
 
-@word("ArrayFeatureExtractor")
+@definition_of("ArrayFeatureExtractor")
 def array_feature_extractor(x: Any, y: Any) -> Any:
     """Select the entries `y` of the last axis.  Shapes: x [*s, c], y [*t] → [*s, prod t], for a vector [1, t]."""
     found = x[..., y.reshape(-1)]
     return found.reshape(1, -1) if x.ndim == 1 else found
 
 
-@word("FeatureVectorizer")
+@definition_of("FeatureVectorizer")
 def feature_vectorizer(*x: Any, inputdimensions: Sequence[int] = ()) -> Any:
     """Concatenate the columns of the operands, each cut or zero-padded to its dimension."""
     parts = [each.reshape(len(each), -1).astype(np.float32)[:, :n] for each, n in zip(x, inputdimensions, strict=True)]
@@ -84,7 +84,7 @@ def feature_vectorizer(*x: Any, inputdimensions: Sequence[int] = ()) -> Any:
     return np.concatenate(padded, axis=1)
 
 
-@word("OneHotEncoder")
+@definition_of("OneHotEncoder")
 def one_hot_encoder(
     x: Any, *, cats_int64s: Sequence[int] = (), cats_strings: Sequence[str] = (), zeros: int = 1
 ) -> Any:
@@ -101,7 +101,7 @@ def one_hot_encoder(
     return hot
 
 
-@word("LabelEncoder")
+@definition_of("LabelEncoder")
 def label_encoder(x: Any, *, classes_strings: Sequence[str] = (), **stated: Any) -> Any:
     """The value of each entry, which is a key; a default where it is none."""
     if classes_strings:  # version 1: strings to indices, and back
@@ -131,7 +131,7 @@ _VALUES: dict[str, tuple[Any, str, Any]] = {
 """For each kind of list: element type, default attribute, and its default."""
 
 
-@word("LinearRegressor")
+@definition_of("LinearRegressor")
 def linear_regressor(
     x: Any,
     *,
@@ -146,7 +146,7 @@ def linear_regressor(
     return transformed(y.astype(np.float32), post_transform)
 
 
-@word("LinearClassifier")
+@definition_of("LinearClassifier")
 def linear_classifier(
     x: Any,
     *,
@@ -176,14 +176,14 @@ def linear_classifier(
     return np.asarray([labels[0] if each else other for each in is_one], object if classlabels_strings else np.int64), y
 
 
-@word("ZipMap")
+@definition_of("ZipMap")
 def zip_map(x: Any, *, classlabels_int64s: Sequence[int] = (), classlabels_strings: Sequence[str] = ()) -> Any:
     """Return a map from labels to scores for each row.  Shapes: x [n, labels] → n maps."""
     labels = classlabels_strings or classlabels_int64s
     return [dict(zip(labels, row.tolist(), strict=True)) for row in np.atleast_2d(x)]
 
 
-@word("SVMRegressor")
+@definition_of("SVMRegressor")
 def svm_regressor(
     x: Any,
     *,

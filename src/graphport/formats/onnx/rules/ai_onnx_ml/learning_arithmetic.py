@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-word = partial(lower, "ai.onnx.ml")
+definition_of = partial(lower, "ai.onnx.ml")
 
 _HALF = 0.5
 
@@ -49,12 +49,12 @@ def _floats(b: Builder, numbers: Sequence[float]) -> Value:
     return b.constant(np.asarray(numbers, np.float32))
 
 
-@word("Scaler")
+@definition_of("Scaler")
 def scaler(b: Builder, x: Value, *, offset: Sequence[float] = (0.0,), scale: Sequence[float] = (1.0,)) -> Value:
     return b(Mul, b(Sub, _single(b, x), _floats(b, offset)), _floats(b, scale))
 
 
-@word("Normalizer")
+@definition_of("Normalizer")
 def normalizer(b: Builder, x: Value, *, norm: str = "MAX") -> Value:
     real = _single(b, x)
     match norm:
@@ -71,12 +71,12 @@ def normalizer(b: Builder, x: Value, *, norm: str = "MAX") -> Value:
     return b(Div, real, b(Where, b(Equal, size, b.like(size, 0)), b.like(size, 1), size))
 
 
-@word("Binarizer")
+@definition_of("Binarizer")
 def binarizer(b: Builder, x: Value, *, threshold: float = 0.0) -> Value:
     return cast(b, b(Greater, x, b.like(x, threshold)), dtype_of(x))
 
 
-@word("Imputer")
+@definition_of("Imputer")
 def imputer(
     b: Builder,
     x: Value,
@@ -94,13 +94,13 @@ def imputer(
     return b(Where, is_missing, b.like(x, imputed), x)
 
 
-@word("ArrayFeatureExtractor")
+@definition_of("ArrayFeatureExtractor")
 def array_feature_extractor(b: Builder, x: Value, y: Value) -> Value:
     found = b(Gather, x, b(Reshape, y, vector(b, [-1])), axis=-1)
     return b(Unsqueeze, found, vector(b, [0])) if len(b.dims(x)) == 1 else found
 
 
-@word("FeatureVectorizer")
+@definition_of("FeatureVectorizer")
 def feature_vectorizer(b: Builder, *x: Value, inputdimensions: Sequence[int] = ()) -> Value:
     parts: list[Value] = []
     _require(len(x) == len(inputdimensions) > 0, f"{len(inputdimensions)} inputdimensions for {len(x)} operands")
@@ -113,7 +113,7 @@ def feature_vectorizer(b: Builder, *x: Value, inputdimensions: Sequence[int] = (
     return b(Concat, *parts, axis=1)
 
 
-@word("OneHotEncoder")
+@definition_of("OneHotEncoder")
 def one_hot_encoder(
     b: Builder, x: Value, *, cats_int64s: Sequence[int] = (), cats_strings: Sequence[str] = (), zeros: int = 1
 ) -> Value:
@@ -124,7 +124,7 @@ def one_hot_encoder(
     return cast(b, b(Equal, entries, b.constant(np.array(cats_int64s, np.int64))), DType.FLOAT32)
 
 
-@word("LabelEncoder")
+@definition_of("LabelEncoder")
 def label_encoder(
     b: Builder,
     x: Value,
@@ -164,7 +164,7 @@ def _linear(b: Builder, x: Value, coefficients: Sequence[float], intercepts: Seq
     return _single(b, y)
 
 
-@word("LinearRegressor")
+@definition_of("LinearRegressor")
 def linear_regressor(
     b: Builder,
     x: Value,
@@ -177,7 +177,7 @@ def linear_regressor(
     return emit_transformed(b, _linear(b, x, coefficients, intercepts, targets), post_transform)
 
 
-@word("LinearClassifier")
+@definition_of("LinearClassifier")
 def linear_classifier(
     b: Builder,
     x: Value,
@@ -209,7 +209,7 @@ def linear_classifier(
     return b(Where, is_first, b.constant(np.int64(classlabels_ints[0])), b.constant(np.int64(0))), y
 
 
-@word("SVMRegressor")
+@definition_of("SVMRegressor")
 def svm_regressor(
     b: Builder,
     x: Value,

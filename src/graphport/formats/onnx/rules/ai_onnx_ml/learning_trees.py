@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
-word = partial(meaning, "ai.onnx.ml")
+definition_of = partial(meaning, "ai.onnx.ml")
 replaced = partial(expansion, "ai.onnx.ml")
 _MAX_DEPTH = 64
 """Levels of a tree that are written out."""
@@ -166,7 +166,7 @@ def _votes(x: Any, stated: Mapping[str, Any], kind: str, count: int, function: s
     return (y if base is None else y + base.reshape(1, -1)).astype(np.float32)
 
 
-@word("TreeEnsembleRegressor")
+@definition_of("TreeEnsembleRegressor")
 def tree_ensemble_regressor(
     x: Any, *, n_targets: int = 1, aggregate_function: str = "SUM", post_transform: str = "NONE", **stated: Any
 ) -> Any:
@@ -174,7 +174,7 @@ def tree_ensemble_regressor(
     return transformed(_votes(x, stated, "target", n_targets, aggregate_function), post_transform)
 
 
-@word("TreeEnsembleClassifier")
+@definition_of("TreeEnsembleClassifier")
 def tree_ensemble_classifier(
     x: Any,
     *,

@@ -124,7 +124,9 @@ def _register_functions() -> None:
     for name, signature in SIGNATURES.items():
         if name in _NOT_CALLED or name in ("max", "min", "div", "pow"):
             continue
-        words = [f"{space}{word}" for word in (name, *_OTHER_NAMES.get(name, ())) for space in ("torch.", "aten::")]
+        words = [
+            f"{space}{op_type}" for op_type in (name, *_OTHER_NAMES.get(name, ())) for space in ("torch.", "aten::")
+        ]
         operands = "input" if signature.arities == (1,) else "input, other"
         PNNX.lower(f'{", ".join(words)}({operands}) -> computed("{name}", {operands})')
 

@@ -37,7 +37,7 @@ def expressed(b: Builder, text: str, *operands: Value, dtype: DType | None = Non
     rest = [x for x, literal in zip(operands, literals, strict=True) if literal is None]
     names = [literal or f"@{rest.index(x)}" for x, literal in zip(operands, literals, strict=True)]
     numbered = _REFERENCE.sub(lambda found: names[int(found[1])], text)
-    return b.word("Expression", *rest, facts=[fact], expr=numbered)[0]
+    return b.emit("Expression", *rest, facts=[fact], expr=numbered)[0]
 
 
 def _chained(b: Builder, name: str, *operands: Value) -> Value | None:

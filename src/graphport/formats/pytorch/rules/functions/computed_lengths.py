@@ -37,7 +37,7 @@ def computed_list(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[int
         return None
     texts, operands = found
     fact = TensorFact(DType.INT64, (len(numbers),), tuple(numbers))
-    return b.word("Expression", *operands, facts=[fact], expr=f"[{','.join(texts)}]")[0]
+    return b.emit("Expression", *operands, facts=[fact], expr=f"[{','.join(texts)}]")[0]
 
 
 def computed_number(b: Builder, number: Dim, *near: Value) -> int | Value | None:
@@ -48,7 +48,7 @@ def computed_number(b: Builder, number: Dim, *near: Value) -> int | Value | None
     if found is None:
         return None
     texts, operands = found
-    return b.word("Expression", *operands, facts=[TensorFact(DType.INT64, (), (number,))], expr=texts[0])[0]
+    return b.emit("Expression", *operands, facts=[TensorFact(DType.INT64, (), (number,))], expr=texts[0])[0]
 
 
 def _texts(b: Builder, numbers: Sequence[Dim], near: Sequence[Value]) -> tuple[list[str], list[Value]] | None:

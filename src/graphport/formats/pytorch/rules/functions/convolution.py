@@ -38,7 +38,9 @@ _SIZES = ("in_channels", "out_channels", "kernel_size")
 
 
 def _op_types(name: str, *, functional: str) -> list[str]:
-    return [word for n in (1, 2, 3) for word in (f"nn.{name}{n}d", f"F.{functional}{n}d", f"aten::{functional}{n}d")]
+    return [
+        op_type for n in (1, 2, 3) for op_type in (f"nn.{name}{n}d", f"F.{functional}{n}d", f"aten::{functional}{n}d")
+    ]
 
 
 def batched(b: Builder, x: Value, rank: int) -> tuple[Value, bool]:

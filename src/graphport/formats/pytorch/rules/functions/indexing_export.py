@@ -82,7 +82,7 @@ def _columns(b: Builder, indices: Value) -> list[Value] | None:
     if not isinstance(count, int) or not count:
         return None
     facts = [TensorFact(dtype_of(indices), dims[:-1])] * count
-    return list(b.word("torch.unbind", indices, facts=facts, dim=len(dims) - 1))
+    return list(b.emit("torch.unbind", indices, facts=facts, dim=len(dims) - 1))
 
 
 @GatherND.lift(DIALECT)
@@ -91,7 +91,7 @@ def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int
     if columns is None:
         return None
     keys: dict[str, Any] = {KEYS: ("input", "expr")}
-    return b.word("Tensor.index", data, _listed(b, columns), **keys)[0]
+    return b.emit("Tensor.index", data, _listed(b, columns), **keys)[0]
 
 
 @ScatterND.lift(DIALECT)
@@ -103,13 +103,13 @@ def export_scatter_nd(
         return None
     keys: dict[str, Any] = {KEYS: ("input", "indices", "values")}
     operands = (data, _listed(b, columns), updates)
-    return b.word("Tensor.index_put", *operands, accumulate=reduction == "add", **keys)[0]
+    return b.emit("Tensor.index_put", *operands, accumulate=reduction == "add", **keys)[0]
 
 
 def _listed(b: Builder, columns: Sequence[Value]) -> Value:
     """Emit tensors as the list that PyTorch's index operators expect."""
     references = ",".join(f"@{index}" for index in range(len(columns)))
-    return b.word("Expression", *columns, expr=f"[{references}]")[0]
+    return b.emit("Expression", *columns, expr=f"[{references}]")[0]
 
 
 @OneHot.lift(DIALECT)

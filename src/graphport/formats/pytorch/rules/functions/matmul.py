@@ -160,7 +160,7 @@ def export_gemm(b: Builder, op: GemmView) -> Value:
     )
     if op.c is None:
         y = called(b, "torch.mm", b.outcome, input=left, mat2=right)
-        return y if op.alpha == 1 else b.word("Expression", y, expr=f"mul(@0,{op.alpha!r})")[0]
+        return y if op.alpha == 1 else b.emit("Expression", y, expr=f"mul(@0,{op.alpha!r})")[0]
     return called(b, "torch.addmm", input=op.c, mat1=left, mat2=right, alpha=op.alpha, beta=op.beta)
 
 
@@ -171,7 +171,7 @@ def _transposed(b: Builder, x: Value) -> Value:
 
 @Einsum.lift(DIALECT)
 def export_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
-    return b.word("torch.einsum", *inputs, equation="".join(equation.split()))[0]
+    return b.emit("torch.einsum", *inputs, equation="".join(equation.split()))[0]
 
 
 @emits("torch.vander", "aten::vander")

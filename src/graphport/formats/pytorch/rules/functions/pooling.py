@@ -32,7 +32,7 @@ Answer = Value | tuple[Value, ...]
 
 def _op_types(name: str) -> list[str]:
     snake = name.replace("Pool", "_pool").replace("Adaptive", "adaptive_").lower()
-    return [f"{word}{n}d" for n in (1, 2, 3) for word in (f"nn.{name}", f"F.{snake}", f"aten::{snake}")]
+    return [f"{op_type}{n}d" for n in (1, 2, 3) for op_type in (f"nn.{name}", f"F.{snake}", f"aten::{snake}")]
 
 
 def _spatial(b: Builder, kernel_size: Any, x: Value) -> int:
@@ -260,7 +260,7 @@ Axes = tuple[int, ...]
 
 
 def _emitted(
-    b: Builder, word: str, op: AveragePoolView | MaxPoolView, more: dict[str, Any]
+    b: Builder, op_type: str, op: AveragePoolView | MaxPoolView, more: dict[str, Any]
 ) -> Value | tuple[Value, ...] | None:
     count, kernel = len(op.kernel_shape), op.kernel_shape
     if not 1 <= count <= 3:
@@ -271,21 +271,21 @@ def _emitted(
         return None
     more |= {"stride": slid.strides, "padding": tuple(p for p, _ in pairs), "ceil_mode": bool(op.ceil_mode)}
     if b.count > 1:
-        return _with_indices(b, f"F.{word}_pool{count}d", op.x, kernel, more)
-    return called(b, f"F.{word}_pool{count}d", input=op.x, kernel_size=kernel, **more)
+        return _with_indices(b, f"F.{op_type}_pool{count}d", op.x, kernel, more)
+    return called(b, f"F.{op_type}_pool{count}d", input=op.x, kernel_size=kernel, **more)
 
 
-def _with_indices(b: Builder, word: str, x: Value, kernel: Axes, more: dict[str, Any]) -> tuple[Value, ...] | None:
+def _with_indices(b: Builder, op_type: str, x: Value, kernel: Axes, more: dict[str, Any]) -> tuple[Value, ...] | None:
     """Max pooling with indices, which PyTorch counts per plane and ONNX in the tensor."""
     dims = b.dims(x)
     numbers = [dim for dim in dims if isinstance(dim, int)]
     if len(numbers) < len(dims):
         return None
     more |= {"kernel_size": kernel, "return_indices": True, "$": ("input",)}
-    y, indices = b.word(word, x, facts=[UNKNOWN, TensorFact(DType.INT64, None)], **more)
+    y, indices = b.emit(op_type, x, facts=[UNKNOWN, TensorFact(DType.INT64, None)], **more)
     planes = prod(numbers[:2])
     first = np.arange(planes).reshape(numbers[0], numbers[1], *[1] * len(kernel)) * prod(numbers[2:])
-    return y, b.word("Expression", indices, b.constant(first), expr="add(@0,@1)")[0]
+    return y, b.emit("Expression", indices, b.constant(first), expr="add(@0,@1)")[0]
 
 
 @MaxPoolView.lift(DIALECT)
@@ -303,11 +303,11 @@ def export_average_pool(b: Builder, op: AveragePoolView) -> Value | tuple[Value,
     return _emitted(b, "avg", op, {"count_include_pad": bool(op.count_include_pad)} | divisor)
 
 
-def _global(b: Builder, x: Value, word: str) -> Value | None:
+def _global(b: Builder, x: Value, op_type: str) -> Value | None:
     count = len(b.dims(x)) - 2
     if not 1 <= count <= 3:
         return None
-    return called(b, f"F.adaptive_{word}_pool{count}d", input=x, output_size=(1,) * count)
+    return called(b, f"F.adaptive_{op_type}_pool{count}d", input=x, output_size=(1,) * count)
 
 
 PNNX.having(pooled=_global).lift("""

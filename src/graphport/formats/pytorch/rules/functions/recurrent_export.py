@@ -38,7 +38,7 @@ def _slice_direction(storage: Storage, way: int, order: Sequence[int], half: int
 
 
 def _lifted(
-    b: Builder, word: str, order: Sequence[int], op: Recurrent, states: Sequence[Value | None], **more: Any
+    b: Builder, op_type: str, order: Sequence[int], op: Recurrent, states: Sequence[Value | None], **more: Any
 ) -> tuple[Value, ...]:
     """Export a layer as a module; unsupported features are unrolled."""
     known = [None if value is None else weight_of(value) for value in (op.w, op.r, op.b)]
@@ -67,8 +67,8 @@ def _lifted(
             weights[f"@bias_hh_l0{end}"] = _slice_direction(bias, way, order, 1)
     given = [state for state in states if state is not None]
     last = TensorFact(DType.FLOAT32, (ways, batch, hidden))
-    found = b.word(
-        word,
+    found = b.emit(
+        op_type,
         x,
         *given,
         facts=[TensorFact(DType.FLOAT32, (time, batch, ways * hidden)), *[last] * len(states)],

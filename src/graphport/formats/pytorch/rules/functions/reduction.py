@@ -232,24 +232,24 @@ def _own_type(dtype: DType) -> dict[str, Any] | None:
 
 
 def _emitted(
-    b: Builder, word: str, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int, **more: Any
+    b: Builder, op_type: str, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int, **more: Any
 ) -> Value | None:
     """Emit a reduction over the static axes."""
     chosen = static(axes)
     rank = len(b.dims(data))
     if (axes is not None and not chosen) or (axes is None and noop_with_empty_axes):
         return None
-    if word == "torch.sum":
+    if op_type == "torch.sum":
         stated = _own_type(dtype_of(data))
         if stated is None:
             return None
         more |= stated
     dim = tuple(range(rank)) if chosen is None else chosen
-    return called(b, word, input=data, dim=dim, keepdim=bool(keepdims), **more)
+    return called(b, op_type, input=data, dim=dim, keepdim=bool(keepdims), **more)
 
 
-def _placed(b: Builder, word: str, data: Value, axis: int, keepdims: int) -> Value:
-    return called(b, word, input=data, dim=axis, keepdim=bool(keepdims))
+def _placed(b: Builder, op_type: str, data: Value, axis: int, keepdims: int) -> Value:
+    return called(b, op_type, input=data, dim=axis, keepdim=bool(keepdims))
 
 
 PNNX.having(reduced=_emitted, place=_placed).lift("""
@@ -296,4 +296,4 @@ def export_topk(b: Builder, op: TopKView) -> tuple[Value, ...] | None:
     if count is None:
         return None
     options: dict[str, Any] = {"k": count[0], "dim": op.axis, "largest": bool(op.largest), "sorted": bool(op.sorted)}
-    return b.word("torch.topk", op.x, facts=[UNKNOWN, UNKNOWN], **options)
+    return b.emit("torch.topk", op.x, facts=[UNKNOWN, UNKNOWN], **options)

@@ -40,7 +40,7 @@ def export_log_sum(
     total = _summed(b, data, axes, keepdims, noop_with_empty_axes) if dtype_of(data).is_floating else None
     if total is None or not b.dims(data):
         return None
-    return b.word("Expression", total, expr="log(@0)")[0]
+    return b.emit("Expression", total, expr="log(@0)")[0]
 
 
 @CumProd.lift(DIALECT)

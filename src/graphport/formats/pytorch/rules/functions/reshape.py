@@ -103,7 +103,7 @@ def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = 
 
 @Concat.lift(DIALECT)
 def export_concat(b: Builder, *inputs: Value, axis: int) -> Value:
-    return b.word("torch.cat", *inputs, dim=axis)[0]
+    return b.emit("torch.cat", *inputs, dim=axis)[0]
 
 
 @Split.lift(DIALECT)
@@ -118,7 +118,7 @@ def export_split(
     if parts is None or len(parts) != b.count:
         return None
     keys: dict[str, Any] = {"$": ("tensor",)}
-    return b.word("torch.split", input, facts=[UNKNOWN] * b.count, split_size_or_sections=parts, dim=axis, **keys)
+    return b.emit("torch.split", input, facts=[UNKNOWN] * b.count, split_size_or_sections=parts, dim=axis, **keys)
 
 
 @Tile.lift(DIALECT)
@@ -183,9 +183,9 @@ def export_size(b: Builder, data: Value) -> Value:
     dims = b.dims(data)
     if all(isinstance(dim, int) for dim in dims):
         count = prod(dim for dim in dims if isinstance(dim, int))
-        return b.word("Expression", expr=str(count))[0]
+        return b.emit("Expression", expr=str(count))[0]
     text = reduce(lambda x, y: f"mul({x},{y})", [f"size(@0,{axis})" for axis in range(len(dims))])
-    return b.word("Expression", data, expr=text)[0]
+    return b.emit("Expression", data, expr=text)[0]
 
 
 @Shape.lift(DIALECT)
@@ -197,7 +197,7 @@ def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = N
     if len(known) == len(axes):
         return vector(b, known)
     entries = ",".join(f"size(@0,{place})" for place in axes)
-    return b.word("Expression", data, expr=f"[{entries}]")[0]
+    return b.emit("Expression", data, expr=f"[{entries}]")[0]
 
 
 @Col2ImView.lift(DIALECT)

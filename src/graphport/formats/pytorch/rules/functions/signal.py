@@ -356,10 +356,10 @@ def export_dft(b: Builder, op: DFTView) -> Value | None:
     whole = TensorFact(DType.COMPLEX64, dims[:-1])
     if dims[-1] == 2 and not op.onesided:
         x = called(b, "torch.view_as_complex", whole, input=op.input)
-        word = "torch.fft.ifft" if op.inverse else "torch.fft.fft"
+        op_type = "torch.fft.ifft" if op.inverse else "torch.fft.fft"
     elif dims[-1] == 1 and not op.inverse:
         x = called(b, "torch.squeeze", TensorFact(DType.FLOAT32, dims[:-1]), input=op.input, dim=rank)
-        word = "torch.fft.rfft" if op.onesided else "torch.fft.fft"
+        op_type = "torch.fft.rfft" if op.onesided else "torch.fft.fft"
     else:
         return None
     extent = count if count is not None else dims[dim]
@@ -367,7 +367,7 @@ def export_dft(b: Builder, op: DFTView) -> Value | None:
         return None
     made = extent // 2 + 1 if op.onesided else extent
     fact = TensorFact(DType.COMPLEX64, (*dims[:dim], made, *dims[dim + 1 : -1]))
-    y = called(b, word, fact, input=x, n_=count, dim=dim, norm_=None)
+    y = called(b, op_type, fact, input=x, n_=count, dim=dim, norm_=None)
     return called(b, "torch.view_as_real", input=y)
 
 

@@ -64,9 +64,9 @@ def in_pairs(function: Function, b: Builder, /, *operands: Value | None, **attri
     return tuple(stacked(b, y) for y in found if y is not None)
 
 
-def of_pairs(word: str, function: Function, ignores: Sequence[str] = ()) -> Function:
+def of_pairs(op_type: str, function: Function, ignores: Sequence[str] = ()) -> Function:
     """Return the rule of an operator with complex operands or results."""
-    rule = partial(in_pairs, bound(word, function, ignores))
+    rule = partial(in_pairs, bound(op_type, function, ignores))
     if isinstance(function, Lowering):
         # A function may also be the rule for real tensors; a row is not.
         vars(rule)["__wrapped__"] = function
@@ -77,8 +77,8 @@ def pairs(*words: str) -> Callable[[Function], Function]:
     """Register an import rule for op types with complex operands or results."""
 
     def register(function: Function) -> Function:
-        for word in words:
-            lower(DIALECT, f"{COMPLEX}{word}")(of_pairs(word, function))
+        for op_type in words:
+            lower(DIALECT, f"{COMPLEX}{op_type}")(of_pairs(op_type, function))
         return function
 
     return register
@@ -304,8 +304,8 @@ def _as(way: Function, *words: str) -> Callable[[Function], Function]:
     def register(rule: Function) -> Function:
         bound = partial(way, rule)
         vars(bound)["__wrapped__"] = rule
-        for word in words:
-            lower(DIALECT, f"{COMPLEX}{word}")(bound)
+        for op_type in words:
+            lower(DIALECT, f"{COMPLEX}{op_type}")(bound)
         return rule
 
     return register
