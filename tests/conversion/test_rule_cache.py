@@ -13,7 +13,7 @@ import graphport as gp
 from graphport.backends import reference
 from graphport.conversion.legalize import legalize
 from graphport.conversion.lift import lift
-from graphport.conversion.rule_cache import MAX_READ_BYTES, RuleCache
+from graphport.conversion.rule_cache import _MAX_UNUSED, MAX_READ_BYTES, RuleCache
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -495,3 +495,24 @@ def test_constants_of_few_numbers_are_alike_by_these():
         keys.append(repetition.key(node, None))
     assert keys[0] == keys[1]
     assert len(set(keys)) == 3
+
+
+def test_op_types_without_replays_are_no_longer_cached():
+    net = Net()
+    emitted = net.made("Made", net.x)
+    for _ in range(_MAX_UNUSED):
+        net.kept(emitted)
+    assert net.repetition.key_to_lift(net.node) is not None
+    net.repetition.remember("other", net.node, [emitted], emitted.outputs, net.repetition.state_before())
+    assert net.repetition.key_to_lift(net.node) is None
+    assert net.repetition.key(net.node, None) is None
+
+
+def test_replays_keep_an_op_type_cached():
+    net = Net()
+    template = net.kept(net.made("Made", net.x, net.c))
+    for _ in range(_MAX_UNUSED + 1):
+        net.repetition.repeat(net.graph, net.node, template)
+        net.node.restate("Word", "d", {})
+        net.kept(net.made("Made", net.x, net.c))
+    assert net.repetition.key(net.node, None) is not None

@@ -119,7 +119,8 @@ def emitted(stage: Stage, spent: float) -> str:
 
     done = stage.done if stage.measure is None else stage.measure()
     name = shown(stage.name)
-    if not stage.total:
+    if not stage.total or (stage.unit == "bytes" and done > stage.total):
+        # A total in bytes is an estimate from the weights.
         return f"{name} … {spent:.0f} s"
     part = min(done / stage.total, 1.0)
     amount = (

@@ -27,7 +27,7 @@ from graphport.ops.infer import Inference
 from graphport.ops.type_variables import bind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 
     from graphport.ir.graph import Graph
     from graphport.ops.declare import Page
@@ -364,35 +364,39 @@ def _export_nodes(graph: Graph, dialect: str) -> list[_Unsupported]:
     while pending:
         current = pending.pop()
         for node in current:
-            if node.dialect != dialect and not _repeat(current, node, state):
-                failed += _emit(current, node, state)
+            if node.dialect != dialect:
+                key = None if node.dialect else state.repetition.key_to_lift(node)
+                if not _repeat(current, node, state, key):
+                    failed += _emit(current, node, state, key)
         pending += [body for node in current if node.has_bodies and node.dialect == dialect for body in node.bodies()]
     return failed
 
 
-def _repeat(graph: Graph, node: Node, state: _ExportState) -> bool:
-    """Apply the recorded export of an equal node. Return `False` if there is none."""
-    repetition = state.repetition
-    key = None if node.dialect else repetition.key_to_lift(node)
-    template = None if key is None else repetition.find(key)
+def _repeat(graph: Graph, node: Node, state: _ExportState, key: Hashable) -> bool:
+    """Apply the recorded export of a node with an equal key. Return `False` if there is none."""
+    template = None if key is None else state.repetition.find(key)
     if template is None:
         return False
-    repetition.repeat(graph, node, template)
+    state.repetition.repeat(graph, node, template)
     state.left -= len(template.steps)
     if state.left < 0:
         raise DiagnosticError(_too_many(node, state.dialect))
     return True
 
 
-def _emit(graph: Graph, node: Node, state: _ExportState) -> list[_Unsupported]:
+def _emit(graph: Graph, node: Node, state: _ExportState, key: Hashable) -> list[_Unsupported]:
     """Export `node`; export the canonical operators in the result of a rule in turn. Return the unsupported nodes."""
     failed: list[_Unsupported] = []
     pending = [node]
     while pending:
         current = pending.pop()
+        if current is not node:
+            key = state.repetition.key_to_lift(current)
+            if _repeat(graph, current, state, key):
+                continue
         before = current.previous
         following = current.next
-        refusal = _export_node(graph, current, state)
+        refusal = _export_node(graph, current, state, key)
         if refusal is not None:
             reason = str(refusal) or "the shape of an operand is unknown"
             part = reason if current is node else f"its lowering contains {current.op}: {reason}"
@@ -464,17 +468,12 @@ def _nodes_between(node: Node, before: Node | None) -> list[Node]:
     return found
 
 
-def _export_node(graph: Graph, node: Node, state: _ExportState) -> Exception | None:
-    """Replace `node` by its export, or return the reason why it is not possible."""
+def _export_node(graph: Graph, node: Node, state: _ExportState, key: Hashable) -> Exception | None:
+    """Replace `node` by its export, and cache it as `key`; or return the reason why it is not possible."""
     page = None if node.dialect else registry.pages().get(node.op_type)
     if page is None:
         reason = opaque.reason_of(node)
         return UnsupportedError(reason or f"it belongs to the dialect {node.dialect or 'no known dialect'}")
-    key = state.repetition.key_to_lift(node)
-    template = None if key is None else state.repetition.find(key)
-    if template is not None:
-        state.repetition.repeat(graph, node, template)
-        return None
     if (violation := _violation(page, node, state.inference)) is not None:
         return violation
     refusal: Exception = UnsupportedError("no export rule exists")

@@ -32,6 +32,8 @@ MAX_READ_BYTES = 4096
 """The size in bytes of the largest constant that a rule may read; legalization does not read larger ones."""
 _MAX_COMPARED_BYTES = 64
 """The size in bytes of the largest constant compared by its elements: axes, exponents and shapes."""
+_MAX_UNUSED = 1 << 10
+"""Results of one op type that are cached without a replay before its nodes are no longer compared."""
 _ABSENT, _UNKNOWN = -1, -2
 
 
@@ -78,10 +80,12 @@ class RuleCache:
         self._templates: dict[Hashable, tuple[object, Template]] = {}
         self._attribute_keys: dict[Hashable, tuple[Hashable, object]] = {}
         self._element_keys: dict[int, tuple[Storage, Hashable]] = {}
+        self._unused: dict[str, int] = {}
+        """Cached results less replays, by op type: where each node has a constant of its own, none are equal."""
 
     def key(self, node: Node, version: int | None) -> Hashable:
         """Return the key that equal nodes of a dialect share; `None` if the node cannot be cached."""
-        attributes = None if node.has_bodies else self._cached_attributes_key(node.stated)
+        attributes = self._attributes_key_of(node)
         if attributes is None:
             return None
         operands = self._operands_key(node, are_facts_enough=registry.reads_facts_alone(node.dialect, node.op_type))
@@ -92,7 +96,7 @@ class RuleCache:
 
     def key_to_lift(self, node: Node) -> Hashable:
         """Return the key that equal canonical nodes share for export; `None` if the node cannot be cached."""
-        attributes = None if node.has_bodies else self._cached_attributes_key(node.stated)
+        attributes = self._attributes_key_of(node)
         operands = None if attributes is None else self._operands_key(node)
         if operands is None:
             return None
@@ -117,6 +121,11 @@ class RuleCache:
                 makers += [(name, note) for name, note in value.noted.items() if type(note) is int]
         wanted = tuple([None if value is None else (id(value.fact), value.returns > 0) for value in node.outputs])
         return node.op_type, wanted, attributes, operands, tuple(makers)
+
+    def _attributes_key_of(self, node: Node) -> Hashable:
+        if node.has_bodies or self._unused.get(node.op_type, 0) > _MAX_UNUSED:
+            return None
+        return self._cached_attributes_key(node.stated)
 
     def _cached_attributes_key(self, attributes: Mapping[str, Attribute]) -> Hashable:
         """Return `_attributes_key(attributes)`, cached by identity for attribute objects that several nodes share."""
@@ -188,12 +197,14 @@ class RuleCache:
             return
         if len(self._templates) >= _MAX_CACHED_TEMPLATES:
             self._templates.clear()
+        self._unused[node.op_type] = self._unused.get(node.op_type, 0) + 1
         kept = [None if value is None else (value.fact, value.storage) for value in (*node.inputs, *node.outputs)]
         self._templates[key] = kept, template
 
     def repeat(self, graph: Graph, node: Node, template: Template) -> None:
         """Replace `node` by the nodes of `template`; the facts of its results are not changed."""
         last = template.last
+        self._unused[node.op_type] = self._unused.get(node.op_type, 0) - 1
         if template.is_single_step:
             node.restate(last.op_type, last.dialect, last.attributes)
             return

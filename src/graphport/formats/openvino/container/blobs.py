@@ -58,6 +58,7 @@ class Blobs:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._size = 0
+        self._position = 0
         self._small: dict[bytes, ByteRange] = {}
         self._large: dict[tuple[int, bytes], ByteRange | dict[bytes, ByteRange]] = {}
         """Pieces by size and first bytes; where several match, by digest."""
@@ -70,12 +71,14 @@ class Blobs:
             return placed
         unit = max(1, storage.dtype.bits // 8)
         start = -(-self._size // unit) * unit
-        self._file.seek(start)
+        if start != self._position:
+            self._file.seek(start)
         head, length = b"", 0
         for chunk in encoded(storage):
             head += chunk[: _HEAD - len(head)]
             self._file.write(chunk)
             length += len(chunk)
+        self._position = start + length
         piece = self._find_duplicate(head, ByteRange(start, length))
         if piece.offset == start:
             self._size = start + length
@@ -101,6 +104,7 @@ class Blobs:
             chunk = self._file.read(min(left, _CHUNK))
             digest.update(chunk)
             left -= len(chunk)
+        self._position = piece.offset + piece.size - left
         return digest.digest()
 
     def finish(self) -> None:

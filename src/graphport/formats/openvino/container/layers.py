@@ -13,7 +13,7 @@ from graphport.formats.openvino.container import elements, operators, subgraphs
 from graphport.formats.openvino.container.notes import DECOMPRESSION, KEY, NAMES, Header
 from graphport.formats.openvino.container.shapes import UnreadableError, read_shape, write_shape
 from graphport.formats.openvino.container.weights import Coded
-from graphport.formats.openvino.container.xml import PLAIN, Element, Ends, Layer
+from graphport.formats.openvino.container.xml import PLAIN, Element, Ends, Layer, Spelling
 from graphport.ir.attributes import as_key
 from graphport.ir.graph import Graph, Node, walk
 
@@ -66,13 +66,17 @@ class _Network:
         self._forgets_names = version == "10" and stated not in (None, "10")
         self._renumbers = True
         self._names: set[str] = set()
+        self._counters: dict[str, int] = {}
         self._ports: dict[Value, tuple[str, str]] = {}
         self._numbers: dict[int, tuple[object, list[str], list[str]]] = {}
         """Input and output port numbers by identity of a layer's children, which are kept alive by the entry."""
         self._unchanged: dict[tuple[object, ...], object] = {}
         """Children of layers of unmodified nodes, by everything that determines them; the keys keep objects alive."""
-        self._inside: dict[tuple[Any, ...], list[Element]] = {}
-        """Children of generated layers, by everything that determines them except names."""
+        self._claims: dict[int, int] = {}
+        """Numbers of dtypes and shapes, by identity of facts, which the graph keeps alive."""
+        self._numbered: dict[object, int] = {}
+        self._spellings: dict[tuple[Any, ...], Spelling] = {}
+        """Children of generated layers, by everything that determines them except names and the data of constants."""
 
     def element(self) -> Element:
         header = self._header
@@ -245,8 +249,10 @@ class _Network:
         first = node.results[0].name if node.results else node.name or type
         name = node.name if node.name and self._version != "10" else first
         bodies = {tag: self._bodies[body] for tag, body in node.attributes.items() if isinstance(body, Graph)}
-        layer = self._make_layer(number, name, type, version, data, node.inputs, node.outputs, is_shared=not bodies)
-        if node.has_notes and node.notes.get(DECOMPRESSION) and self._version != "10":
+        decompresses = node.has_notes and bool(node.notes.get(DECOMPRESSION)) and self._version != "10"
+        is_shared = not bodies and not decompresses
+        layer = self._make_layer(number, name, type, version, data, node.inputs, node.outputs, is_shared=is_shared)
+        if decompresses:
             mark = Element("rt_info")
             mark.children = [Element("attribute", {"name": "decompression", "version": "0"})]
             layer.children = [*layer.children[:1], mark, *layer.children[1:]]
@@ -266,23 +272,36 @@ class _Network:
         *,
         is_shared: bool = True,
     ) -> Element:
-        chosen = unique(name or type, self._names)
+        chosen = unique(name or type, self._names, self._counters)
         self._names.add(chosen)
-        layer = Element("layer", {"id": number, "name": chosen, "type": type, "version": version})
-        has_names = type != "Const" and self._version != "10"
+        is_constant = type == "Const"
+        has_names = not is_constant and self._version != "10"
         names = [_joined(value) for value in results if value is not None] if has_names else []
-        # Constants are never shared: each has its own offset.
-        if type == "Const" or not is_shared or not all(map(PLAIN.fullmatch, names)):
+        if not is_shared or not all(map(PLAIN.fullmatch, (chosen, type, version, *names))):
+            layer = Element("layer", {"id": number, "name": chosen, "type": type, "version": version})
             layer.children = self._contents(data, operands, results, has_names=has_names)
             return layer
-        key = tuple(data.items()), tuple(map(_claim, operands)), tuple(map(_claim, results)), has_names
-        known = self._inside.get(key)
-        if known is None:
-            known = self._inside[key] = self._contents(data, operands, results, has_names=has_names)
-        else:
-            layer.names = names
-        layer.children = known
-        return layer
+        own = [Element("data", dict(data))] if is_constant else []
+        shared: Mapping[str, str] = {} if is_constant else data
+        claim = self._claim
+        ports = tuple([claim(value) for value in operands]), tuple([claim(value) for value in results])
+        key = type, version, tuple(shared.items()), *ports
+        spelling = self._spellings.get(key)
+        if spelling is None:
+            children = self._contents(shared, operands, results, has_names=has_names)
+            spelling = self._spellings[key] = Spelling(type, version, children, 0, 0, "")
+        children = [*own, *spelling.children] if own else spelling.children
+        return Layer.of(number, chosen, spelling, children, names, 0)
+
+    def _claim(self, value: Value | None) -> int:
+        """Number the dtype and shape of a value, which its port declares; -1 for an absent value."""
+        if value is None:
+            return -1
+        found = self._claims.get(id(value.fact))
+        if found is None:
+            fact = _fact(value)
+            found = self._claims[id(fact)] = self._numbered.setdefault((fact.dtype, fact.shape), len(self._numbered))
+        return found
 
     def _contents(
         self,
@@ -313,7 +332,8 @@ class _Network:
 
     def _result(self, number: str, index: int) -> Element:
         value = self._graph.outputs[index]
-        layer = self._make_layer(number, f"{value.name}/sink_port_0", "Result", "opset1", {}, [value], ())
+        name = f"{value.name}/sink_port_0"
+        layer = self._make_layer(number, name, "Result", "opset1", {}, [value], (), is_shared=False)
         if self._version != "10":
             layer.attributes["output_names"] = _joined(value)
         return layer
@@ -372,14 +392,6 @@ def _fact(value: Value) -> TensorFact:
         return fact
     message = f"{value.name} is {fact}, but OpenVINO IR supports only tensors"
     raise DiagnosticError(Diagnostic("OV0501", message, value.origin, "choose another format"))
-
-
-def _claim(value: Value | None) -> tuple[object, object] | None:
-    """Return dtype and shape of a value, which its port declares."""
-    if value is None:
-        return None
-    fact = _fact(value)
-    return fact.dtype, fact.shape
 
 
 def _type_name(value: Value) -> str:
