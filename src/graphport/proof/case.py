@@ -170,7 +170,7 @@ def tolerance_between(a: Side, b: Side, tolerance: Tolerance) -> Tolerance:
         reason = "adds floats in another order, which rounds values halfway between two integers the other way"
     for side in (a, b):
         words = implicit_rounding.rounded_operators(side.graph)
-        if words and side.runtime in runtimes and side.runtime is not None and side.runtime.rounds_to_steps:
+        if words and side.runtime in runtimes:
             own, least = side.runtime, QUANTIZED
             reason = f"rounds the floats that {', '.join(words)} of {side.label} read to 8 bits"
     if own is None or least is None:

@@ -10,6 +10,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.formats.onnx import inline_functions
 from graphport.formats.onnx.graph_passes.kernels import compute_as_others
+from graphport.ir import implicit_rounding
 from graphport.ir.graph import walk
 from graphport.ops.declare import OPSET, ShapeError
 from graphport.ops.pages.convolution.window import window
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
 
 _COORDINATES, _OF_TENSORFLOW = "coordinate_transformation_mode", "tf_half_pixel_for_nn"
+_ROUNDING_OPERATOR = "DynamicQuantizeLSTM"
+"""Its import rule leaves out the rounding of activations that the runtime performs in each step."""
 
 
 def before(graph: Graph) -> None:
-    """Inline functions, and replace coordinate modes that were removed from the standard."""
+    """Inline functions, mark implicit rounding, and replace coordinate modes that were removed from the standard."""
     inline_functions(graph)
     for inner in walk(graph):
         for node in inner:
+            if node.op_type == _ROUNDING_OPERATOR:
+                implicit_rounding.mark_operators(graph, (node.op_type,))
             if node.op_type == "Resize" and node.attributes.get(_COORDINATES) == _OF_TENSORFLOW:
                 _move_half_pixels(node)
 

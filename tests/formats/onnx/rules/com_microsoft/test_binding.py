@@ -128,6 +128,44 @@ CASES = [
         tolerance=1e-3,
         name="per column",
     ),
+    Case("Range", [f(1), f(4), f(0.5)]),
+    Case("Range", [i32(3), i32(9)], name="one-dimensional"),
+    Case("UnfoldTensor", [real(2, 7, 3)], {"dim": 1, "size": 3, "step": 2}),
+    Case("CDist", [real(4, 6), real(5, 6)], {"metric": "euclidean"}),
+    Case("CDist", [real(4, 6), real(5, 6)], {"metric": "sqeuclidean"}, name="squares"),
+    Case("GatedAdd", [real(3, 5), real(3, 5), real(3, 1)]),
+    *(
+        Case(
+            "MatMulBnb4",
+            [real(3, 32), steps(np.uint8, 4 * 32 // 2), abs(real(8))],
+            {"K": 32, "N": 4, "block_size": 16, "quant_type": kind},
+            name=f"quant_type {kind}",
+            constants=(1, 2),
+        )
+        for kind in (0, 1)
+    ),
+    *(
+        Case(
+            "DynamicQuantizeLSTM",
+            [
+                real(5, 2, 6),
+                weights(1, 6, 32),
+                weights(1, 8, 32),
+                small(1, 64),
+                None,
+                small(1, 2, 8),
+                small(1, 2, 8),
+                None,
+            ]
+            + 2 * [np.full(shape, 0.005, np.float32), np.zeros(shape, np.int8)],
+            {"hidden_size": 8},
+            outputs=3,
+            tolerance=0.02,
+            constants=(1, 2, 3, 8, 9, 10, 11),
+            name=f"scales of rank {len(shape)}",
+        )
+        for shape in ((1,), (1, 32))
+    ),
     Case("DynamicQuantizeMatMul", [real(3, 4), steps(np.uint8, 4, 5), f(0.2), u8(9), real(5)], tolerance=1e-3),
     Case(
         "QGemm",

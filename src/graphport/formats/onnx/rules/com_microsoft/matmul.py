@@ -16,12 +16,14 @@ from graphport.formats.onnx.rules.com_microsoft.binding import (
     only,
     stepped,
 )
-from graphport.ops.pages.arithmetic import Add, Cast, Mul
+from graphport.ops.pages.arithmetic import Add, BitShift, BitwiseAnd, Cast, Mul, Sub
+from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.indexing.slicing import Slice
 from graphport.ops.pages.matmul import Gemm, MatMul
 from graphport.ops.pages.matmul.quantized import MatMulInteger
 from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear
-from graphport.ops.pages.reshape import Transpose
+from graphport.ops.pages.reduction import ReduceL2, ReduceSumSquare
+from graphport.ops.pages.reshape import Concat, Reshape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -204,3 +206,50 @@ def _zero_points(b: Builder, packed: Value | None, bits: int, shape: tuple[int, 
 
 _FEW = 1 << 22
 """Zero points that are moved in memory, one byte each, where their rows end within a byte."""
+
+
+_NF4 = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635),
+    *(-0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725),
+    *(0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+)
+_FP4 = (0.0, 0.0052083333, 0.66666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
+
+
+@import_rule("MatMulBnb4")
+def matmul_bnb4(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    absmax: Value,
+    *,
+    K: int,
+    N: int,
+    block_size: int,
+    quant_type: int,
+    training_mode: int = 0,
+    transB: int = 1,
+) -> Value:
+    """Matrix product with weights of 4 bits that index a table (bitsandbytes FP4 or NF4), scaled per block.
+
+    Shapes: weight [(N K + 1) / 2], the first element of a byte in its upper half; absmax [ceil(N K / block_size)].
+    """
+    del training_mode
+    only("transposed weights", holds=transB == 1)
+    only("whole blocks and bytes", holds=block_size > 0 and N * K % block_size == 0 and N * K % 2 == 0)
+    table = np.array(_NF4 if quant_type else (*_FP4, *(-n for n in _FP4)), np.float32)
+    halves = [b(BitShift, weight, b.like(weight, 4), direction="RIGHT"), b(BitwiseAnd, weight, b.like(weight, 15))]
+    codes = b(Concat, *(b(Unsqueeze, each, b.constant([1])) for each in halves), axis=1)
+    indices = b(Reshape, b(Cast, codes, to=DType.INT32), b.constant([N * K // block_size, block_size]))
+    factors = b(Reshape, absmax, b.constant([N * K // block_size, 1]))
+    dense = b(Mul, b(Cast, b(Gather, b.constant(table), indices), to=dtype_of(absmax) or DType.FLOAT32), factors)
+    return b(MatMul, x, b(Transpose, b(Reshape, dense, b.constant([N, K])), perm=(1, 0)))
+
+
+@import_rule("CDist")
+def pairwise_distances(b: Builder, x: Value, y: Value, *, metric: str = "sqeuclidean") -> Value:
+    """Distances between the rows of two matrices: x [M, N], y [K, N] → [M, K]."""
+    only("the Euclidean distance or its square", holds=metric in ("sqeuclidean", "euclidean"))
+    difference = b(Sub, b(Unsqueeze, x, b.constant([1])), b(Unsqueeze, y, b.constant([0])))
+    page = ReduceSumSquare if metric == "sqeuclidean" else ReduceL2
+    return b(page, difference, b.constant([2]), keepdims=0)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from graphport.core.dtypes import DType
-from graphport.formats.onnx.rules.com_microsoft.binding import import_rule
+from graphport.formats.onnx.rules.com_microsoft.binding import import_rule, only
+from graphport.ops.declare import UnsupportedError
 from graphport.ops.pages.arithmetic import Cast
-from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.pages.generate import Range
+from graphport.ops.pages.indexing import Gather
+from graphport.ops.pages.reshape import Reshape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -18,3 +23,30 @@ if TYPE_CHECKING:
 def expand_dims(b: Builder, x: Value, axis: Value) -> Value:
     """Insert an axis."""
     return b(Unsqueeze, x, b(Cast, axis, to=DType.INT64))
+
+
+@import_rule("Range")
+def range_of_numbers(b: Builder, start: Value, limit: Value, delta: Value | None = None) -> Value:
+    """Numbers from `start` to `limit`, exclusive; each operand has one element of any rank."""
+    ends = [_scalar(b, each) for each in (start, limit)]
+    return b(Range, *ends, b.like(start, 1) if delta is None else _scalar(b, delta))
+
+
+def _scalar(b: Builder, x: Value) -> Value:
+    return x if not b.dims(x) else b(Reshape, x, b.constant(np.empty(0, np.int64)))
+
+
+@import_rule("UnfoldTensor")
+def unfold_tensor(b: Builder, x: Value, *, dim: int = -1, size: int, step: int = 1) -> Value:
+    """Windows of `size` elements along `dim`, `step` apart, as a new last axis."""
+    shape = b.dims(x)
+    axis = dim % max(len(shape), 1)
+    length = shape[axis]
+    if not isinstance(length, int):
+        message = f"supported only with a known size of axis {axis}"
+        raise UnsupportedError(message)
+    only("a window that fits", holds=0 < size <= length and step > 0)
+    starts = np.arange(0, length - size + 1, step)
+    taken = b(Gather, x, b.constant(starts[:, None] + np.arange(size)), axis=axis)
+    axes = [n for n in range(len(shape) + 1) if n != axis + 1]
+    return b(Transpose, taken, perm=(*axes, axis + 1))
