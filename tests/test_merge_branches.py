@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,6 +136,57 @@ def test_a_constant_cache_is_returned_from_the_input():
     for flag, expected in ((False, x * x), (True, cache)):
         inputs = {"x": x, "past_key_values.0.encoder.key": cache, "use_cache_branch": np.array([flag])}
         np.testing.assert_array_equal(gp.run(found, inputs)["present.0.encoder.key"], expected)
+
+
+T5 = Path(__file__).parent / "formats" / "onnx" / "data" / "t5_decoder"
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory):
+    """Return the bytes of a T5 decoder merged by optimum and by graphport, and the document of the command."""
+    path = tmp_path_factory.mktemp("t5") / "merged.onnx"
+    parts = [str(T5 / f"{name}.onnx.gz") for name in ("decoder_model", "decoder_with_past_model")]
+    options = ["--branch", "use_cache_branch", "--proof-effort", "0", "--json"]
+    result = CliRunner().invoke(cli, ["merge", *parts, str(path), *options])
+    assert result.exit_code == 0, result.output
+    optimum = gzip.decompress((T5 / "decoder_model_merged.onnx.gz").read_bytes())
+    return optimum, path.read_bytes(), json.loads(result.stdout)
+
+
+def test_the_merge_of_a_t5_has_the_interface_of_optimum(t5):
+    def ports(data, kind):
+        values = getattr(onnx.load_from_string(data).graph, kind)
+        return [(each.name, each.type.tensor_type.elem_type, len(each.type.tensor_type.shape.dim)) for each in values]
+
+    for kind in ("input", "output"):
+        assert ports(t5[1], kind) == ports(t5[0], kind)
+
+
+def test_the_merge_of_a_t5_computes_what_optimum_merges(t5):
+    sessions: Any = [onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]) for data in t5[:2]]
+    random = np.random.default_rng(1)
+    for batch, new, past, source in ((1, 4, 0, 3), (2, 1, 5, 2)):
+        sizes = {"batch_size": batch, "decoder_sequence_length": new, "past_decoder_sequence_length": past}
+        sizes["encoder_sequence_length"] = source
+        feeds = {
+            port.name: random.normal(size=[sizes.get(dim, dim) for dim in port.shape]).astype(np.float32)
+            for port in sessions[0].get_inputs()
+            if port.type == "tensor(float)"
+        }
+        feeds |= {"input_ids": random.integers(0, 11, (batch, new)), "use_cache_branch": np.array([past > 0])}
+        feeds["encoder_attention_mask"] = np.ones((batch, source), np.int64)
+        names = [port.name for port in sessions[0].get_outputs()]
+        expected, found = (dict(zip(names, session.run(names, feeds), strict=True)) for session in sessions)
+        if past:  # optimum returns an empty constant for the cache of the encoder
+            kept = [name for name in names if "encoder" in name.split(".")]
+            assert len(kept) == 2
+            expected |= {name: feeds[name.replace("present", "past_key_values")] for name in kept}
+        for name in names:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_inputs_that_a_branch_does_not_read_have_the_sizes_of_the_others(t5):
+    assert t5[2]["diagnostics"] == []
 
 
 def unary(op: str, name: str, output: str = "y", dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:

@@ -18,7 +18,7 @@ from graphport.passes.journal import Journal
 from graphport.passes.merge_duplicates import merge_constants
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from graphport.api.model import Model
     from graphport.core.dims import Dim
@@ -138,7 +138,8 @@ def differences(a: Model, b: Model, model: Model, flag: str) -> Iterator[Diagnos
     runner = Runner(runnable(model), "auto")
     for side, is_past in ((a, False), (b, True)):
         given, expected = first_run(side)
-        unused = {name: _zeros(value) for name, value in model.inputs.items() if name not in given}
+        sizes = _sizes(model, given)
+        unused = {name: _zeros(value, sizes) for name, value in model.inputs.items() if name not in given}
         found = runner.run(unused | given | {flag: np.array([is_past])})
         limits = Limits(least_snr=least_snr(side.graph))
         for name, array in expected.items():
@@ -151,8 +152,18 @@ def differences(a: Model, b: Model, model: Model, flag: str) -> Iterator[Diagnos
                 yield Diagnostic("EDIT0014", message)
 
 
-def _zeros(value: Value) -> np.ndarray:
+def _sizes(model: Model, given: Mapping[str, np.ndarray]) -> dict[Dim, int]:
+    """Return the sizes of the dims of the inputs `given`."""
+    found: dict[Dim, int] = {}
+    for name, array in given.items():
+        fact = model.inputs[name].fact
+        if isinstance(fact, TensorFact) and fact.shape is not None:
+            found.update(zip(fact.shape, array.shape, strict=True))
+    return found
+
+
+def _zeros(value: Value, sizes: Mapping[Dim, int]) -> np.ndarray:
     """Return zeros for an input that is not read; a run refuses them if its type or shape is not known."""
     fact = value.fact if isinstance(value.fact, TensorFact) else TensorFact(None, ())
     dtype = np.dtype(np.float32) if fact.dtype is None else fact.dtype.numpy
-    return np.zeros([dim if isinstance(dim, int) else 1 for dim in fact.shape or ()], dtype)
+    return np.zeros([dim if isinstance(dim, int) else sizes.get(dim, 1) for dim in fact.shape or ()], dtype)
