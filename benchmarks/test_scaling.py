@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphport.conversion.export import export_graph
 from graphport.conversion.legalize import legalize
-from graphport.conversion.lift import lift
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -81,7 +81,7 @@ TASKS: dict[str, tuple[Callable[[int], Any], Callable[[Any, Path], object]]] = {
     "sort": (chain, lambda graph, _: rewrite.sort_topologically(graph)),
     "infer": (chain, lambda graph, _: infer(graph)),
     "legalize": (raw, lambda graph, _: legalize(graph)),
-    "lift to NNEF": (chain, lambda graph, _: lift(graph, "nnef")),
+    "export to NNEF": (chain, lambda graph, _: export_graph(graph, "nnef")),
     "write ONNX": (chain, write_onnx),
 }
 """What each takes from the number of nodes, before the clock runs; and what is timed."""

@@ -88,7 +88,7 @@ def path() -> str:
     drawing.arrow(375, upper + 28, 479, upper + 28, "legalize")
     drawing.arrow(630, upper + 28, 734, upper + 28, "rewrite")
     drawing.arrow(810, upper + 56, 810, lower - 1)
-    drawing.arrow(735, lower + 28, 631, lower + 28, "lift")
+    drawing.arrow(735, lower + 28, 631, lower + 28, "export")
     drawing.arrow(480, lower + 28, 376, lower + 28, "write")
     drawing.box(15, 255, 220, 56, ("its own runtime", "OpenVINO on net.xml"), WITNESS)
     drawing.box(265, 255, 220, 56, ("its own runtime", "LiteRT on net.tflite"), WITNESS)

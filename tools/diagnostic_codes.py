@@ -37,7 +37,7 @@ GROUPS = {
     "CKPT": "checkpoints: folders of Hugging Face and GGUF files",
     "GENAI": "folders of onnxruntime-genai",
     "EXPR": "the expression language",
-    "LEG": "legalizing and lifting: from one dialect to another",
+    "LEG": "legalization and export: from one dialect to another",
     "SHAPE": "shapes and element types",
     "QUANT": "quantization",
     "CAST": "half precision",

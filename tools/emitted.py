@@ -33,7 +33,7 @@ DATA = ROOT / "src" / "graphport" / "ops" / "emitted.json"
 LOWER, LIFT = "lower", "lift"
 
 Key = tuple[str, str, str]
-"""`lower`, a dialect and its word; or `lift`, a dialect and a canonical operator."""
+"""`lower`, a dialect and its op type; or `lift` (export), a dialect and a canonical operator."""
 
 
 class Seen(NamedTuple):
@@ -124,21 +124,21 @@ def watch(recorder: Recorder, put: Callable[[Any, str, Any], None]) -> None:
     from graphport.ops.builder import Builder
     from graphport.ops.infer import Inference
 
-    lowering, liftings, make = registry.lowering, registry.liftings, Builder._node  # pyright: ignore[reportPrivateUsage]
+    lowering, export_rules, make = registry.lowering, registry.export_rules, Builder._node  # pyright: ignore[reportPrivateUsage]
 
     def watched_lowering(dialect: str, op_type: str, opset: int | None = None) -> Callable[..., Any] | None:
         rule = lowering(dialect, op_type, opset)
         return None if rule is None else recorder.wrapped((LOWER, dialect, op_type), rule)
 
-    def watched_liftings(dialect: str, page: Any) -> list[Callable[..., Any]]:
-        return [recorder.wrapped((LIFT, dialect, page.name), rule) for rule in liftings(dialect, page)]
+    def watched_export_rules(dialect: str, page: Any) -> list[Callable[..., Any]]:
+        return [recorder.wrapped((LIFT, dialect, page.name), rule) for rule in export_rules(dialect, page)]
 
     def watched_node(self: Builder, op_type: str, dialect: str, *rest: Any) -> Any:
         recorder.note(op_type, dialect)
         return make(self, op_type, dialect, *rest)
 
     put(registry, "lowering", watched_lowering)
-    put(registry, "liftings", watched_liftings)
+    put(registry, "export_rules", watched_export_rules)
     put(Builder, "_node", watched_node)
     put(Inference, "graph", recorder.apart(Inference.graph))
 
@@ -205,21 +205,21 @@ def _is_there(kind: str, dialect: str, op_type: str) -> bool:
     if kind == LOWER:
         return (kind, dialect, op_type) in _rules() or registry.lowering(dialect, op_type, OPSET) is not None
     page = registry.pages().get(op_type)
-    return (kind, dialect, op_type) in _rules() or (page is not None and bool(registry.liftings(dialect, page)))
+    return (kind, dialect, op_type) in _rules() or (page is not None and bool(registry.export_rules(dialect, page)))
 
 
 @functools.cache
 def _rules() -> dict[Key, tuple[int, ...]]:
     """The functions of every rule, as identities."""
     from graphport.ops import registry
-    from graphport.ops.declare import LIFTINGS, LOWERINGS
+    from graphport.ops.declare import EXPORT_RULES, IMPORT_RULES
 
     for dialect in registry.dialects():
         registry.load(dialect)
         registry.load(dialect.replace("_", "."))
     return {
         (kind, *name): tuple(id(_function(rule.function)) for rule in rules)
-        for kind, table in ((LOWER, LOWERINGS), (LIFT, LIFTINGS))
+        for kind, table in ((LOWER, IMPORT_RULES), (LIFT, EXPORT_RULES))
         for name, rules in table.items()
     }
 

@@ -46,20 +46,20 @@ ESTABLISHED = ("embedding_bag", "heavy_tails", "soft_nms", "soft_sigma")
 
 COUNT = """
 from graphport.ops import registry
-from graphport.ops.declare import LIFTINGS, LOWERINGS
+from graphport.ops.declare import EXPORT_RULES, IMPORT_RULES
 for dialect in (*registry.dialects(), *(name.replace("_", ".") for name in registry.dialects())):
     registry.load(dialect)
 pages = registry.pages()
 patterns = sum(len(texts) for page in pages.values() for texts in page.spellings.values())
 apart = sum(bool(getattr(page, "decomposes", "")) for page in pages.values())
-rules = [rule.function for table in (LOWERINGS, LIFTINGS) for found in table.values() for rule in found]
+rules = [rule.function for table in (IMPORT_RULES, EXPORT_RULES) for found in table.values() for rule in found]
 row = getattr(registry, "row", lambda rule: rule)
 said = [each for each in map(row, rules) if type(each).__module__ == "graphport.ops.rows.rule"]
 print("rules, one for each word or operator of a dialect", patterns + apart + len(rules))
 rows = patterns + apart + len(said)
 print(f"of which rows {rows}, {rows / (patterns + apart + len(rules)):.1%}: patterns of pages {patterns}, "
       f"decompositions on pages {apart}, of tables {len(said)} in {len({id(each) for each in said})} rows")
-keys = [dialect for table in (LOWERINGS, LIFTINGS) for (dialect, _), found in table.items() for _ in found]
+keys = [dialect for table in (IMPORT_RULES, EXPORT_RULES) for (dialect, _), found in table.items() for _ in found]
 keys += [dialect for page in pages.values() for dialect, texts in page.spellings.items() for _ in texts]
 print("rules of dialects", *sorted(f"{name.replace('.', '_')}={keys.count(name)}" for name in set(keys)))
 print("rules that are functions", len({id(each) for each, own in zip(rules, map(row, rules)) if own not in said}))
@@ -86,7 +86,10 @@ def main() -> None:
     print("lines a rule, by dialect", *_lines_a_rule(root, figures))
     print("files of ops", len(ops))
     print("functions of ops", sum(isinstance(node, ast.FunctionDef) for path in ops for node in ast.walk(trees[path])))
-    print("lines of liftings' signatures", sum(_header(node) for path in ops for node in _liftings(trees[path])))
+    print(
+        "lines of export rules' signatures",
+        sum(_header(node) for path in ops for node in _export_functions(trees[path])),
+    )
     outside = [tree for path, tree in trees.items() if path not in ops]
     print(
         "lists of operators outside", sum(_is_list(node, set(names.split())) for t in outside for node in ast.walk(t))
@@ -219,9 +222,9 @@ def _texts_with(tree: ast.Module, words: str) -> int:
     return sum(words in str(node.value) and id(node) not in docs for node in texts)
 
 
-def _liftings(tree: ast.Module) -> list[ast.FunctionDef]:
+def _export_functions(tree: ast.Module) -> list[ast.FunctionDef]:
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-    return [each for each in functions if any("lift(" in ast.unparse(by) for by in each.decorator_list)]
+    return [each for each in functions if any("export_rule" in ast.unparse(by) for by in each.decorator_list)]
 
 
 def _header(function: ast.FunctionDef) -> int:

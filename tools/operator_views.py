@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent.parent / "src/graphport/ops/views"
 FEWEST = 5
-"""Parameters that a page has to have: a lifting names fewer in one line as well as a view does."""
+"""Minimal number of parameters of an operator with a view; export rules list fewer in one line."""
 
 _PACKAGE = (
     '"""Views of operators with many parameters, generated from their definitions by `tools/operator_views.py`."""\n'

@@ -17,7 +17,7 @@ from graphport.ir.graph import Graph, Node, Value
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
 from graphport.ops.builder import Builder
-from graphport.ops.declare import LOWERINGS, OPSET, Rule, ShapeError, UnsupportedError
+from graphport.ops.declare import IMPORT_RULES, OPSET, Rule, ShapeError, UnsupportedError
 from graphport.ops.pages.activation import Relu
 from tests.models import model, node, perceptron, typed, write_nnef
 
@@ -29,7 +29,7 @@ def speak(monkeypatch):
     """Let a word of a made-up dialect be said by a function."""
 
     def rule(op_type, function):
-        monkeypatch.setitem(LOWERINGS, ("madeup", op_type), [Rule("madeup", op_type, function)])
+        monkeypatch.setitem(IMPORT_RULES, ("madeup", op_type), [Rule("madeup", op_type, function)])
 
     return rule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import graphport as gp
-from graphport.conversion.lift import lift
+from graphport.conversion.export import export_graph
 from graphport.conversion.operator_mapping import OperatorMapping, map_operators
 from tests.models import model, node
 
@@ -16,7 +16,7 @@ def canonical(*nodes, **constants):
 
 def test_a_word_for_each_is_reported_with_their_number():
     graph = canonical(node("Relu", ["x"], ["a"]), node("Relu", ["a"], ["b"]), node("Tanh", ["b"], ["y"]))
-    assert map_operators(graph, lift(graph, "openvino")[0]) == [
+    assert map_operators(graph, export_graph(graph, "openvino")[0]) == [
         OperatorMapping("Relu", 2, ("opset1.ReLU",)),
         OperatorMapping("Tanh", 1, ("opset1.Tanh",)),
     ]
@@ -24,7 +24,7 @@ def test_a_word_for_each_is_reported_with_their_number():
 
 def test_several_words_are_reported_in_the_order_in_which_they_run():
     graph = canonical(node("Celu", ["x"], ["y"], alpha=2.0))
-    (found,) = map_operators(graph, lift(graph, "nnef")[0])
+    (found,) = map_operators(graph, export_graph(graph, "nnef")[0])
     assert found.operator == "Celu"
     assert len(found.words) > 1
     assert found.words[-1] == "mul"

@@ -11,8 +11,8 @@ from benchmarks.files import ir_chain, ir_constants, ncnn_chain, nnef_text, onnx
 
 import graphport as gp
 from graphport.backends import reference
+from graphport.conversion.export import export_graph
 from graphport.conversion.legalize import legalize
-from graphport.conversion.lift import lift
 from graphport.conversion.rule_cache import _MAX_UNUSED, MAX_READ_BYTES, RuleCache
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -54,7 +54,7 @@ def test_what_is_remembered_changes_nothing(name, tmp_path, monkeypatch):
         model = gp.load(tmp_path / name)
         texts = [told(model.graph)]
         for dialect in ("openvino", "ncnn", "pnnx", "nnef", "tflite"):
-            graph, findings = lift(model.graph, dialect)
+            graph, findings = export_graph(model.graph, dialect)
             texts += [told(graph), [str(finding) for finding in findings]]
         found.append(texts)
     assert found[0] == found[1]
@@ -385,7 +385,7 @@ def test_attributes_distinguish_nodes(name):
 
     def keys(net):
         net.node.results[0].fact = FACT
-        return {"key": net.repetition.key(net.node, 1), "key_to_lift": net.repetition.key_to_lift(net.node)}
+        return {"key": net.repetition.key(net.node, 1), "key_to_lift": net.repetition.export_key(net.node)}
 
     found = [key(each) for each in ATTRIBUTES]
     assert len({repr(each) for each in found}) == len(ATTRIBUTES)
@@ -466,7 +466,7 @@ def test_what_is_lifted_is_distinguished_by_who_made_its_operands():
 
     def key(*operands):
         net.node.inputs = operands
-        return net.repetition.key_to_lift(net.node)
+        return net.repetition.export_key(net.node)
 
     assert key(raw) is None  # what it was made of may still be looked at
     keys = [key(x), key(made[0]), key(made[1]), key(made[0], x)]
@@ -502,9 +502,9 @@ def test_op_types_without_replays_are_no_longer_cached():
     emitted = net.made("Made", net.x)
     for _ in range(_MAX_UNUSED):
         net.kept(emitted)
-    assert net.repetition.key_to_lift(net.node) is not None
+    assert net.repetition.export_key(net.node) is not None
     net.repetition.remember("other", net.node, [emitted], emitted.outputs, net.repetition.state_before())
-    assert net.repetition.key_to_lift(net.node) is None
+    assert net.repetition.export_key(net.node) is None
     assert net.repetition.key(net.node, None) is None
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import graphport as gp
+from graphport.conversion.export import export_graph
 from graphport.conversion.legalize import legalize
-from graphport.conversion.lift import lift
 from graphport.core import budget, faults
 from graphport.core.diagnostics import DiagnosticError, Severity
 from graphport.core.dtypes import DType
@@ -52,8 +52,8 @@ def test_a_reading_rule_that_stumbles_leaves_its_node_and_is_reported(monkeypatc
 
 @pytest.mark.usefixtures("quiet")
 def test_a_writing_rule_that_stumbles_is_an_error_of_ours(monkeypatch):
-    monkeypatch.setattr(registry, "liftings", lambda *_: [_stumble])
-    _, findings = lift(_relu(), "nnef")
+    monkeypatch.setattr(registry, "export_rules", lambda *_: [_stumble])
+    _, findings = export_graph(_relu(), "nnef")
     assert [(each.code, each.severity) for each in findings] == [("BUG0001", Severity.ERROR)]
 
 

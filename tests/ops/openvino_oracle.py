@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from graphport.backends import reference
+from graphport.conversion.export import export_graph
 from graphport.conversion.legalize import legalize
-from graphport.conversion.lift import lift
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -289,7 +289,7 @@ def check_page(
     stored = {name: storage_of(a) if isinstance(a, np.ndarray) else a for name, a in attributes.items()}
     for result in Builder(Inference(), graph, count=outputs).results(page, outputs, *values, **stored):
         graph.add_output(result)
-    said, findings = lift(graph, "openvino")
+    said, findings = export_graph(graph, "openvino")
     if findings:
         return None
     words = [node.op_type for node in said]

@@ -10,8 +10,8 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+from graphport.conversion.export import export_graph
 from graphport.conversion.legalize import legalize
-from graphport.conversion.lift import lift
 from graphport.core.dims import Symbol, Symbolic, evaluate, symbols
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -329,7 +329,7 @@ def there_and_back(
     stored = {name: storage_of(a) if isinstance(a, np.ndarray) else a for name, a in attributes.items()}
     for result in Builder(Inference(), graph, count=outputs).results(page, outputs, *values, **stored):
         graph.add_output(result)
-    said, findings = lift(graph, dialect)
+    said, findings = export_graph(graph, dialect)
     if findings:
         return None
     words = [node.op_type for node in said]

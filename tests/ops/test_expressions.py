@@ -151,7 +151,7 @@ def test_pages_and_kernels_mean_the_same(name):
         np.testing.assert_allclose(page(*operands), KERNELS[name](*operands), rtol=1e-6, atol=1e-7, equal_nan=True)
 
 
-STATED = sorted(name for name, page in registry.pages().items() if registry.liftings("expression", page))
+STATED = sorted(name for name, page in registry.pages().items() if registry.export_rules("expression", page))
 
 
 @every("name", STATED)

@@ -3,12 +3,12 @@
 import inspect
 
 from graphport.ops import registry
-from graphport.ops.declare import LIFTINGS, LOWERINGS
+from graphport.ops.declare import EXPORT_RULES, IMPORT_RULES
 from tests.every import every
 from tests.ops.openvino_oracle import table
 
 registry.load("openvino")
-RULES = {op_type: rules for (dialect, op_type), rules in LOWERINGS.items() if dialect == "openvino"}
+RULES = {op_type: rules for (dialect, op_type), rules in IMPORT_RULES.items() if dialect == "openvino"}
 PATTERNS = registry.patterns("openvino")
 
 
@@ -36,4 +36,4 @@ def test_a_pattern_takes_every_attribute_of_its_word(op_type):
 def test_so_many_operations_are_understood():
     names = {op_type.partition(".")[2] for op_type in {*RULES, *PATTERNS}}
     assert len(names) >= 190
-    assert len({name for dialect, name in LIFTINGS if dialect == "openvino"}) >= 120
+    assert len({name for dialect, name in EXPORT_RULES if dialect == "openvino"}) >= 120

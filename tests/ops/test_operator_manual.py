@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from graphport.ops import operator_manual, registry
-from graphport.ops.declare import LOWERINGS
-from graphport.ops.rows.rule import Lowering
+from graphport.ops.declare import IMPORT_RULES
+from graphport.ops.rows.rule import ImportRule
 from tests.every import every
 
 PAGES = registry.pages()
@@ -52,8 +52,8 @@ def test_a_word_that_no_test_reads_emits_what_its_row_names_or_another_word_of_i
     seen = {op_type for op_type, row in operator_manual._recorded_emissions()["lower"]["pnnx"].items() if row["emits"]}
     rows = {
         op_type: rule
-        for (dialect, op_type), rules in LOWERINGS.items()
-        if dialect == "pnnx" and isinstance(rule := registry.row(rules[0].function), Lowering)
+        for (dialect, op_type), rules in IMPORT_RULES.items()
+        if dialect == "pnnx" and isinstance(rule := registry.row(rules[0].function), ImportRule)
     }
     told = operator_manual.reads("pnnx")
     unseen = [op_type for op_type in rows if op_type not in seen]
@@ -93,7 +93,7 @@ def test_versions_tell_what_is_read_by_a_rule():
 def test_every_word_that_is_read_is_listed(dialect):
     words = operator_manual.registered(dialect)
     registry.load(dialect)
-    assert {op_type for spoken, op_type in LOWERINGS if spoken == dialect} <= set(words)
+    assert {op_type for spoken, op_type in IMPORT_RULES if spoken == dialect} <= set(words)
     assert set(registry.patterns(dialect)) <= set(words)
     assert {name for names in words.values() for name in names} <= set(PAGES)
 
@@ -175,7 +175,7 @@ def test_what_other_rules_and_other_arrows_emit_is_reported(dialect, op_type, op
 def test_what_a_dialect_has_from_another_is_reported_with_what_is_known_of_either():
     registry.load("tract")
     standard, patterns = operator_manual.reads("nnef"), registry.patterns("tract")
-    shared = [op_type for op_type in standard if ("tract", op_type) not in LOWERINGS and op_type not in patterns]
+    shared = [op_type for op_type in standard if ("tract", op_type) not in IMPORT_RULES and op_type not in patterns]
     assert len(shared) > 50
     for op_type in shared:
         own = operator_manual.reading("tract", op_type)
@@ -193,9 +193,11 @@ def test_a_word_without_consumer_is_not_reported():
 def test_a_word_is_reported_to_give_an_operand_that_its_rule_hands_on(dialect):
     told = [op_type for op_type, emitted in operator_manual.reads(dialect).items() if emitted.is_operand]
     rules = [
-        registry.row(LOWERINGS[dialect, op_type][0].function) for op_type in told if (dialect, op_type) in LOWERINGS
+        registry.row(IMPORT_RULES[dialect, op_type][0].function)
+        for op_type in told
+        if (dialect, op_type) in IMPORT_RULES
     ]
-    rows = [rule for rule in rules if isinstance(rule, Lowering) and rule.is_operand]
+    rows = [rule for rule in rules if isinstance(rule, ImportRule) and rule.is_operand]
     assert rows
     for rule in rows:
         value = object()

@@ -11,7 +11,7 @@ from onnx.defs import OpSchema
 
 from graphport.core.dtypes import DType
 from graphport.ops import pattern, registry
-from graphport.ops.declare import LIFTINGS, LOWERINGS, OPSET
+from graphport.ops.declare import EXPORT_RULES, IMPORT_RULES, OPSET
 from tests.every import every
 
 OURS = "graphport"
@@ -119,7 +119,7 @@ def test_every_schema_version_is_unchanged_or_has_a_rule(name):
     page = registry.pages()[name]
     registry.load("onnx")
     versions = {version for version in history()[page.domain, name] if version <= OPSET}
-    rules = [rule.until for rule in LOWERINGS.get(("onnx", name), ())]
+    rules = [rule.until for rule in IMPORT_RULES.get(("onnx", name), ())]
     ruled = {version for version in versions if any(until is None or version <= until for until in rules)}
     assert versions - ruled - {version for version in versions if version >= page.since} == set()
 
@@ -128,7 +128,7 @@ def test_every_schema_version_is_unchanged_or_has_a_rule(name):
 def test_no_rule_reaches_into_the_versions_that_are_unchanged(name):
     page = registry.pages()[name]
     registry.load("onnx")
-    for rule in LOWERINGS.get(("onnx", name), ()):
+    for rule in IMPORT_RULES.get(("onnx", name), ()):
         assert rule.until is None or rule.until < page.since
 
 
@@ -159,14 +159,14 @@ def test_patterns_fit_their_page(name, dialect, text):
 def test_one_word_has_one_way_to_the_canonical(dialect):
     registry.load(dialect)
     for op_type, said in registry.patterns(dialect).items():
-        assert (dialect, op_type) not in LOWERINGS, f"{op_type} has a pattern and a function"
+        assert (dialect, op_type) not in IMPORT_RULES, f"{op_type} has a pattern and a function"
         assert len(said) == 1, f"{op_type} has patterns on {[page.name for page, _ in said]}"
 
 
 @pytest.mark.parametrize("dialect", ["nnef", "onnx"])
 def test_rules_lift_operators_that_have_a_page(dialect):
     registry.load(dialect)
-    assert {name for spoken, name in LIFTINGS if spoken == dialect} <= set(PAGES)
+    assert {name for spoken, name in EXPORT_RULES if spoken == dialect} <= set(PAGES)
 
 
 def test_liftings_have_the_defaults_of_their_pages():
@@ -174,7 +174,7 @@ def test_liftings_have_the_defaults_of_their_pages():
     asked = 0
     for dialect in registry.dialects():
         registry.load(dialect)
-    for (dialect, name), rules in LIFTINGS.items():
+    for (dialect, name), rules in EXPORT_RULES.items():
         known = registry.pages()[name].signature.keywords
         for rule in rules:
             asked += 1

@@ -11,7 +11,7 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.infer import Inference
-from graphport.ops.pattern import Pattern, PatternError, Term, check, lifted, lowered, parse
+from graphport.ops.pattern import Pattern, PatternError, Term, check, exported, lowered, parse
 
 FLOAT = TensorFact(DType.FLOAT32, (2, 1, 3))
 
@@ -93,7 +93,7 @@ def test_lifting_makes_an_attribute_of_a_constant():
     node = graph.append(Node("Squeeze", [x, axes], [Value("y")]))
     page = registry.pages()["Squeeze"]
     builder = Builder(Inference(), graph, node, dialect="nnef")
-    (y,) = lifted(page, parse("squeeze(data, axes=const(axes))"), builder, node)
+    (y,) = exported(page, parse("squeeze(data, axes=const(axes))"), builder, node)
     assert (y.producer.op, y.producer.inputs, y.producer.attributes) == ("nnef.squeeze", (x,), {"axes": (1,)})
 
 
@@ -102,16 +102,16 @@ def test_lifting_refuses_an_operand_that_is_computed():
     axes = graph.add_input("axes", TensorFact(DType.INT64, (1,)))
     node = graph.append(Node("Squeeze", [x, axes], [Value("y")]))
     builder = Builder(Inference(), graph, node, dialect="nnef")
-    assert lifted(registry.pages()["Squeeze"], parse("squeeze(data, axes=const(axes))"), builder, node) is None
+    assert exported(registry.pages()["Squeeze"], parse("squeeze(data, axes=const(axes))"), builder, node) is None
 
 
 def test_lifting_refuses_an_attribute_that_the_pattern_cannot_say():
     graph, x = graph_with()
     node = graph.append(Node("Softmax", [x], [Value("y")], {"axis": 1}))
     builder = Builder(Inference(), graph, node, dialect="nnef")
-    assert lifted(registry.pages()["Softmax"], parse("softmax(input)"), builder, node) is None
+    assert exported(registry.pages()["Softmax"], parse("softmax(input)"), builder, node) is None
     node.attributes["axis"] = -1
-    assert lifted(registry.pages()["Softmax"], parse("softmax(input)"), builder, node) is not None
+    assert exported(registry.pages()["Softmax"], parse("softmax(input)"), builder, node) is not None
 
 
 def test_lowering_refuses_an_attribute_that_the_pattern_does_not_know():

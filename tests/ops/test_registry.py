@@ -26,7 +26,7 @@ def noting(table, dialect, op_type, until, **said):
     frame = sys._getframe(1)
     while frame.f_code.co_name != "<module>":
         frame = frame.f_back
-    key = ("lowers" if table is declare.LOWERINGS else "lifts", dialect, op_type)
+    key = ("lowers" if table is declare.IMPORT_RULES else "lifts", dialect, op_type)
     homes.setdefault(key, []).append(frame.f_globals["__name__"])
     return register(table, dialect, op_type, until, **said)
 

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops import registry
-from graphport.ops.declare import LIFTINGS, LOWERINGS
+from graphport.ops.declare import EXPORT_RULES, IMPORT_RULES
 from graphport.ops.view import Attributes, View
 from graphport.ops.views.convolution import ConvView
 from graphport.ops.views.pooling import MaxPoolView
@@ -39,10 +39,10 @@ def test_a_view_is_made_as_its_page_is_called(view):
 
 
 def test_a_lifting_is_given_operands_by_name_and_defaults(monkeypatch):
-    monkeypatch.setitem(LIFTINGS, ("madeup", "Conv"), [])
-    ConvView.lift("madeup")(lambda b, op: (b, op))
+    monkeypatch.setitem(EXPORT_RULES, ("madeup", "Conv"), [])
+    ConvView.export_rule("madeup")(lambda b, op: (b, op))
     x, w = (Value(name, TensorFact(DType.FLOAT32, (1, 1, 3, 3))) for name in "xw")
-    ((rule,),) = [LIFTINGS["madeup", "Conv"]]
+    ((rule,),) = [EXPORT_RULES["madeup", "Conv"]]
     builder, op = rule.function("builder", x, w, group=2)
     assert (builder, op.x, op.w, op.b, op.group, op.auto_pad) == ("builder", x, w, None, 2, "NOTSET")
 
@@ -75,13 +75,13 @@ class Strided(Attributes):
 
 
 def test_a_lowering_is_given_what_words_have_in_common_as_one(monkeypatch):
-    monkeypatch.setitem(LOWERINGS, ("madeup", "conv"), [])
+    monkeypatch.setitem(IMPORT_RULES, ("madeup", "conv"), [])
 
     @Strided.lower("madeup", "conv")
     def conv(b, op, x, w=None, *, groups=1):
         return b, op, x, w, groups
 
-    (rule,) = LOWERINGS["madeup", "conv"]
+    (rule,) = IMPORT_RULES["madeup", "conv"]
     assert rule.function("builder", "x", stride=2, groups=3) == ("builder", Strided(stride=2), "x", None, 3)
     assert conv("builder", Strided(stride=2), "x") == ("builder", Strided(stride=2), "x", None, 1)
     own = "(b, x, w=None, *, groups=1, stride: int, border: str = 'constant')"

@@ -294,10 +294,10 @@ def _of_tflite() -> list[Signature]:
 
 def _of_rules(dialect: str) -> list[Signature]:
     from graphport.ops import registry
-    from graphport.ops.declare import LOWERINGS
+    from graphport.ops.declare import IMPORT_RULES
 
     registry.load(dialect)
-    names = {op_type for each, op_type in LOWERINGS if each == dialect} | set(registry.patterns(dialect))
+    names = {op_type for each, op_type in IMPORT_RULES if each == dialect} | set(registry.patterns(dialect))
     found: list[Signature] = []
     for name in sorted(names):
         parameters = _parameters(dialect, name)

@@ -15,9 +15,9 @@ from graphport.api.dialect_graphs import custom_domains
 from graphport.api.load import as_model
 from graphport.api.model import Model, QuantizedModel
 from graphport.api.staging import stage_target
+from graphport.conversion.export import Remedies, export_graph, refusals
 from graphport.conversion.hooks import optimize
 from graphport.conversion.legalize import legalize
-from graphport.conversion.lift import Remedies, lift, refusals
 from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core import budget
 from graphport.core.atomic_write import replacing
@@ -171,7 +171,7 @@ def export(model: Model, kind: formats.Format, options: Mapping[str, Any]) -> Ex
             metadata, and the format has none.
     """
 
-    def lifted(dialect: str) -> Graph:
+    def exported(dialect: str) -> Graph:
         is_whole = not (options.get("allow_fragments") or options.get("allow_custom"))
         newest = options.get("ir_opset")
         return convert_to_dialect(model, kind, is_whole=is_whole, newest=newest, dialect=dialect, options=options)
@@ -184,8 +184,8 @@ def export(model: Model, kind: formats.Format, options: Mapping[str, Any]) -> Ex
     if isinstance(model, QuantizedModel):
         # The format determines the types of the quantization target.
         options = _with_flavour(model, kind, options)
-        return Export(lifted(kind.dialects_with(**options)[0]), options)
-    return Export(*kind.choose_flavour(lifted, options, model.versions if model.format == kind.name else {}))
+        return Export(exported(kind.dialects_with(**options)[0]), options)
+    return Export(*kind.choose_flavour(exported, options, model.versions if model.format == kind.name else {}))
 
 
 def _with_flavour(model: QuantizedModel, kind: formats.Format, options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -217,10 +217,10 @@ def convert_to_dialect(
     require_operands(graph)
     graph = apply_options(without_expressions(graph), options)
     if target := kind.dialect if dialect is None else dialect:
-        stated, findings = _lift_folded(graph, target, newest, Remedies())
+        stated, findings = _export_folded(graph, target, newest, Remedies())
         if findings and is_whole:
             remedies = Remedies({value.name for value in graph.values()}, _unhelped_by_binding(graph, target))
-            stated, findings = _lift_folded(graph, target, newest, remedies)
+            stated, findings = _export_folded(graph, target, newest, remedies)
         if is_whole:
             raise_errors(findings)
         graph = stated
@@ -231,13 +231,13 @@ def convert_to_dialect(
     return remove_unused_constants(graph)
 
 
-def _lift_folded(graph: Graph, target: str, newest: int | None, remedies: Remedies) -> tuple[Graph, list[Diagnostic]]:
+def _export_folded(graph: Graph, target: str, newest: int | None, remedies: Remedies) -> tuple[Graph, list[Diagnostic]]:
     """Lift a graph; fold shapes and constants if operators are unsupported."""
-    stated, findings = lift(graph, target, newest=newest, remedies=remedies)
+    stated, findings = export_graph(graph, target, newest=newest, remedies=remedies)
     for prepared in (fold_shapes, fold_constants):
         twin = prepared(graph) if findings else None
         if twin is not None:
-            stated, findings = lift(twin, target, newest=newest, remedies=remedies)
+            stated, findings = export_graph(twin, target, newest=newest, remedies=remedies)
     return stated, findings
 
 

@@ -110,9 +110,9 @@ def prepare(
     options: dict[str, Any] = {} if known.most_threads is not None else {"threads": threads}
     options |= ({"once": once} if known.keeps_memory else {}) | ({"quick": quick} if known.is_careful else {})
     if known.dialect is not None:
-        from graphport.conversion.lift import lift
+        from graphport.conversion.export import export_graph
 
-        options["export"] = lift
+        options["export"] = export_graph
     with stage(f"{backend} loads {len(graph):,} nodes"):
         return module.prepare(graph, **options)
 

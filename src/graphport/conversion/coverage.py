@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from graphport.conversion.lift import ONE_EACH, unsupported
+from graphport.conversion.export import ONE_EACH, unsupported
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats import FORMATS
 from graphport.ir.graph import walk

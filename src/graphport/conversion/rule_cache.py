@@ -94,7 +94,7 @@ class RuleCache:
         wanted = tuple([value is not None for value in node.outputs])
         return node.dialect, node.op_type, version, wanted, attributes, operands
 
-    def key_to_lift(self, node: Node) -> Hashable:
+    def export_key(self, node: Node) -> Hashable:
         """Return the key that equal canonical nodes share for export; `None` if the node cannot be cached."""
         attributes = self._attributes_key_of(node)
         operands = None if attributes is None else self._operands_key(node)

@@ -40,10 +40,10 @@ MacRule: TypeAlias = "Callable[..., Dim]"
 RankStatement: TypeAlias = "int | tuple[int, int | None] | Rank"
 """The rank of an operand: an integer, a range of ranks (`None`: no limit), or `SCALAR`."""
 
-Lowering: TypeAlias = Callable[..., Any]
+ImportRule: TypeAlias = Callable[..., Any]
 """An import rule: `(builder, *operands, **attributes)` returns the canonical value or values of an op type."""
 
-Lifting: TypeAlias = Callable[..., Any]
+ExportRule: TypeAlias = Callable[..., Any]
 """An export rule: `(builder, *operands, **attributes)` returns the dialect's value or values, or `None`."""
 
 Exactness = Literal["exact", "rounding", "accumulation"]
@@ -209,13 +209,15 @@ class Page:
 
     def lower(
         self, dialect: str, op_type: str | None = None, until: int | None = None
-    ) -> Callable[[Lowering], Lowering]:
+    ) -> Callable[[ImportRule], ImportRule]:
         """Register the import rule of `op_type` in `dialect` (for ONNX opsets up to `until`)."""
         return lower(dialect, op_type or self.name, until=until)
 
-    def lift(self, dialect: str, until: int | None = None) -> Callable[[Lifting], Lifting]:
+    def export_rule(self, dialect: str, until: int | None = None) -> Callable[[ExportRule], ExportRule]:
         """Register an export rule of this operator for `dialect` (for ONNX opsets up to `until`)."""
-        return lift(dialect, self.name, until=until)
+        return export_rule(dialect, self.name, until=until)
+
+    lift = export_rule  # deprecated name
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,17 +270,17 @@ class Exact:
 
 PAGES: dict[str, Page] = {}
 """All operator definitions by name. Filled by `@op` on import of the families; read it through `ops.pages`."""
-LOWERINGS: dict[tuple[str, str], list[Rule]] = {}
-LIFTINGS: dict[tuple[str, str], list[Rule]] = {}
+IMPORT_RULES: dict[tuple[str, str], list[Rule]] = {}
+EXPORT_RULES: dict[tuple[str, str], list[Rule]] = {}
 MEANINGS: dict[tuple[str, str], Callable[..., Any]] = {}
 """Functions of op types without a canonical form, by dialect and op type."""
-EXPANSIONS: dict[tuple[str, str], Lowering] = {}
+EXPANSIONS: dict[tuple[str, str], ImportRule] = {}
 """Canonical forms of op types that stay unchanged in their own format, by dialect and op type."""
 EXACT: dict[tuple[str, str], Exact] = {}
 """Bit-exact functions of op types whose canonical form is only approximately equal, by dialect and op type."""
 OWN: dict[tuple[str, str], Page] = {}
 """Definitions of operators declared by users, by dialect and op type; see `ops.custom_operators`."""
-FALLBACKS: dict[str, Callable[[str], Lowering | None]] = {}
+FALLBACKS: dict[str, Callable[[str], ImportRule | None]] = {}
 """By dialect: a function that finds the import rule of an op type without a registered one."""
 
 
@@ -388,7 +390,7 @@ def op(
 
 def lower(
     dialect: str, op_type: str, *, until: int | None = None, reads_facts_alone: bool = False
-) -> Callable[[Lowering], Lowering]:
+) -> Callable[[ImportRule], ImportRule]:
     """Register an import rule of the op type `op_type` in `dialect`.
 
     It is called as `function(builder, *operands, **attributes)` and returns the results in order. It raises
@@ -400,12 +402,15 @@ def lower(
         until: the newest opset that the rule applies to, for versioned dialects.
         reads_facts_alone: see `Rule`; the result is then shared by layers that differ in weights only.
     """
-    return _register(LOWERINGS, dialect, op_type, until, reads_facts_alone=reads_facts_alone)
+    return _register(IMPORT_RULES, dialect, op_type, until, reads_facts_alone=reads_facts_alone)
 
 
-def lift(dialect: str, name: str, *, until: int | None = None) -> Callable[[Lifting], Lifting]:
+def export_rule(dialect: str, name: str, *, until: int | None = None) -> Callable[[ExportRule], ExportRule]:
     """Register an export rule of the canonical operator `name` for `dialect`."""
-    return _register(LIFTINGS, dialect, name, until)
+    return _register(EXPORT_RULES, dialect, name, until)
+
+
+lift = export_rule  # deprecated name
 
 
 def meaning(dialect: str, op_type: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -418,13 +423,13 @@ def meaning(dialect: str, op_type: str) -> Callable[[Callable[..., Any]], Callab
     return register
 
 
-def expansion(dialect: str, op_type: str) -> Callable[[Lowering], Lowering]:
+def expansion(dialect: str, op_type: str) -> Callable[[ImportRule], ImportRule]:
     """Register canonical operators for an op type that is not replaced in formats that support it.
 
     They give the facts of its results, and replace it in every other format.
     """
 
-    def register(function: Lowering) -> Lowering:
+    def register(function: ImportRule) -> ImportRule:
         EXPANSIONS[dialect, op_type] = function
         return function
 
@@ -453,8 +458,8 @@ def _register(
     until: int | None,
     *,
     reads_facts_alone: bool = False,
-) -> Callable[[Lowering], Lowering]:
-    def register(function: Lowering) -> Lowering:
+) -> Callable[[ImportRule], ImportRule]:
+    def register(function: ImportRule) -> ImportRule:
         rules = registry.setdefault((dialect, op_type), [])
         if any(rule.until == until for rule in rules):
             message = f"{dialect}.{op_type} already has a rule of this kind"

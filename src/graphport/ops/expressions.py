@@ -165,7 +165,7 @@ def phrase_of(node: Node) -> Phrase | None:
     if page is None or len(node.outputs) != 1:
         return None
     op_builder = _OpBuilder()
-    for emit in registry.liftings(DIALECT, page):
+    for emit in registry.export_rules(DIALECT, page):
         try:
             stated = emit(op_builder, node)
         except UnsupportedError:

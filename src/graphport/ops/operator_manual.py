@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.docstrings import docstring
 from graphport.ops import registry
-from graphport.ops.declare import LOWERINGS, Page, Refusal
-from graphport.ops.rows.rule import Alias, Lowering
+from graphport.ops.declare import IMPORT_RULES, Page, Refusal
+from graphport.ops.rows.rule import Alias, ImportRule
 
 if TYPE_CHECKING:
     from graphport.ops.declare import Keyword, Operand
@@ -103,7 +103,7 @@ def element_types(page: Page) -> dict[str, list[str]]:
 def older_forms(page: Page) -> tuple[int, ...]:
     """The last opsets of older forms of the operator that have an import rule."""
     registry.load("onnx")
-    rules = LOWERINGS.get(("onnx", page.name), ())
+    rules = IMPORT_RULES.get(("onnx", page.name), ())
     return tuple(rule.until for rule in rules if rule.until is not None)
 
 
@@ -150,7 +150,7 @@ def _emitted(kind: str, dialect: str, op_type: str) -> Emitted | None:
 def _op_types_by_rule(dialect: str) -> Mapping[int, Sequence[str]]:
     """The op types that share a rule, by the rule's identity."""
     found: dict[int, list[str]] = {}
-    for (language, op_type), rules in LOWERINGS.items():
+    for (language, op_type), rules in IMPORT_RULES.items():
         if language == dialect:
             found.setdefault(id(registry.row(rules[0].function)), []).append(op_type)
     return found
@@ -158,14 +158,14 @@ def _op_types_by_rule(dialect: str) -> Mapping[int, Sequence[str]]:
 
 def _import_emission(dialect: str, op_type: str) -> Emitted | None:
     """Return the operators that the import of an op type emits, from recorded tests and from its row."""
-    rules = LOWERINGS.get((dialect, op_type), ())
+    rules = IMPORT_RULES.get((dialect, op_type), ())
     if not rules and (parent := registry.record(dialect).parent):
         return _combine_emissions(_emitted("lower", dialect, op_type), reading(parent, op_type))
     rule = registry.row(rules[0].function) if rules else None
     if isinstance(rule, Refusal):
         return Emitted((), frozenset(), "", refused=rule.reason)
     seen = _emitted("lower", dialect, op_type) or _emitted_by_same_rule(dialect, rule)
-    if not isinstance(rule, Lowering):
+    if not isinstance(rule, ImportRule):
         return seen
     parts = {name: _emission_of_name(dialect, name) for name in rule.operators}
     named = dict.fromkeys(name for part in parts.values() for name in part.operators)
@@ -213,7 +213,7 @@ def _emission_in_other_dialect(dialect: str, op_type: str) -> Emitted | None:
 def _dialects() -> Mapping[str, tuple[str, str]]:
     """The dialect of each op type."""
     registry.names()
-    return {op_type: (dialect, op_type) for dialect, op_type in LOWERINGS}
+    return {op_type: (dialect, op_type) for dialect, op_type in IMPORT_RULES}
 
 
 @cache
@@ -229,7 +229,7 @@ def reads(dialect: str) -> Mapping[str, Emitted]:
     # Op types covered by the rule of another one, such as PyTorch's overloads, occur in the test records only.
     words = [
         *_recorded_emissions()["lower"].get(dialect, ()),
-        *(op_type for language, op_type in LOWERINGS if language == dialect),
+        *(op_type for language, op_type in IMPORT_RULES if language == dialect),
     ]
     for op_type in words:
         if op_type not in found:
@@ -259,7 +259,7 @@ def _words_by_rule() -> Mapping[int, tuple[str, str]]:
     """The dialect and one op type of each rule, by the rule's identity."""
     registry.names()
     found: dict[int, tuple[str, str]] = {}
-    for name, rules in LOWERINGS.items():
+    for name, rules in IMPORT_RULES.items():
         found.setdefault(id(_innermost(rules[0].function)), name)
     return found
 

@@ -197,7 +197,7 @@ def lowered(
     return builder.results(page, count, *positional, **keywords)
 
 
-def lifted(page: Page, pattern: Pattern, builder: Builder, node: Node) -> tuple[Value, ...] | None:
+def exported(page: Page, pattern: Pattern, builder: Builder, node: Node) -> tuple[Value, ...] | None:
     """Export a canonical node. Return its results, or `None` if the pattern cannot represent it."""
     signature = page.signature
     operands: dict[str, Any] = {}

@@ -20,9 +20,9 @@ from graphport.ops.attribute_types import is_of_type, type_name
 from graphport.ops.declare import (
     EXACT,
     EXPANSIONS,
+    EXPORT_RULES,
     FALLBACKS,
-    LIFTINGS,
-    LOWERINGS,
+    IMPORT_RULES,
     MEANINGS,
     OPSET,
     OWN,
@@ -33,7 +33,7 @@ from graphport.ops.declare import (
     ShapeError,
 )
 from graphport.ops.dialects import RULES
-from graphport.ops.rows.rule import Lifting
+from graphport.ops.rows.rule import ExportRule
 from graphport.ops.rows.text import row_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def names() -> tuple[str, ...]:
     for package in dialects():
         load(package)
     dialects_of_pages = {dialect for page in pages().values() for dialect in page.spellings}
-    return tuple(sorted(dialects_of_pages | {dialect for dialect, _ in (*LOWERINGS, *MEANINGS)}))
+    return tuple(sorted(dialects_of_pages | {dialect for dialect, _ in (*IMPORT_RULES, *MEANINGS)}))
 
 
 @cache
@@ -142,7 +142,7 @@ def _load_own(page: Page, dialect: str) -> None:
         _load_family(module.removeprefix(PAGES_ROOT).partition(".")[0], dialect)
 
 
-def _lowering_rules(dialect: str, op_type: str) -> Sequence[Rule]:
+def _registered_import_rules(dialect: str, op_type: str) -> Sequence[Rule]:
     """Return the import rules of `op_type`, importing as few families as possible.
 
     The rules of an ONNX operator are in its family; an op type with a call pattern has its rules in the family of its
@@ -153,21 +153,21 @@ def _lowering_rules(dialect: str, op_type: str) -> Sequence[Rule]:
     elif declared := patterns(dialect).get(op_type):
         for page, _ in declared:
             _load_own(page, dialect)
-    elif dialect == "onnx" or (dialect, op_type) not in LOWERINGS:
+    elif dialect == "onnx" or (dialect, op_type) not in IMPORT_RULES:
         load(dialect)
-    return LOWERINGS.get((dialect, op_type), ())
+    return IMPORT_RULES.get((dialect, op_type), ())
 
 
-def _lifting_rules(dialect: str, page: Page) -> Sequence[Rule]:
+def _registered_export_rules(dialect: str, page: Page) -> Sequence[Rule]:
     """Return the export rules of the operator `page` for `dialect`, which are all in one family.
 
     Other families are imported only if the operator's own family has none.
     """
     pages()
     _load_own(page, dialect)
-    if (dialect, page.name) not in LIFTINGS and dialect not in page.spellings:
+    if (dialect, page.name) not in EXPORT_RULES and dialect not in page.spellings:
         load(dialect)
-    return LIFTINGS.get((dialect, page.name), ())
+    return EXPORT_RULES.get((dialect, page.name), ())
 
 
 def version(node: Node) -> int | None:
@@ -181,7 +181,7 @@ def lowering(dialect: str, op_type: str, opset: int | None = None) -> Lower | No
     For ONNX, this is the rule with the smallest `until` that is at least `opset`; an operator that is unchanged since
     `opset` is canonical already.
     """
-    for rule in _lowering_rules(dialect, op_type):
+    for rule in _registered_import_rules(dialect, op_type):
         if rule.until is None or (opset is not None and opset <= rule.until):
             return rule.function
     if dialect == "onnx":
@@ -197,7 +197,7 @@ def lowering(dialect: str, op_type: str, opset: int | None = None) -> Lower | No
 @cache
 def reads_facts_alone(dialect: str, op_type: str) -> bool:
     """Whether the import of an op type reads only facts of operands, not their elements."""
-    rules = _lowering_rules(dialect, op_type)
+    rules = _registered_import_rules(dialect, op_type)
     if rules:
         return all(rule.reads_facts_alone for rule in rules)
     declared = patterns(dialect).get(op_type)
@@ -248,7 +248,7 @@ def is_verbatim(op_type: str, opset: int | None) -> bool:
     page = pages().get(op_type)
     if page is None or opset is None or not page.since <= opset:
         return False
-    return not any(rule.until is not None and opset <= rule.until for rule in _lowering_rules("onnx", op_type))
+    return not any(rule.until is not None and opset <= rule.until for rule in _registered_import_rules("onnx", op_type))
 
 
 def is_of_later_opset(node: Node) -> bool:
@@ -264,15 +264,15 @@ def has_definition_or_rule(node: Node) -> bool:
     return user_definition(node) is not None or lowering(node.dialect, node.op_type, version(node)) is not None
 
 
-def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[Value, ...] | None]]:
+def export_rules(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[Value, ...] | None]]:
     """Return the export rules of the operator `page` for `dialect`, in the order in which they are tried."""
-    rules, known = _lifting_rules(dialect, page), record(dialect)
+    rules, known = _registered_export_rules(dialect, page), record(dialect)
     functions = [partial(_by_function, page, rule) for rule in rules]
     if known.parent:
-        return [*functions, *(partial(_in_parent, known.parent, rule) for rule in liftings(known.parent, page))]
+        return [*functions, *(partial(_in_parent, known.parent, rule) for rule in export_rules(known.parent, page))]
     user_definition = [
         *functions,
-        *(partial(pattern.lifted, page, _parsed(text)) for text in page.spellings.get(dialect, ())),
+        *(partial(pattern.exported, page, _parsed(text)) for text in page.spellings.get(dialect, ())),
     ]
     if not user_definition and known.decomposes and page.decomposes:
         return [partial(_by_function, page, _decomposition(page))]
@@ -286,19 +286,19 @@ def liftings(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[V
 @cache
 def _decomposition(page: Page) -> Rule:
     """Return the decomposition in the operator definition as a rule."""
-    return Rule("", page.name, Lifting(row_of(f"{page.name} -> {page.decomposes}"), page, {}))
+    return Rule("", page.name, ExportRule(row_of(f"{page.name} -> {page.decomposes}"), page, {}))
 
 
 def has_export_rule(dialect: str, page: Page) -> bool:
     """Whether a dialect can export nodes of the operator; the rules of all families must be loaded."""
     is_decomposed = record(dialect).decomposes and bool(page.decomposes)
-    return (dialect, page.name) in LIFTINGS or dialect in page.spellings or is_decomposed
+    return (dialect, page.name) in EXPORT_RULES or dialect in page.spellings or is_decomposed
 
 
 def option_with_export_rule(dialect: str, page: Page) -> str | None:
     """Return the writer option of an extension of this dialect that has export rules for the operator."""
     above = (other for other in dialects() if record(other).parent == dialect and record(other).asked_for)
-    return next((record(other).asked_for for other in above if _lifting_rules(other, page)), None)
+    return next((record(other).asked_for for other in above if _registered_export_rules(other, page)), None)
 
 
 def _written_out(other: str, page: Page, has_reason: bool, builder: Builder, node: Node) -> Any:
@@ -307,7 +307,7 @@ def _written_out(other: str, page: Page, has_reason: bool, builder: Builder, nod
     With `has_reason`, their refusal is not reported because another reason exists.
     """
     builder.dialect = ""
-    for rule in _lifting_rules(other, page):
+    for rule in _registered_export_rules(other, page):
         try:
             answer = _by_function(page, rule, builder, node)
         except pattern.UnsupportedError:

@@ -43,17 +43,17 @@ class View(Generic[T]):
         return {field.name: value for field, value in values if value != field.default}
 
     @classmethod
-    def lift(
+    def export_rule(
         cls, dialect: str, until: int | None = None
     ) -> Callable[[Callable[[Builder, Self], Any]], Callable[[Builder, Self], Any]]:
         """Register an export rule that takes this view (for ONNX opsets up to `until`)."""
 
         def register(function: Callable[[Builder, Self], Any]) -> Callable[[Builder, Self], Any]:
             @wraps(function)
-            def lifted(b: Builder, *operands: Any, **attributes: Any) -> Any:
+            def exported(b: Builder, *operands: Any, **attributes: Any) -> Any:
                 return function(b, cls(*operands, **attributes))
 
-            declare.lift(dialect, cls.operator, until=until)(lifted)
+            declare.export_rule(dialect, cls.operator, until=until)(exported)
             return function
 
         return register

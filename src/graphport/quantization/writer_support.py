@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.conversion.lift import unsupported_results
+from graphport.conversion.export import unsupported_results
 from graphport.ops.registry import pages
 
 if TYPE_CHECKING:

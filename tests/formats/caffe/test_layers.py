@@ -11,7 +11,7 @@ import graphport as gp
 from graphport.conversion.legalize import is_canonical
 from graphport.ir.verify import verify
 from graphport.ops import registry
-from graphport.ops.declare import LIFTINGS, LOWERINGS
+from graphport.ops.declare import EXPORT_RULES, IMPORT_RULES
 from tests.every import every
 from tests.formats.caffe.networks import Network
 from tests.formats.caffe.opencv import assert_agrees, inputs_for, outputs_of_opencv
@@ -489,5 +489,5 @@ def test_windows_become_channels(tmp_path):
 def test_every_rule_has_a_case():
     registry.load("caffe")
     cases = "".join(path.read_text() for path in sorted(Path(__file__).parent.glob("test_*.py"))).replace("'", '"')
-    words = [op_type for dialect, op_type in (*LOWERINGS, *LIFTINGS) if dialect == "caffe"]
+    words = [op_type for dialect, op_type in (*IMPORT_RULES, *EXPORT_RULES) if dialect == "caffe"]
     assert [op_type for op_type in words if f'"{op_type}"' not in cases] == []

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import graphport as gp
 from graphport import Model
-from graphport.conversion.lift import lift
+from graphport.conversion.export import export_graph
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
@@ -223,7 +223,7 @@ UNSAID = {
 
 @pytest.mark.parametrize("case", UNSAID)
 def test_what_caffe_cannot_say_is_refused(tmp_path, case):
-    _, findings = lift(UNSAID[case], "caffe")
+    _, findings = export_graph(UNSAID[case], "caffe")
     assert [finding.code for finding in findings] == ["LEG0002"]
     with pytest.raises(DiagnosticError):
         gp.save(Model(UNSAID[case]), tmp_path / "net.prototxt")
@@ -232,7 +232,7 @@ def test_what_caffe_cannot_say_is_refused(tmp_path, case):
 
 def test_other_numbers_than_floats_are_refused():
     made = Making(2, 3, dtype=DType.INT64)
-    _, findings = lift(made.done(made("Add", made.x, made.x)), "caffe")
+    _, findings = export_graph(made.done(made("Add", made.x, made.x)), "caffe")
     assert "only float32 blobs" in findings[0].message
 
 

@@ -18,7 +18,7 @@ from graphport.formats.onnx.container import opset_conversion
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import LIFTINGS, OPSET
+from graphport.ops.declare import EXPORT_RULES, OPSET
 from graphport.ops.infer import Inference
 from tests.every import every
 from tests.ops.oracle import evaluate_graph
@@ -219,12 +219,15 @@ def test_older_words_mean_the_same(op_type, opset, operands, attributes, says, c
 def test_every_rule_is_exercised():
     registry.load("onnx")
     ruled = {
-        (op_type, rule.until) for (dialect, op_type), rules in LIFTINGS.items() if dialect == "onnx" for rule in rules
+        (op_type, rule.until)
+        for (dialect, op_type), rules in EXPORT_RULES.items()
+        if dialect == "onnx"
+        for rule in rules
     }
     shown = {
         (op_type, rule.until)
         for (op_type, opset) in ((param.values[0], param.values[1]) for param in ROWS)
-        for rule in [rule for rule in LIFTINGS.get(("onnx", op_type), ()) if opset <= rule.until][:1]
+        for rule in [rule for rule in EXPORT_RULES.get(("onnx", op_type), ()) if opset <= rule.until][:1]
     }
     assert ruled == shown
 

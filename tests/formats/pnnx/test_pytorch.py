@@ -44,10 +44,10 @@ def test_canonical_form_computes_what_pytorch_does(tmp_path, name):
 
 def test_most_words_of_the_census_have_a_rule():
     from graphport.ops import registry
-    from graphport.ops.declare import LOWERINGS
+    from graphport.ops.declare import IMPORT_RULES
 
     registry.load("pnnx")
-    words = {op_type for dialect, op_type in LOWERINGS if dialect == "pnnx"} | set(registry.patterns("pnnx"))
+    words = {op_type for dialect, op_type in IMPORT_RULES if dialect == "pnnx"} | set(registry.patterns("pnnx"))
     assert len(words) > 600
     assert len({op_type for op_type in words if op_type.startswith("nn.")}) >= 90
     assert len({op_type for op_type in words if op_type.startswith("F.")}) >= 75

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from graphport.backends import reference
-from graphport.conversion.lift import lift
+from graphport.conversion.export import export_graph
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir import Graph, Node, Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import LIFTINGS, LOWERINGS, ShapeError, UnsupportedError
+from graphport.ops.declare import EXPORT_RULES, IMPORT_RULES, ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
 from graphport.ops.rows.mirror import mirror_row
-from graphport.ops.rows.rule import Alias, Lifting, Lowering
+from graphport.ops.rows.rule import Alias, ExportRule, ImportRule
 from graphport.ops.rows.text import Parameter, RowError, expand_op_types, parameters, rows
 
 PAGES = registry.pages()
@@ -28,12 +28,12 @@ def row_of(text):
 
 
 def lowering(text, functions=None, words=None):
-    return Lowering(row_of(text), functions or {}, words)
+    return ImportRule(row_of(text), functions or {}, words)
 
 
-def lifting(text, words=None):
+def export_rule_of(text, words=None):
     row = row_of(text)
-    return Lifting(row, PAGES[row.words[0]], {}, words)
+    return ExportRule(row, PAGES[row.words[0]], {}, words)
 
 
 class Scene:
@@ -196,21 +196,21 @@ def emitted(op_type):
     return lambda b, _is_last, operands, attributes: b.emit(op_type, *operands, **attributes)[0]
 
 
-def lifted(text, node, scene):
+def exported(text, node, scene):
     scene.graph.append(node)
-    rule = lifting(text, emitted)
+    rule = export_rule_of(text, emitted)
     return rule(Builder(Inference(), scene.graph, node, dialect="d"), *node.inputs, **node.attributes)
 
 
 def test_a_row_states_an_operator_in_words_with_the_defaults_of_its_page():
     scene = Scene()
-    answer = lifted("Celu -> alpha > 0: mul(elu(x, a=alpha), x)", Node("Celu", [scene.x], [Value("z")]), scene)
+    answer = exported("Celu -> alpha > 0: mul(elu(x, a=alpha), x)", Node("Celu", [scene.x], [Value("z")]), scene)
     assert scene.text(answer) == "mul(elu(x, a=1.0), x)"
 
 
 def test_a_row_states_an_operator_in_others():
     scene = Scene()
-    answer = lifted("Mish -> Mul(x, Tanh(Softplus(x)))", Node("Mish", [scene.x], [Value("z")]), scene)
+    answer = exported("Mish -> Mul(x, Tanh(Softplus(x)))", Node("Mish", [scene.x], [Value("z")]), scene)
     assert scene.text(answer) == "Mul(x, Tanh(Softplus(x)))"
 
 
@@ -223,14 +223,14 @@ def test_a_row_states_an_operator_in_others():
 )
 def test_a_row_that_cannot_state_all_states_nothing(text, attributes):
     scene = Scene()
-    assert lifted(text, Node("Celu", [scene.x], [Value("z")], attributes), scene) is None
+    assert exported(text, Node("Celu", [scene.x], [Value("z")], attributes), scene) is None
 
 
 def test_an_operand_that_the_row_does_not_name_has_to_be_absent():
     scene = Scene()
     bound = scene.constant(1, np.float32)
-    assert lifted("Clip -> max(input, min)", Node("Clip", [scene.x, bound], [Value("z")]), scene) is not None
-    assert lifted("Clip -> max(input, min)", Node("Clip", [scene.x, bound, bound], [Value("u")]), scene) is None
+    assert exported("Clip -> max(input, min)", Node("Clip", [scene.x, bound], [Value("z")]), scene) is not None
+    assert exported("Clip -> max(input, min)", Node("Clip", [scene.x, bound, bound], [Value("u")]), scene) is None
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_a_row_that_does_not_fit_states_where(text, at, reason):
 
 def test_a_row_of_an_operator_takes_what_its_page_says():
     with pytest.raises(RowError, match="Relu has its parameters from its definition"):
-        _ = lifting("Relu(x) -> relu(x)", emitted).operators
+        _ = export_rule_of("Relu(x) -> relu(x)", emitted).operators
 
 
 def assert_points(error, at):
@@ -369,8 +369,8 @@ def test_remarks_and_lines_further_in():
 def test_every_row_of_every_dialect_fits_the_pages():
     for dialect in registry.names():
         registry.load(dialect)
-    rules = [rule.function for table in (LOWERINGS, LIFTINGS) for found in table.values() for rule in found]
-    found = {rule for each in rules if isinstance(rule := registry.row(each), Lowering | Lifting)}
+    rules = [rule.function for table in (IMPORT_RULES, EXPORT_RULES) for found in table.values() for rule in found]
+    found = {rule for each in rules if isinstance(rule := registry.row(each), ImportRule | ExportRule)}
     assert len(found) > 30
     for rule in found:
         assert rule.operators is not None
@@ -379,16 +379,16 @@ def test_every_row_of_every_dialect_fits_the_pages():
 def test_what_an_operator_states_may_be_of_no_account():
     scene = Scene()
     node = Node("Celu", [scene.x], [Value("z")], {"alpha": 2.0})
-    assert lifted("Celu(alpha: ignored) -> celu(x)", node, scene) is not None
+    assert exported("Celu(alpha: ignored) -> celu(x)", node, scene) is not None
     with pytest.raises(RowError, match="has its parameters from its definition"):
-        _ = lifting("Celu(beta: ignored) -> celu(x)", emitted).operators
+        _ = export_rule_of("Celu(beta: ignored) -> celu(x)", emitted).operators
 
 
 def test_a_dialect_may_have_words_that_are_called_as_operators():
     scene = Scene()
     row = row_of("Relu -> Relu(x)")
     node = scene.graph.append(Node("Relu", [scene.x], [Value("z")]))
-    rule = Lifting(row, PAGES["Relu"], {}, emitted, has_pages=False)
+    rule = ExportRule(row, PAGES["Relu"], {}, emitted, has_pages=False)
     answer = rule(Builder(Inference(), scene.graph, node, dialect="d"), scene.x)
     assert (answer.producer.dialect, answer.producer.op_type) == ("d", "Relu")
     assert rule.operators == ("Relu",)
@@ -397,7 +397,7 @@ def test_a_dialect_may_have_words_that_are_called_as_operators():
 def test_a_node_of_more_results_than_a_row_gives_is_left_to_others():
     scene = Scene()
     node = scene.graph.append(Node("Dropout", [scene.x], [Value("z"), Value("mask")]))
-    rule = lifting("Dropout -> copy(data)", emitted)
+    rule = export_rule_of("Dropout -> copy(data)", emitted)
     assert rule(Builder(Inference(), scene.graph, node, dialect="d", count=2), scene.x) is None
 
 
@@ -427,7 +427,7 @@ def test_a_decomposition_computes_what_its_page_does(page, attribute):
     graph = Graph()
     operands = [graph.add_input(f"x{i}", TensorFact(DType.of(x.dtype), x.shape)) for i, x in enumerate(given)]
     node = graph.append(Node(page.name, operands, [Value("y") for _ in page.outputs], attributes))
-    rule = Lifting(row_of(f"{page.name} -> {page.decomposes}"), page, {})
+    rule = ExportRule(row_of(f"{page.name} -> {page.decomposes}"), page, {})
     answer = rule(Builder(Inference(), graph, node, count=len(page.outputs)), *operands, **attributes)
     assert page.name not in rule.operators
     for value in registry.results(answer):
@@ -450,6 +450,6 @@ def test_dialects_without_a_word_share_the_decomposition_of_the_page(dialect, wo
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
     graph.add_output(graph.append(Node("Celu", [x], [Value("y")], {"alpha": 2.0})).output)
-    found, findings = lift(graph, dialect)
+    found, findings = export_graph(graph, dialect)
     assert not findings
     assert [node.op_type for node in found] == words

@@ -188,15 +188,15 @@ class _Loaded:
 
     def __init__(self, graph: Graph, export: Export, threads: int, *, every_value: bool, quick: bool) -> None:
         self.values = returned(graph, every_value=every_value)
-        lifted, findings = export(graph, "ncnn")
+        exported, findings = export(graph, "ncnn")
         if findings:
             raise _unsupported(findings)
-        self.stated = {value.name: _annotations_of(value) for value in lifted.values()}
+        self.stated = {value.name: _annotations_of(value) for value in exported.values()}
         self.values = [value for value in self.values if value.name in self.stated]
         with TemporaryDirectory(prefix="graphport-") as folder:
             path = Path(folder) / "model.param"
             try:
-                write(lifted, path)
+                write(exported, path)
             except DiagnosticError as error:
                 raise _unsupported(error.diagnostics) from error
             names = [*(value.name for value in graph.inputs), "--", *(value.name for value in self.values)]

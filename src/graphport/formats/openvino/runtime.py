@@ -126,13 +126,13 @@ def _compiled(graph: Graph, extra: Sequence[Value], export: Export, settings: Ma
     if extra:
         made = dict.fromkeys(value for node in stated for value in node.results)
         stated.set_outputs([*made, *(value for value in stated.outputs if value not in made)])
-    lifted, findings = export(stated, "openvino")
+    exported, findings = export(stated, "openvino")
     if findings:
         raise DiagnosticError(*(Diagnostic("RUN0003", f.message, f.span, "choose another backend") for f in findings))
     try:
         with TemporaryDirectory(prefix="graphport-") as folder, _own_signal_stack():
             path = Path(folder) / "model.xml"
-            write(lifted, path)
+            write(exported, path)
             core = runtime.Core()
             # The file is deleted with its folder, so it must not stay mapped.
             core.set_property({"ENABLE_MMAP": False})

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, Any]
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 
 _LOWEST = {
     DType.FLOAT16: float(np.finfo(np.float16).min),
@@ -42,7 +42,7 @@ _LOWEST = {
 }
 
 
-def attention(b: Builder, op: AttentionView) -> Lifted:
+def attention(b: Builder, op: AttentionView) -> Exported:
     """Compute softmax(scale * Q Kᵀ + bias) V, and 0 for queries that attend to no key."""
     heads, keys, values = (
         _with_heads(b, operand, count)

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
 def register(dialect: str) -> None:
     """Register the decomposition as the export rule of `dialect`."""
 
-    @NegativeLogLikelihoodLossView.lift(dialect)
-    def lifted(b: Builder, op: NegativeLogLikelihoodLossView) -> Lifted:
+    @NegativeLogLikelihoodLossView.export_rule(dialect)
+    def exported(b: Builder, op: NegativeLogLikelihoodLossView) -> Exported:
         return (_negative_log_likelihood(b, op.input, op.target, op.weight, op.ignore_index, op.reduction),)
 
 

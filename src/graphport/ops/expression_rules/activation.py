@@ -31,7 +31,7 @@ def _function_name(
 
 
 ROWS = Rows("expression", emit=_function_name)
-ROWS.lift("""
+ROWS.export_rules("""
 Relu -> maximum(x, 0)
 LeakyRelu -> add(maximum(x, 0), mul(minimum(x, 0), alpha))
 Sigmoid -> reciprocal(add(exp(neg(x)), 1))
@@ -50,17 +50,17 @@ Gelu
 """)
 
 
-@Elu.lift("expression")
+@Elu.export_rule("expression")
 def _of_elu(b: Builder, x: Value, *, alpha: float = 1.0) -> Value:
     return _exponential(b, x, alpha)
 
 
-@Selu.lift("expression")
+@Selu.export_rule("expression")
 def _of_selu(b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Value:
     return _emitted(b, "mul", _exponential(b, x, alpha), gamma)
 
 
-@Celu.lift("expression")
+@Celu.export_rule("expression")
 def _of_celu(b: Builder, x: Value, *, alpha: float = 1.0) -> Value | None:
     return _exponential(b, x, alpha, 1 / alpha) if alpha > 0 else None
 
@@ -71,7 +71,7 @@ def _exponential(b: Builder, x: Value, alpha: float, slope: float = 1.0) -> Valu
     return _emitted(b, "add", _emitted(b, "maximum", x, 0), _emitted(b, "mul", grown, alpha))
 
 
-@Clip.lift("expression")
+@Clip.export_rule("expression")
 def _of_clip(b: Builder, input: Value, low: Value | None = None, high: Value | None = None) -> Value:
     found = input if low is None else _emitted(b, "maximum", input, low)
     return found if high is None else _emitted(b, "minimum", found, high)

@@ -158,17 +158,17 @@ xor(x, y)
 # Operators whose function has another number of arguments or needs several operators
 
 
-@Max.lift("expression")
+@Max.export_rule("expression")
 def _of_max(b: Builder, *data_0: Value) -> Value:
     return _folded(b, "maximum", data_0)
 
 
-@Min.lift("expression")
+@Min.export_rule("expression")
 def _of_min(b: Builder, *data_0: Value) -> Value:
     return _folded(b, "minimum", data_0)
 
 
-@Sum.lift("expression")
+@Sum.export_rule("expression")
 def _of_sum(b: Builder, *data_0: Value) -> Value:
     return _folded(b, "add", data_0)
 
@@ -180,6 +180,6 @@ def _folded(b: Builder, op_type: str, operands: tuple[Value, ...]) -> Value:
     return total
 
 
-@Mod.lift("expression")
+@Mod.export_rule("expression")
 def _of_mod(b: Builder, a: Value, c: Value, *, fmod: int = 0) -> Value:
     return b.emit("fmod" if fmod else "remainder", a, c)[0]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _HELP = "write both branches as models of their own, or the one that is taken"
 
 
-def lift_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
+def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
     """Return the branch taken if the condition is constant, else a `Where` of the results of both branches.
 
     Raises:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.ir.graph import Attribute
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 """The return type of an export rule: a value for each result, or `None` if the rule does not apply."""
 
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphport.ops import registry
-from graphport.ops.declare import PAGES, lift, lower
+from graphport.ops.declare import PAGES, export_rule, lower
 from graphport.ops.lowering.emitting import emit, numbered
-from graphport.ops.rows.rule import Alias, Lifting, Lowering, Mirror
+from graphport.ops.rows.rule import Alias, ExportRule, ImportRule, Mirror
 from graphport.ops.rows.text import RowError, alias_of, expand_op_types, operator_of, row_of, rows
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class Rows:
     """`(*words, **options)` returns the decorator that registers an import rule; default `lower`."""
     register_alias: Callable[..., Any] | None = None
     """As `register`, for aliases."""
-    register_lift: Callable[[str], Callable[..., Any]] | None = None
-    """`(operator)` returns the decorator that registers an export rule; default `lift`."""
+    register_export: Callable[[str], Callable[..., Any]] | None = None
+    """`(operator)` returns the decorator that registers an export rule; default `export_rule`."""
     by_name: bool = False
     """Whether export rules inverted from import rows pass all operands by keyword."""
 
@@ -55,7 +55,7 @@ class Rows:
         """
         for row in _rows(table):
             is_alias = bool(alias_of(row))
-            rule = (Alias if is_alias else Lowering)(row, self.functions, self._read)
+            rule = (Alias if is_alias else ImportRule)(row, self.functions, self._read)
             register = self.register_alias if is_alias else self.register
             if register is not None:
                 register(*row.words, **options)(rule)
@@ -63,20 +63,20 @@ class Rows:
                 for op_type in row.words:
                     lower(self.dialect, op_type, **options)(rule)
             if row.is_both:
-                self._lift_back(row)
+                self._register_inverse(row)
 
     def decompose(self, *operators: str) -> None:
         """Register decompositions of ONNX operators for opsets that lack them, from the operator definitions."""
         for name in operators:
             page = PAGES[name]
-            rule = Lifting(row_of(f"{name} -> {page.decomposes}"), page, {})
-            lift(self.dialect, name, until=page.since - 1)(rule)
+            rule = ExportRule(row_of(f"{name} -> {page.decomposes}"), page, {})
+            export_rule(self.dialect, name, until=page.since - 1)(rule)
 
-    def _lift_back(self, row: Row) -> None:
+    def _register_inverse(self, row: Row) -> None:
         page = self._page(row, operator_of(row), row.alternatives[0].meaning[0])
         rule = Mirror(row, page, self.functions, self._emitted, has_pages=self.has_pages)
         rule.by_name = self.by_name
-        lift(self.dialect, page.name)(rule)
+        export_rule(self.dialect, page.name)(rule)
 
     @staticmethod
     def _page(row: Row, name: str, place: int) -> Page:
@@ -84,7 +84,7 @@ class Rows:
             raise RowError(row.text, f"{name} has no page", place)
         return PAGES[name]
 
-    def lift(self, table: str, *, until: int | None = None) -> None:
+    def export_rules(self, table: str, *, until: int | None = None) -> None:
         """Register export rows: `Operator -> alpha > 0: word(x, alpha)`.
 
         Raises:
@@ -93,9 +93,9 @@ class Rows:
         for row in _rows(table):
             for name in row.words:
                 page = self._page(row, name, row.text.find(name))
-                rule = Lifting(row, page, self.functions, self._emitted, has_pages=self.has_pages)
-                register = self.register_lift
-                (lift(self.dialect, name, until=until) if register is None else register(name))(rule)
+                rule = ExportRule(row, page, self.functions, self._emitted, has_pages=self.has_pages)
+                register = self.register_export
+                (export_rule(self.dialect, name, until=until) if register is None else register(name))(rule)
 
     def read(self, op_type: str, b: Builder, *operands: Any, **attributes: Any) -> Any:
         """Import an op type inside a row function. Return its first result; raises `RowError` if it has no rule."""

@@ -97,7 +97,7 @@ class _Rule(ABC):
         return self._compiled.always
 
 
-class Lowering(_Rule):
+class ImportRule(_Rule):
     """An import rule written as a row: op types of a dialect as canonical operators."""
 
     def __init__(self, row: Row, functions: Mapping[str, Function], words: Words | None = None) -> None:
@@ -196,7 +196,7 @@ class Lowering(_Rule):
         return names
 
 
-class Alias(Lowering):
+class Alias(ImportRule):
     """A row that imports an op type by the rule of another one, with unchanged arguments: `word -> other`."""
 
     @cached_property
@@ -224,7 +224,7 @@ class Alias(Lowering):
         return self._compiled.answer(b, {"operands": operands, "attributes": attributes})
 
 
-class Lifting(_Rule):
+class ExportRule(_Rule):
     """An export rule written as a row: an operator as op types of a dialect or as other operators, under a guard.
 
     The names in it are those of the operator definition. Attributes that a row does not name must have their default.
@@ -285,7 +285,7 @@ class Lifting(_Rule):
         return answer if is_whole else None
 
 
-class Mirror(Lifting):
+class Mirror(ExportRule):
     """The export rule that inverts a row valid in both directions."""
 
     by_name = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphport.backends import is_installed
-from graphport.conversion.lift import lift
+from graphport.conversion.export import export_graph
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.onnx import runtime as onnxruntime
 from graphport.formats.openvino import runtime as openvino
@@ -47,7 +47,7 @@ def preparer(target: str) -> Callable[[Graph], Session] | None:
         case "onnxruntime" if is_installed("onnxruntime"):
             return lambda graph: onnxruntime.prepare(graph, threads=1, quick=True)
         case "openvino" if is_installed("openvino"):
-            return lambda graph: openvino.prepare(graph, export=lift, threads=1, quick=True)
+            return lambda graph: openvino.prepare(graph, export=export_graph, threads=1, quick=True)
         case _:
             return None
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.conversion.lift import lift
+from graphport.conversion.export import export_graph
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph
@@ -126,7 +126,7 @@ def test_casts_are_those_of_the_specification():
     assert run_word("nnef", "cast", [np.array([True, False])], dtype=DType.FLOAT32)[0].tolist() == [1, 0]
 
 
-# Lifting
+# Export rules
 
 NAMES = {
     "Abs": X, "Neg": X, "Reciprocal": LARGE, "Sqrt": LARGE, "Exp": X, "Log": LARGE, "Sin": X, "Cos": X, "Tan": SMALL,
@@ -154,7 +154,7 @@ def test_saying_a_binary_operator_keeps_its_meaning(name, shapes, constants, sym
 
 
 def test_a_number_is_said_as_a_literal():
-    from graphport.conversion.lift import lift
+    from graphport.conversion.export import export_graph
     from graphport.core.storage import storage_of
     from graphport.ir.graph import Graph
     from graphport.ops.builder import Builder
@@ -164,7 +164,7 @@ def test_a_number_is_said_as_a_literal():
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
     c = graph.add_constant("c", TensorFact(DType.FLOAT32, (1, 1)), storage_of(single([[2]])))
     graph.add_output(Builder(Inference(), graph)(Mul, x, c))
-    said, findings = lift(graph, "nnef")
+    said, findings = export_graph(graph, "nnef")
     assert not findings
     (node,) = list(said)
     storage = node.operands[1].storage
@@ -225,7 +225,7 @@ def test_saying_a_cast(of, to, op_type):
         like = graph.add_input("like", TensorFact(to, (1,)))
         b = Builder(Inference(), graph)
         graph.add_output(b(page, x, to=to) if page is Cast else b(page, x, like))
-        said, findings = lift(graph, "nnef")
+        said, findings = export_graph(graph, "nnef")
         assert [node.op_type for node in said if node.dialect][-1:] == ([] if op_type is None else [op_type])
         assert bool(findings) == (op_type is None)
 
@@ -244,11 +244,11 @@ def test_a_narrower_integer_is_said_where_it_is_a_place_alone():
     b = Builder(Inference(), graph)
     narrow = b(Cast, at, to=DType.INT32)
     graph.add_output(b(Gather, x, narrow))
-    said, findings = lift(graph, "nnef")
+    said, findings = export_graph(graph, "nnef")
     assert not findings
     assert [node.op_type for node in said] == ["copy", "gather"]
     graph.add_output(b(Abs, narrow))
-    assert [finding.code for finding in lift(graph, "nnef")[1]] == ["LEG0002"]
+    assert [finding.code for finding in export_graph(graph, "nnef")[1]] == ["LEG0002"]
 
 
 def test_remainders_are_right_where_a_quotient_is_rounded():

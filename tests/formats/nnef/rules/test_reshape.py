@@ -130,7 +130,7 @@ def test_tile_repeats():
         run_word("nnef", "tile", [X], repeats=(1, Symbol("N"), 1, 1))
 
 
-# Lifting
+# Export rules
 
 
 @pytest.mark.parametrize("target", [[6, 20], [0, -1], [-1], [0, 0, 20], [2, 3, 4, 5, 1]])
@@ -140,8 +140,8 @@ def test_saying_reshape_keeps_its_meaning(target):
 
 
 def test_saying_reshape_to_a_shape_of_dims():
+    from graphport.conversion.export import export_graph
     from graphport.conversion.legalize import legalize
-    from graphport.conversion.lift import lift
     from graphport.core.dtypes import DType
     from graphport.ir.graph import Graph
     from graphport.ops.builder import Builder
@@ -154,7 +154,7 @@ def test_saying_reshape_to_a_shape_of_dims():
     batch = b(Shape, x, start=0, end=1)
     rest = b(Mul, b(Shape, x, start=2, end=3), b.constant(np.array([4])))
     graph.add_output(b(Reshape, x, b(Concat, batch, rest, axis=0)))
-    said, findings = lift(graph, "nnef")
+    said, findings = export_graph(graph, "nnef")
     assert not findings
     assert [node.attributes["shape"] for node in said if node.op_type == "reshape"] == [(0, -1)]
     back, findings = legalize(said)

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from graphport.conversion.lift import lift
+from graphport.conversion.export import export_graph
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -82,7 +82,7 @@ CASES = {
 }
 
 
-def lifted(name, newest):
+def exported(name, newest):
     page, operands, attributes, _ = CASES[name]
     graph = Graph("one")
     values = []
@@ -94,7 +94,7 @@ def lifted(name, newest):
         constant = builder.constant(array)
         values.append(constant if number else graph.add_input("x", constant.fact))
     graph.add_output(Builder(Inference(), graph)(page, *values, **attributes))
-    said, findings = lift(graph, "openvino", newest=newest)
+    said, findings = export_graph(graph, "openvino", newest=newest)
     assert not findings
     return said, {"x": operands[0]}
 
@@ -108,10 +108,10 @@ def numbers(graph, arrays):
 @on_the_whole_processor
 @at_once("name", CASES)
 def test_older_words_compute_the_same(name):
-    (expected,) = numbers(*lifted(name, None))
+    (expected,) = numbers(*exported(name, None))
     seen = set()
     for newest in range(1, 17):
-        graph, arrays = lifted(name, newest)
+        graph, arrays = exported(name, newest)
         sets = {set_of(node.op_type) for node in graph}
         if newest >= CASES[name][3]:
             assert max(sets, default=1) <= newest
@@ -127,9 +127,9 @@ def test_older_words_compute_the_same(name):
 
 
 def test_the_newest_words_are_used_where_they_may():
-    words = [node.op_type for node in lifted("softmax", 8)[0]]
+    words = [node.op_type for node in exported("softmax", 8)[0]]
     assert words == ["opset8.SoftMax"]
-    assert [re.sub(r"\..*", "", op_type) for op_type in (node.op_type for node in lifted("softmax", 7)[0])] == [
+    assert [re.sub(r"\..*", "", op_type) for op_type in (node.op_type for node in exported("softmax", 7)[0])] == [
         "opset1"
     ]
 
@@ -142,7 +142,7 @@ def test_a_resizing_of_open_extents_is_said_in_the_fourth_set(place):
     how = [None, None, builder.constant(np.array([1, 1, 2, 3], np.float32)), builder.constant([1, 4, 10, 9])]
     operands = [operand if index in (0, place) else None for index, operand in enumerate(how)]
     graph.add_output(builder(Resize, x, *operands[1 : place + 1], mode="linear"))
-    newest, older = (lift(graph, "openvino", newest=limit)[0] for limit in (None, 8))
+    newest, older = (export_graph(graph, "openvino", newest=limit)[0] for limit in (None, 8))
     assert "opset4.Interpolate" in {node.op_type for node in older}
     picture = np.random.default_rng(6).normal(size=(1, 4, 5, 3)).astype(np.float32)
     (expected,), (found,) = (numbers(said, {"x": picture}) for said in (newest, older))
@@ -264,7 +264,7 @@ def test_older_words_of_a_file_compute_the_same_or_stay(op_type, operands, attri
         )
         graph.append(node)
         graph.set_outputs(node.results[:are_read])
-        found, findings = lift(graph, "openvino", newest=newest)
+        found, findings = export_graph(graph, "openvino", newest=newest)
         assert not findings
         return found
 
@@ -290,5 +290,5 @@ def test_what_need_not_be_counted_is_not():
             operands.append(graph.add_constant("c", TensorFact.of(storage), storage))
         node = Node("opset8.Gather", operands, [Value("y")], {"batch_dims": 0}, dialect="openvino")
         graph.add_output(graph.append(node).output)
-        words = [each.op_type for each in lift(graph, "openvino", newest=7)[0]]
+        words = [each.op_type for each in export_graph(graph, "openvino", newest=7)[0]]
         assert (words == ["opset7.Gather"]) is is_plain, places

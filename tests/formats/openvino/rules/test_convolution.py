@@ -3,7 +3,7 @@
 import numpy as np
 
 import graphport as gp
-from graphport.conversion.lift import lift
+from graphport.conversion.export import export_graph
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph
@@ -269,7 +269,7 @@ def test_zeros_around_what_is_painted_in_steps(zeros, window, filters, bias):
     padded = b(Pad, given, stored[0])
     graph.add_output(b(ConvTranspose, padded, *stored[1:], **window))
     (wanted,) = run_page(ConvTranspose, [np.pad(x, edges.reshape(2, -1).T), filters, bias], **window)
-    said, findings = lift(graph, "openvino")
+    said, findings = export_graph(graph, "openvino")
     assert not findings
     (found,) = run_ir(said, {"x": x})
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)

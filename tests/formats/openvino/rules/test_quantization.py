@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from graphport.conversion.export import export_graph
 from graphport.conversion.legalize import legalize
-from graphport.conversion.lift import lift
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
@@ -102,7 +102,7 @@ def test_nothing_stands_between_stored_codes_and_their_conversion():
     scale = builder(Cast, builder.constant(np.ones((8, 2), np.float16)), to=DType.FLOAT32)
     weights = builder(DequantizeLinear, stored[0], scale, stored[1], axis=1, block_size=8)
     graph.add_output(builder(MatMul, x, builder(Transpose, weights, perm=(1, 0))))
-    said, findings = lift(graph, "openvino")
+    said, findings = export_graph(graph, "openvino")
     assert not findings
     converts = [node for node in said if node.op_type == "opset1.Convert"]
     assert all(node.operands[0].is_constant for node in converts)

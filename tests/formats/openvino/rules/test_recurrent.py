@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from graphport.conversion.export import export_graph
 from graphport.conversion.legalize import legalize
-from graphport.conversion.lift import lift
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
@@ -216,7 +216,7 @@ def test_lengths_that_are_whole_are_no_lengths_when_they_are_read_again(kind, di
     ]
     made = Builder(Inference(), graph).results(PAGES[kind], 2, x, *stored, hidden_size=HIDDEN, direction=direction)
     graph.add_output(made[0])
-    said, _ = lift(graph, "openvino")
+    said, _ = export_graph(graph, "openvino")
     back, _ = legalize(said)
     (layer,) = [node for node in back if node.op == kind]
     assert layer.operand(4) is None

@@ -64,7 +64,7 @@ def softmax(at: Layer, *, axis: int = 1) -> Value:
     return at.b(Softmax, at.x, axis=at.axis(axis))
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 Relu -> ReLU(x)
 LeakyRelu -> ReLU(x, negative_slope=alpha)
 Swish
@@ -76,7 +76,7 @@ Dropout(ratio: ignored, seed: ignored) -> training_mode is None: Split(data)
 """)
 
 
-@Clip.lift("caffe")
+@Clip.export_rule("caffe")
 def export_clip(
     b: Builder, input: Value, low: Value | None = None, high: Value | None = None
 ) -> tuple[Value, ...] | None:
@@ -94,7 +94,7 @@ def export_clip(
     return in_caffe(b, "Clip", input, **stated)
 
 
-@PRelu.lift("caffe")
+@PRelu.export_rule("caffe")
 def export_prelu(b: Builder, x: Value, slope: Value) -> tuple[Value, ...] | None:
     """Export PRelu with per-channel slopes, or a single slope."""
     dims, own = b.dims(x), b.dims(slope)

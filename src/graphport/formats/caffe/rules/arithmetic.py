@@ -158,7 +158,7 @@ def _power(b: Builder, x: Value, *, power: float = 1.0, scale: float = 1.0, shif
     return in_caffe(b, "Power", x, facts=[x.fact], **given)
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 Sqrt -> Power(x, power=0.5)
 Reciprocal -> Power(x, power=-1.0)
 Neg -> Power(x, scale=-1.0)
@@ -167,14 +167,14 @@ Log -> Log(input)
 """)
 
 
-@Pow.lift("caffe")
+@Pow.export_rule("caffe")
 def export_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     """Export Pow with a constant scalar exponent."""
     exponent = _scalar_of(y)
     return None if exponent is None or not _keeps_shape(b, x, y) else _power(b, x, power=exponent)
 
 
-@Add.lift("caffe")
+@Add.export_rule("caffe")
 def export_add(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     return _sum(b, x, y) or _sum(b, y, x)
 
@@ -186,7 +186,7 @@ def _sum(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     return _elementwise(b, "SUM", x, y) or _along_axes(b, "Bias", x, y)
 
 
-@Mul.lift("caffe")
+@Mul.export_rule("caffe")
 def export_mul(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     return _product(b, x, y) or _product(b, y, x)
 
@@ -198,7 +198,7 @@ def _product(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     return _elementwise(b, "PROD", x, y) or _along_axes(b, "Scale", x, y)
 
 
-@Sub.lift("caffe")
+@Sub.export_rule("caffe")
 def export_sub(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     """Export Sub as a sum with negated operand."""
     first, second = _scalar_of(x), _scalar_of(y)
@@ -215,7 +215,7 @@ def export_sub(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     return _along_axes(b, "Bias", x, negative) or _along_axes(b, "Bias", negative, x)
 
 
-@Div.lift("caffe")
+@Div.export_rule("caffe")
 def export_div(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     """Export Div as a product with the reciprocal."""
     first, second = _scalar_of(x), _scalar_of(y)
@@ -239,8 +239,8 @@ def _several(operation: str, b: Builder, *operands: Value) -> tuple[Value, ...] 
     return in_caffe(b, "Eltwise", *operands, operation=operation)
 
 
-Max.lift("caffe")(partial(_several, "MAX"))
-Sum.lift("caffe")(partial(_several, "SUM"))
+Max.export_rule("caffe")(partial(_several, "MAX"))
+Sum.export_rule("caffe")(partial(_several, "SUM"))
 
 
 def _elementwise(

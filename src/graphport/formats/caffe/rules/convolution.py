@@ -133,13 +133,13 @@ def _window(at: Layer, index: int, group: int, stated: ConvolutionAttributes) ->
     return channels, stated.frame(len(dims) - 2)
 
 
-@ConvView.lift("caffe")
+@ConvView.export_rule("caffe")
 def export_conv(b: Builder, op: ConvView) -> tuple[Value, ...]:
     """Export Conv with symmetric padding."""
     return _emit_convolution(b, "Convolution", op, b.dims(op.w, at_least=1)[0], window_of(op))
 
 
-@ConvTransposeView.lift("caffe")
+@ConvTransposeView.export_rule("caffe")
 def export_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...]:
     """Export ConvTranspose with symmetric padding and without output padding."""
     slid = transposed_window_of(op)

@@ -69,7 +69,7 @@ def filtered(at: Layer) -> tuple[Value, ...]:
     return tuple(at.b(Compress, x, chosen, axis=0) for x in data)
 
 
-@SliceView.lift("caffe")
+@SliceView.export_rule("caffe")
 def export_slice(b: Builder, op: SliceView) -> tuple[Value, ...] | None:
     """Export Slice with static bounds as Slice layers; other parts are unused."""
     dims = b.dims(op.data)

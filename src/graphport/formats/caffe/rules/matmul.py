@@ -44,7 +44,7 @@ def _multiplied(at: Layer, index: int, num_output: int, axis: int, bias_term: bo
     return at.b(Reshape, y, at.b(Concat, at.b(Shape, x, end=place), at.integers(num_output), axis=0))
 
 
-@GemmView.lift("caffe")
+@GemmView.export_rule("caffe")
 def export_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     """Export Gemm with constant weights and a bias of one element per column."""
     maps = b.dims(op.b)[0 if op.transB else 1]
@@ -63,7 +63,7 @@ def export_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     return in_caffe(b, "InnerProduct", op.a, blobs=blobs, num_output=maps, **stated)
 
 
-@MatMul.lift("caffe")
+@MatMul.export_rule("caffe")
 def export_mat_mul(b: Builder, x: Value, w: Value) -> tuple[Value, ...] | None:
     """Export MatMul with a constant weight matrix."""
     dims, weights = b.dims(x), b.dims(w)

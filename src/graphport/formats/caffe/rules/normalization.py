@@ -171,7 +171,7 @@ def normalize(at: Layer, *, across_spatial: bool = True, channel_shared: bool = 
     return at.b(Mul, y, aligned(at.b, scale, 1, len(dims)))
 
 
-@BatchNormalizationView.lift("caffe")
+@BatchNormalizationView.export_rule("caffe")
 def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...] | None:
     """Export BatchNormalization as BatchNorm (statistics) and Scale."""
     if op.training_mode or b.count > 1:
@@ -182,7 +182,7 @@ def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[
     return in_caffe(b, "Scale", y, blobs=[op.scale, op.b], bias_term=True)
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 # Windows with a middle.
 LRN -> rank(x) == 4 and size % 2 == 1: LRN(x, local_size=size, alpha=alpha, beta=beta, k=bias)
 """)

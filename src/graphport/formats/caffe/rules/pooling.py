@@ -161,7 +161,7 @@ def unpooled(at: Layer, height: int, width: int) -> Value:
     return at.b(MaxUnpool, at.bottoms[0], indices, shape, kernel_shape=scale, strides=scale)
 
 
-@MaxPoolView.lift("caffe")
+@MaxPoolView.export_rule("caffe")
 def export_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
     """Export MaxPool without indices."""
     if b.count > 1:
@@ -169,7 +169,7 @@ def export_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
     return _emitted_pooling(b, op, "MAX")
 
 
-@AveragePoolView.lift("caffe")
+@AveragePoolView.export_rule("caffe")
 def export_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...]:
     """Export AveragePool whose mean includes padding."""
     if not op.count_include_pad and (any(op.pads or ()) or op.auto_pad in ("SAME_UPPER", "SAME_LOWER")):
@@ -207,7 +207,7 @@ def _emitted_pooling(b: Builder, op: AveragePoolView | MaxPoolView, pool: str) -
     return in_caffe(b, "Pooling", op.x, pool=pool, round_mode=rounded, **parameters)
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 GlobalAveragePool -> rank(x) == 4: Pooling(x, pool="AVE", global_pooling=True)
 GlobalMaxPool -> rank(x) == 4: Pooling(x, pool="MAX", global_pooling=True)
 """)

@@ -78,7 +78,7 @@ def _emitted(
     return reshaped_in_caffe(b, y)[0] if keepdims else y
 
 
-ROWS.having(reduced=_emitted).lift("""
+ROWS.having(reduced=_emitted).export_rules("""
 ReduceSum -> reduced("SUM", "", data, axes, keepdims, noop_with_empty_axes)
 ReduceMean -> reduced("MEAN", "AVE", data, axes, keepdims, noop_with_empty_axes)
 ReduceL1 -> reduced("ASUM", "", data, axes, keepdims, noop_with_empty_axes)

@@ -201,7 +201,7 @@ def shuffle_channel(at: Layer, *, group: int = 1) -> Value:
 # Back
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 Identity -> Split(input)
 # A flattening from the second axis on; otherwise a blob of two extents.
 Flatten
@@ -212,7 +212,7 @@ Concat -> Concat(*inputs, axis=stated_axis(axis, *inputs))
 """)
 
 
-@Reshape.lift("caffe")
+@Reshape.export_rule("caffe")
 def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> tuple[Value, ...] | None:
     """Export Reshape to a static shape with at most one dynamic dim."""
     wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
@@ -225,12 +225,12 @@ def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0)
     return reshaped_in_caffe(b, data, TensorFact(DType.FLOAT32, wanted))
 
 
-@Transpose.lift("caffe")
+@Transpose.export_rule("caffe")
 def export_transpose(b: Builder, x: Value, *, perm: Shaped | None = None) -> tuple[Value, ...]:
     return in_caffe(b, "Permute", x, order=tuple(reversed(range(len(b.dims(x))))) if perm is None else perm)
 
 
-@DepthToSpace.lift("caffe")
+@DepthToSpace.export_rule("caffe")
 def export_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> tuple[Value, ...]:
     """Export DepthToSpace as Reshape, Permute, Reshape, because most forks lack Reorg or its `reverse`."""
     n, c, h, w = b.dims(input, 4)
@@ -240,7 +240,7 @@ def export_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str
     return _moved(b, input, split, perm)
 
 
-@SpaceToDepth.lift("caffe")
+@SpaceToDepth.export_rule("caffe")
 def export_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> tuple[Value, ...]:
     n, c, h, w = b.dims(input, 4)
     split = (n, c, h // blocksize, blocksize, w // blocksize, blocksize)
@@ -255,7 +255,7 @@ def _moved(b: Builder, x: Value, dims: tuple[Dim, ...], perm: Shaped) -> tuple[V
     return reshaped_in_caffe(b, moved)
 
 
-@Split.lift("caffe")
+@Split.export_rule("caffe")
 def export_split(
     b: Builder, x: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...] | None:
@@ -281,7 +281,7 @@ def sliced(b: Builder, x: Value, axis: int, lengths: Shaped) -> tuple[Value, ...
     return in_caffe(b, "Slice", x, facts=facts, axis=stated_axis(b, axis, x), slice_point=points)
 
 
-@Tile.lift("caffe")
+@Tile.export_rule("caffe")
 def export_tile(b: Builder, x: Value, repeats: Value) -> tuple[Value, ...] | None:
     """Export Tile, one layer per axis."""
     numbers = pattern.constant_numbers(repeats)

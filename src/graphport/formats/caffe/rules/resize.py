@@ -91,7 +91,7 @@ def upsample(
     return unpooled(at, height, width)
 
 
-@ResizeView.lift("caffe")
+@ResizeView.export_rule("caffe")
 def export_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
     """Export Resize: nearest as a transposed convolution, linear with aligned corners as Interp."""
     dims = b.dims(op.x)

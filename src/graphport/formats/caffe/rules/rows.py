@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from graphport.formats.caffe.rules.binding import Layer
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.rows.rule import Lowering
+    from graphport.ops.rows.rule import ImportRule
 
 
-def _register(*types: str, fields: Sequence[str] = ()) -> Callable[[Lowering], None]:
+def _register(*types: str, fields: Sequence[str] = ()) -> Callable[[ImportRule], None]:
     """`fields` hold the messages whose fields are the keywords of the rows."""
 
-    def register(row: Lowering) -> None:
+    def register(row: ImportRule) -> None:
         signature = inspect.signature(row)
 
         def rule(at: Layer, **attributes: Any) -> Any:

@@ -114,7 +114,7 @@ def glu(at: Layer) -> Value:
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 Relu -> ReLU(x)
 LeakyRelu -> ReLU(x, p0=alpha)
 Gelu
@@ -132,7 +132,7 @@ Dropout(ratio: ignored, seed: ignored) -> training_mode is None or not const(tra
 """)
 
 
-@Clip.lift("ncnn")
+@Clip.export_rule("ncnn")
 def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value | None:
     """Export Clip: ncnn's bounds are finite constants; with an infinite bound use Max or Min."""
     bounds = [None if bound is None else constant_numbers(bound) for bound in (min, max)]
@@ -146,7 +146,7 @@ def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value |
     return b(finite[0][0], input, b.like(input, finite[0][1])) if finite else emitted(b, "Noop", input)
 
 
-@PRelu.lift("ncnn")
+@PRelu.export_rule("ncnn")
 def export_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
     """One slope, or one for each channel."""
     weights = constant_float32(slope)
@@ -157,7 +157,7 @@ def export_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
     return emitted(b, "PReLU", x, p0=weights.count, w0=weights)
 
 
-@Softmax.lift("ncnn")
+@Softmax.export_rule("ncnn")
 def export_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
     blob_dims(b, input)
     if axis % max(len(b.dims(input)), 1) == batch_of(input):
@@ -166,13 +166,13 @@ def export_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
     return emitted(b, "Softmax", input, p0=blob_axis(axis, len(b.dims(input)), batch_of(input)), p1=1)
 
 
-OPERATORS.lift("""
+OPERATORS.export_rules("""
 # Without the softmax in between, whose smallest shares single precision makes 0.
 LogSoftmax -> Sub(low := Sub(input, ReduceMax(input, [axis])), Log(ReduceSum(Exp(low), [axis])))
 """)
 
 
-@Hardmax.lift("ncnn")
+@Hardmax.export_rule("ncnn")
 def export_hardmax(b: Builder, x: Value, *, axis: int = -1) -> Value:
     dims = b.dims(x)
     at = axis_index(axis, len(dims))

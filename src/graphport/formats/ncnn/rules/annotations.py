@@ -23,7 +23,7 @@ LINE = "ncnn.line"
 FUNCTION = "ncnn.function"
 """Note of a node that is a function of its second operand: the function's number."""
 BATCH = "ncnn.batch"
-"""The note of a value that is being lifted: which of its axes the blob lacks, where that is not the first one."""
+"""Note of a value during export: the axis that the blob lacks, if it is not axis 0."""
 
 
 def batch_of(x: Value) -> int | None:

@@ -157,7 +157,7 @@ def split(at: Layer) -> Sequence[Value]:
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 Floor -> UnaryOp(x, p0=2)
 Ceil -> UnaryOp(x, p0=3)
 Sqrt -> UnaryOp(x, p0=5)
@@ -192,13 +192,13 @@ def floating(x: Value) -> Value:
     return x
 
 
-@Identity.lift("ncnn")
+@Identity.export_rule("ncnn")
 def export_identity(b: Builder, input: Value) -> Value:
     blob_dims(b, input)
     return emitted(b, "Noop", input)
 
 
-@Mean.lift("ncnn")
+@Mean.export_rule("ncnn")
 def export_mean(b: Builder, *operands: Value) -> Value:
     return binary_with_constant(b, "mul", reduce(partial(both, b, "add"), operands), 1 / len(operands))
 
@@ -213,7 +213,7 @@ bases.
 """
 
 
-@Pow.lift("ncnn")
+@Pow.export_rule("ncnn")
 def export_pow(b: Builder, x: Value, y: Value) -> Value:
     """Products where the exponent is a multiple of a half, which are right of every number; else by logarithms."""
     base, exponent = folded(floating(x)), folded(y)

@@ -76,9 +76,9 @@ def _emit_unary_integer(name: str, spanning: Callable[[Span], Span], b: Builder,
     return counted(_typed(y, dtype)) if span is None else _wrap_integers(b, y, dtype, spanning(span))
 
 
-Abs.lift("ncnn")(partial(_emit_unary_integer, "abs", lambda span: (0, max(-span[0], span[1]))))
-Neg.lift("ncnn")(partial(_emit_unary_integer, "neg", lambda span: (-span[1], -span[0])))
-Sign.lift("ncnn")(partial(_emit_unary_integer, "sign", lambda _: (-1, 1)))
+Abs.export_rule("ncnn")(partial(_emit_unary_integer, "abs", lambda span: (0, max(-span[0], span[1]))))
+Neg.export_rule("ncnn")(partial(_emit_unary_integer, "neg", lambda span: (-span[1], -span[0])))
+Sign.export_rule("ncnn")(partial(_emit_unary_integer, "sign", lambda _: (-1, 1)))
 
 
 # ── two ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -137,7 +137,7 @@ def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
     return unary(b, "floor", binary_with_constant(b, "div", plus_half, float(divisor)))
 
 
-@Mod.lift("ncnn")
+@Mod.export_rule("ncnn")
 def export_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
     """The remainder of a division that rounds towards zero, or of integers towards minus infinity."""
     dtype = a.dtype
@@ -165,7 +165,7 @@ _FEWEST_BITS = 16
 """Minimum mantissa bits of blobs in 16-bit modes."""
 
 
-@Cast.lift("ncnn")
+@Cast.export_rule("ncnn")
 def export_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Value:
     """Export Cast: blobs are float; float16 is supported, 8-bit floats are not.
 
@@ -235,7 +235,7 @@ def _chained(b: Builder, name: str, *operands: Value) -> Value:
     return reduce(partial(_exact, b, name), operands)
 
 
-ROWS.having(exact=_chained).lift("""
+ROWS.having(exact=_chained).export_rules("""
 Add -> exact("add", a, b)
 Sub -> exact("sub", a, b)
 Mul -> exact("mul", a, b)

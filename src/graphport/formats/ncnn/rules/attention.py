@@ -92,7 +92,7 @@ def _repeat_heads(at: Layer, x: Value, heads: int) -> Value:
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@AttentionView.lift("ncnn")
+@AttentionView.export_rule("ncnn")
 def export_attention(b: Builder, op: AttentionView) -> Value | None:
     """Export Attention with a head axis, without key/value cache; the mask is added."""
     q, k, v, mask = op.q, op.k, op.v, op.attn_mask

@@ -86,7 +86,7 @@ def _check_ordered_operands(b: Builder, x: Value, y: Value) -> tuple[Value, Valu
     return x, y
 
 
-@IsNaN.lift("ncnn")
+@IsNaN.export_rule("ncnn")
 def export_is_nan(b: Builder, x: Value) -> Value:
     """Export IsNaN: abs(NaN) > -1 is false."""
     return _of_finite(
@@ -94,7 +94,7 @@ def export_is_nan(b: Builder, x: Value) -> Value:
     )
 
 
-@IsInf.lift("ncnn")
+@IsInf.export_rule("ncnn")
 def export_is_infinite(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
     """Above the largest number that there is."""
     if detect_negative and detect_positive:
@@ -152,7 +152,7 @@ ROWS.having(
     both=both,
     inverted=_inverted,
     of_finite=_of_finite,
-).lift("""
+).export_rules("""
 Greater -> x, y = ordered(a, b); above(x, y)
 Less -> x, y = ordered(a, b); above(y, x)
 GreaterOrEqual -> x, y = ordered(a, b); opposite(above(y, x), x, y)
@@ -165,7 +165,7 @@ Not -> of_finite(inverted(x), x)
 """)
 
 
-@Where.lift("ncnn")
+@Where.export_rule("ncnn")
 def export_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     """Select by maximum: the unselected operand is replaced by -inf."""
     node = b.before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphport.ops.declare import lift
-from graphport.ops.lowering.branches import lift_if
+from graphport.ops.declare import export_rule
+from graphport.ops.lowering.branches import export_if
 
-lift("ncnn", "If")(lift_if)
+export_rule("ncnn", "If")(export_if)

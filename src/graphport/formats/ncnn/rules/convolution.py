@@ -222,7 +222,7 @@ def _checked(b: Builder, x: Value, w: Value) -> int:
     return count
 
 
-@ConvView.lift("ncnn")
+@ConvView.export_rule("ncnn")
 def export_conv(b: Builder, op: ConvView) -> Value:
     # ncnn has integer kernels for 2-D convolutions only.
     b.looks_around = True
@@ -256,7 +256,7 @@ def _given_blobs(b: Builder, op: ConvView | ConvTransposeView) -> list[Value]:
     return [stretched(b, each, b.dims(each), None) for each in (op.w, op.b) if each is not None]
 
 
-@ConvTransposeView.lift("ncnn")
+@ConvTransposeView.export_rule("ncnn")
 def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     """Export ConvTranspose: output padding reduces the end padding."""
     count = _checked(b, op.x, op.w)
@@ -290,7 +290,7 @@ def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     return emitted(b, type_, op.x, **parameters, p6=weight.count, **more)
 
 
-@DeformConvView.lift("ncnn")
+@DeformConvView.export_rule("ncnn")
 def export_deform_conv(b: Builder, op: DeformConvView) -> Value | None:
     if op.group != 1 or op.offset_group != 1 or _checked(b, op.x, op.w) != _PLANE:
         return None

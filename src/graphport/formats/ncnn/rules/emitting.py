@@ -1,4 +1,4 @@
-"""What liftings to ncnn have in common: its layers, their blobs without a batch, and lengths as it wants them."""
+"""Shared parts of export rules of ncnn: layers, blobs without batch axis, and lengths."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def memory_data(at: Layer) -> Value:
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@ConstantOfShape.lift("ncnn")
+@ConstantOfShape.export_rule("ncnn")
 def export_constant_of_shape(b: Builder, input: Value, *, value: Storage | None = None) -> Value | None:
     """Export ConstantOfShape of floats: one element, expanded."""
     (rank,) = sizes(b.dims(input, 1), "the rank")

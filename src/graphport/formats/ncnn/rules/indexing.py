@@ -151,7 +151,7 @@ def diag(at: Layer) -> Value:
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@SliceView.lift("ncnn")
+@SliceView.export_rule("ncnn")
 def export_slice(b: Builder, op: SliceView) -> Value | None:
     """Export Slice: crop, then select by stride; reverse an axis before a negative step."""
     blob_dims(b, op.data)
@@ -314,7 +314,7 @@ _TABLE = 2
 """Axes of a table whose rows are looked up."""
 
 
-@Gather.lift("ncnn")
+@Gather.export_rule("ncnn")
 def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
     """Export Gather: Embed of a constant table; or crops of runs of constant indices, concatenated."""
     dims, found = b.dims(data), constant_numbers(indices)

@@ -72,7 +72,7 @@ def _real_table(data: Value) -> None:
         raise UnsupportedError(message)
 
 
-@GatherElements.lift("ncnn")
+@GatherElements.export_rule("ncnn")
 def export_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
     if folded(indices) is not None:
         return _moved(b, GatherElements, data, indices, axis=axis)
@@ -86,7 +86,7 @@ def export_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int
     return elements_of(b, data, b(Cast, indices, to=DType.FLOAT32), at)
 
 
-@GatherND.lift("ncnn")
+@GatherND.export_rule("ncnn")
 def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Value:
     if folded(indices) is not None:
         return _moved(b, GatherND, data, indices, batch_dims=batch_dims)
@@ -122,7 +122,7 @@ def _counted(b: Builder, indices: Value, dims: Sequence[int]) -> Value:
     return b(ReduceSum, b(Mul, whole, b.constant(steps)), vector(b, [2]), keepdims=0)
 
 
-@ScatterND.lift("ncnn")
+@ScatterND.export_rule("ncnn")
 def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
     if folded(indices) is not None or reduction not in ("none", "add"):
         return _emit_scatter(b, ScatterND, data, indices, updates, reduction)
@@ -146,7 +146,7 @@ def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *
     return b(Reshape, found, vector(b, dims))
 
 
-@ScatterElements.lift("ncnn")
+@ScatterElements.export_rule("ncnn")
 def export_scatter_elements(
     b: Builder, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
 ) -> Value:
@@ -291,7 +291,7 @@ def _cut(b: Builder, x: Value, bounds: dict[int, tuple[int, int]]) -> Value:
     return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, list(bounds)))
 
 
-@OneHot.lift("ncnn")
+@OneHot.export_rule("ncnn")
 def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
     (n,), ends = needed(depth, "the axis size"), _array(values)
     rank = len(b.dims(indices)) + 1
@@ -305,7 +305,7 @@ def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, a
     return permuted if dtype is None or dtype is DType.FLOAT32 else b(Cast, permuted, to=dtype)
 
 
-@Trilu.lift("ncnn")
+@Trilu.export_rule("ncnn")
 def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Value:
     refuse_constants(input)
     rows, columns = sizes(b.dims(input)[-2:], "the matrices")

@@ -131,7 +131,7 @@ def _align_addend(at: Layer, x: Value, m: Dim, n: Dim) -> Value:
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@GemmView.lift("ncnn")
+@GemmView.export_rule("ncnn")
 def export_gemm(b: Builder, op: GemmView) -> Value:
     """Export Gemm: InnerProduct; the addend is a bias or another blob."""
     a, b_, c, alpha, beta = op.a, op.b, op.c, op.alpha, op.beta
@@ -180,7 +180,7 @@ def _product(
     return placed(emitted(b, "InnerProduct", x, fact=fact, **stated), batch_of(x))
 
 
-@MatMul.lift("ncnn")
+@MatMul.export_rule("ncnn")
 def export_matmul(b: Builder, a: Value, b_: Value) -> Value:
     """Export MatMul: a layer with weights for a constant matrix; of two blobs, over the last two axes."""
     ranks = len(b.dims(a)), len(b.dims(b_))

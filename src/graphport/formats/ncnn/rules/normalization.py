@@ -174,7 +174,7 @@ def mean_variance(at: Layer) -> Value:
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@BatchNormalizationView.lift("ncnn")
+@BatchNormalizationView.export_rule("ncnn")
 def export_batch_norm(b: Builder, op: BatchNormalizationView) -> Value | None:
     if op.training_mode or b.count > 1:
         return None
@@ -201,7 +201,7 @@ def _scaled_and_shifted(b: Builder, x: Value, weights: Sequence[Storage], epsilo
     return b(Add, b(Mul, x, k), c)
 
 
-@InstanceNormalization.lift("ncnn")
+@InstanceNormalization.export_rule("ncnn")
 def export_instance_norm(b: Builder, input: Value, scale: Value, shift: Value, *, epsilon: float = 1e-5) -> Value:
     lengths = lengths_of(b, input)
     weights = constant_float32(scale)
@@ -211,7 +211,7 @@ def export_instance_norm(b: Builder, input: Value, scale: Value, shift: Value, *
     return y if x is input else reshaped(b, y, lengths)
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 GroupNormalization(stash_type: ignored)
     -> GroupNorm(item(x), p0=num_groups, p1=channels(x), p2=epsilon, p3=1, w0=weights(scale), w1=weights(bias))
 LRN -> size % 2: LRN(item(x), p0=0, p1=size, p2=alpha, p3=beta, p4=bias)
@@ -226,7 +226,7 @@ def _is_inner(b: Builder, x: Value, axis: int, weights: Storage) -> bool:
     return (batch is None or batch < first) and list(weights.shape) == list(dims[first:])
 
 
-@LayerNormalizationView.lift("ncnn")
+@LayerNormalizationView.export_rule("ncnn")
 def export_layer_norm(b: Builder, op: LayerNormalizationView) -> Value | None:
     weights = constant_float32(op.scale)
     if b.count > 1 or not _is_inner(b, op.x, op.axis, weights):
@@ -246,7 +246,7 @@ def _flattened(b: Builder, type_: str, x: Value, count: int, **given: Any) -> Va
     return restored(b, y, x.fact, batch_of(x))
 
 
-@RMSNormalizationView.lift("ncnn")
+@RMSNormalizationView.export_rule("ncnn")
 def export_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
     weights = constant_float32(op.scale)
     if not _is_inner(b, op.x, op.axis, weights):
@@ -254,7 +254,7 @@ def export_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
     return _flattened(b, "RMSNorm", op.x, len(weights.shape), p0=weights.count, p1=op.epsilon, p2=1, w0=weights)
 
 
-@LpNormalization.lift("ncnn")
+@LpNormalization.export_rule("ncnn")
 def export_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> Value | None:
     """Export LpNormalization over the channels of an image; zero vectors stay zero."""
     lengths = lengths_of(b, input)
@@ -264,7 +264,7 @@ def export_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int 
     return emitted(b, "Normalize", input, p0=0, p1=1, p2=1e-12, p3=1, p4=1, p9=1, w0=one)
 
 
-@MeanVarianceNormalization.lift("ncnn")
+@MeanVarianceNormalization.export_rule("ncnn")
 def export_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value | None:
     """Export MeanVarianceNormalization per channel, or over all axes."""
     rank = len(lengths_of(b, x)) + 1

@@ -45,7 +45,7 @@ def padding(at: Layer) -> Value:
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@PadView.lift("ncnn")
+@PadView.export_rule("ncnn")
 def export_pad(b: Builder, op: PadView) -> Value:
     """Export Pad: of height, width and the axis before them; other axes and wrap mode by concatenation."""
     data, mode = op.data, op.mode

@@ -234,7 +234,7 @@ def _root(b: Builder, x: Value, p: float) -> Value:
     return x if p == 1 else b(Sqrt, x) if p == 2 else b(Pow, x, b.like(x, 1 / p))
 
 
-@LpPoolView.lift("ncnn")
+@LpPoolView.export_rule("ncnn")
 def export_lp_pool(b: Builder, op: LpPoolView) -> Value:
     """Means of powers, times how many there are."""
     if op.ceil_mode:
@@ -245,18 +245,18 @@ def export_lp_pool(b: Builder, op: LpPoolView) -> Value:
     return _root(b, b(Mul, size, b.like(op.x, float(prod(op.kernel_shape)))), op.p)
 
 
-@GlobalLpPool.lift("ncnn")
+@GlobalLpPool.export_rule("ncnn")
 def export_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Value:
     axes = vector(b, list(range(2, len(b.dims(x)))))
     return _root(b, b(ReduceSum, _powered(b, x, p), axes), p)
 
 
-@MaxPoolView.lift("ncnn")
+@MaxPoolView.export_rule("ncnn")
 def export_max_pool(b: Builder, op: MaxPoolView) -> Value:
     return _emitted(b, op, _MAXIMUM)
 
 
-@AveragePoolView.lift("ncnn")
+@AveragePoolView.export_rule("ncnn")
 def export_average_pool(b: Builder, op: AveragePoolView) -> Value:
     return _emitted(b, op, 1, counts_padding=bool(op.count_include_pad))
 
@@ -266,7 +266,7 @@ def _spatial(b: Builder, x: Value) -> Axes:
     return tuple(range(1, len(lengths_of(b, x))))
 
 
-ROWS.having(spatial=_spatial).lift("""
+ROWS.having(spatial=_spatial).export_rules("""
 GlobalAveragePool -> Reduction(x, p0=3, p1=0, p3=spatial(x), p4=1, p5=1)
 GlobalMaxPool -> Reduction(x, p0=4, p1=0, p3=spatial(x), p4=1, p5=1)
 """)

@@ -308,5 +308,5 @@ def _unsupported(b: Builder, *operands: Value | None, **attributes: Any) -> Valu
     raise UnsupportedError(_REASON)
 
 
-QuantizeLinear.lift("ncnn")(_unsupported)
-DequantizeLinear.lift("ncnn")(_unsupported)
+QuantizeLinear.export_rule("ncnn")(_unsupported)
+DequantizeLinear.export_rule("ncnn")(_unsupported)

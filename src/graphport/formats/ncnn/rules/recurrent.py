@@ -166,7 +166,7 @@ def _states(b: Builder, states: Sequence[Value | None], layout: int, ways: int, 
     return [stretched(b, state, shape, 0 if layout else 1) for state in zeros]
 
 
-def _lifted(
+def _export_recurrent(
     b: Builder, op_type: str, op: Recurrent, states: Sequence[Value | None], weights: Sequence[Storage]
 ) -> tuple[Value, ...]:
     """Export a recurrent operator on one sequence; the results of the directions are consecutive."""
@@ -196,25 +196,25 @@ def _lifted(
     return restore_leading_batch(b, split, 0 if layout else 2), *finals
 
 
-@LSTMView.lift("ncnn")
+@LSTMView.export_rule("ncnn")
 def export_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...]:
     if reason := unsupported_parts(op, ("Sigmoid", "Tanh", "Tanh")):
         return in_steps(b, op, reason)
-    return _lifted(b, "LSTM", op, (op.initial_h, op.initial_c), _weights(op, _GATES["LSTM"]))
+    return _export_recurrent(b, "LSTM", op, (op.initial_h, op.initial_c), _weights(op, _GATES["LSTM"]))
 
 
-@GRUView.lift("ncnn")
+@GRUView.export_rule("ncnn")
 def export_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
     if reason := unsupported_parts(op, ("Sigmoid", "Tanh")) or ("" if op.linear_before_reset else RESETS_STATE):
         return in_steps(b, op, reason)
-    return _lifted(b, "GRU", op, (op.initial_h,), _weights(op, _GATES["GRU"], extra=2))
+    return _export_recurrent(b, "GRU", op, (op.initial_h,), _weights(op, _GATES["GRU"], extra=2))
 
 
-@RNNView.lift("ncnn")
+@RNNView.export_rule("ncnn")
 def export_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
     if reason := unsupported_parts(op, ("Tanh",)):
         return in_steps(b, op, reason)
-    return _lifted(b, "RNN", op, (op.initial_h,), _weights(op, _GATES["RNN"]))
+    return _export_recurrent(b, "RNN", op, (op.initial_h,), _weights(op, _GATES["RNN"]))
 
 
 def _weights(op: Recurrent, order: Sequence[int], extra: int | None = None) -> list[Storage]:

@@ -139,7 +139,7 @@ def _reduced(
     return restored(b, y, y.fact, place)
 
 
-ROWS.having(Reduction=_reduced).lift("""
+ROWS.having(Reduction=_reduced).export_rules("""
 ReduceSum -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=0)
 ReduceL1 -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=1)
 ReduceSumSquare -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=2)
@@ -155,7 +155,7 @@ ReduceLogSum -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=9)
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-@ReduceLogSumExp.lift("ncnn")
+@ReduceLogSumExp.export_rule("ncnn")
 def export_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value:
@@ -203,7 +203,7 @@ def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
     counted(y, bounded("a sum", max_magnitude(x) * prod(lengths)))
 
 
-@CumSum.lift("ncnn")
+@CumSum.export_rule("ncnn")
 def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
     """Export CumSum: reverse by flipping before and after; exclusive by shifting one element."""
     blob_dims(b, x)
@@ -221,7 +221,7 @@ def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reve
     return y
 
 
-@Einsum.lift("ncnn")
+@Einsum.export_rule("ncnn")
 def export_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     """Export Einsum without the batch index, which all operands and the result begin with."""
     text = equation.replace(" ", "")
@@ -249,7 +249,7 @@ def export_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
 
 # Positions of extremes, for which there are no layers: comparisons, weights and sums.
 
-CumProd.lift("ncnn")(products_under_mask)
+CumProd.export_rule("ncnn")(products_under_mask)
 
 
 def _searched(
@@ -272,11 +272,11 @@ def _searched(
     return as_indices(b, b(Sub, found, one) if select_last_index else b(Sub, last, found), n)
 
 
-ArgMax.lift("ncnn")(partial(_searched, ArgMax))
-ArgMin.lift("ncnn")(partial(_searched, ArgMin))
+ArgMax.export_rule("ncnn")(partial(_searched, ArgMax))
+ArgMin.export_rule("ncnn")(partial(_searched, ArgMin))
 
 
-@TopK.lift("ncnn")
+@TopK.export_rule("ncnn")
 def export_top_k(
     b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Value, Value]:

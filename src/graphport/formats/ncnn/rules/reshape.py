@@ -239,7 +239,7 @@ def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None)
     return placed(reshaped(b, x, rest), kept)
 
 
-@Reshape.lift("ncnn")
+@Reshape.export_rule("ncnn")
 def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
     numbers = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     if numbers is None:
@@ -262,7 +262,7 @@ def _followed(b: Builder, x: Value, target: Sequence[Dim]) -> int | None:
     return batch if batch in candidates else candidates[0] if candidates else None
 
 
-@Flatten.lift("ncnn")
+@Flatten.export_rule("ncnn")
 def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
     dims = b.dims(input)
     place = axis + len(dims) if axis < 0 else axis
@@ -272,7 +272,7 @@ def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
     return _into(b, input, [product(dims[:place]), product(dims[place:])])
 
 
-@Squeeze.lift("ncnn")
+@Squeeze.export_rule("ncnn")
 def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | None:
     dims, batch = b.dims(data), batch_of(data)
     gone = {axis % len(dims) for axis in needed(axes, "the squeezed axes")}
@@ -280,7 +280,7 @@ def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value 
     return _into(b, data, [dim for axis, dim in enumerate(dims) if axis not in gone], place)
 
 
-@Unsqueeze.lift("ncnn")
+@Unsqueeze.export_rule("ncnn")
 def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
     known_axes = needed(axes, "the inserted axes")
     rank = len(b.dims(data)) + len(known_axes)
@@ -295,7 +295,7 @@ def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
     return _into(b, data, target, None if batch is None or batch >= len(old) else old[batch])
 
 
-@Transpose.lift("ncnn")
+@Transpose.export_rule("ncnn")
 def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value | None:
     """Export Transpose: permute the blob's axes; the batch may move anywhere."""
     lengths, batch, dims = blob_dims(b, data), batch_of(data), b.dims(data)
@@ -311,7 +311,7 @@ def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = 
     return restore_leading_batch(b, emitted(b, "Permute", data, fact=b.outcome, p0=number), place)
 
 
-@Concat.lift("ncnn")
+@Concat.export_rule("ncnn")
 def export_concat(b: Builder, *inputs: Value, axis: int) -> Value:
     dims = b.dims(inputs[0])
     blobs, batch = align_for_concat(b, axis % len(dims), *inputs)
@@ -320,7 +320,7 @@ def export_concat(b: Builder, *inputs: Value, axis: int) -> Value:
     )
 
 
-@Split.lift("ncnn")
+@Split.export_rule("ncnn")
 def export_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...] | None:
@@ -347,7 +347,7 @@ def export_split(
     return tuple(restore_leading_batch(b, part, batch) for part in found)
 
 
-@Tile.lift("ncnn")
+@Tile.export_rule("ncnn")
 def export_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
     blob_dims(b, input)
     times, batch = needed(repeats, "the repeats"), batch_of(input)
@@ -369,7 +369,7 @@ def _to_batched_blob(b: Builder, x: Value) -> Value:
     return restored(b, x, x.fact, None)
 
 
-@Expand.lift("ncnn")
+@Expand.export_rule("ncnn")
 def export_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     """Copies along the axes of length 1."""
     wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
@@ -416,13 +416,13 @@ def _repeat_single_elements(b: Builder, x: Value, lengths: Sequence[Dim], target
     return x
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 DepthToSpace -> PixelShuffle(item(input), p0=blocksize, p1=1 if mode == "DCR" else 0)
 SpaceToDepth -> Reorg(item(input), p0=blocksize, p1=1)
 """)
 
 
-@Col2ImView.lift("ncnn")
+@Col2ImView.export_rule("ncnn")
 def export_col2im(b: Builder, op: Col2ImView) -> Value | None:
     """Of a picture."""
     picture, kernel = needed(op.image_shape, "the image sizes"), needed(op.block_shape, "the block sizes")

@@ -129,7 +129,7 @@ def _resized(at: Layer, mode: str, target: list[int]) -> Value:
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@ResizeView.lift("ncnn")
+@ResizeView.export_rule("ncnn")
 def export_resize(b: Builder, op: ResizeView) -> Value:
     """Export Resize by Interp, if its coordinates match; else per axis by gather or by a weight matrix."""
     x = op.x
@@ -157,7 +157,7 @@ def export_resize(b: Builder, op: ResizeView) -> Value:
     return b(Identity, y) if y is x else y
 
 
-AffineGrid.lift("ncnn")(affine_grid_by_matrix)
+AffineGrid.export_rule("ncnn")(affine_grid_by_matrix)
 
 
 _CUBIC = -0.75

@@ -89,7 +89,7 @@ def _spacing(sizes: np.ndarray, *, aligns: bool) -> tuple[np.ndarray, np.ndarray
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@GridSampleView.lift("ncnn")
+@GridSampleView.export_rule("ncnn")
 def export_grid_sample(b: Builder, op: GridSampleView) -> Value | None:
     """Of a picture."""
     grid = op.grid

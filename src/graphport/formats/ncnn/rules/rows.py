@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from graphport.formats.ncnn.rules.binding import Layer
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.rows.rule import Lowering
+    from graphport.ops.rows.rule import ImportRule
 
 
-def _register(*types: str) -> Callable[[Lowering], None]:
-    def register(row: Lowering) -> None:
+def _register(*types: str) -> Callable[[ImportRule], None]:
+    def register(row: ImportRule) -> None:
         def rule(at: Layer) -> Any:
             parameters = [each for each in inspect.signature(row).parameters.values() if each.kind is each.KEYWORD_ONLY]
             return row(

@@ -3,5 +3,5 @@
 from graphport.ops.decompositions.fourier import dft_by_matrix, stft_by_convolution
 from graphport.ops.views.signal import DFTView, STFTView
 
-DFTView.lift("ncnn")(dft_by_matrix)
-STFTView.lift("ncnn")(stft_by_convolution)
+DFTView.export_rule("ncnn")(dft_by_matrix)
+STFTView.export_rule("ncnn")(stft_by_convolution)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
 @lower("nnef", "softmax")
@@ -49,14 +49,14 @@ def softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
     return b(Transpose, split, perm=tuple(int(place) for place in np.argsort(order)))
 
 
-@Softmax.lift("nnef")
-def export_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+@Softmax.export_rule("nnef")
+def export_softmax(b: Builder, input: Value, *, axis: int = -1) -> Exported:
     rank = len(b.dims(input))
     return b.emit("softmax", input, axes=(axis % rank,)) if rank else None
 
 
-@LogSoftmax.lift("nnef")
-def export_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+@LogSoftmax.export_rule("nnef")
+def export_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Exported:
     """The logarithm of a softmax that underflows would be infinite: shift, then subtract the logarithm of the sum."""
     dims = b.dims(input)
     if not dims:
@@ -79,8 +79,8 @@ def prelu(b: Builder, x: Value, alpha: Value) -> Value:
     return b(Where, b(Less, x, b.like(x, 0)), b(Mul, x, alpha), x)
 
 
-@PRelu.lift("nnef")
-def export_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
+@PRelu.export_rule("nnef")
+def export_prelu(b: Builder, x: Value, slope: Value) -> Exported:
     return b.emit("prelu", *prepend_axes(b, x, slope))
 
 
@@ -90,10 +90,10 @@ def selu(b: Builder, x: Value, *, alpha: float, **scale: float) -> Value:
     return b(Selu, x, alpha=alpha, gamma=scale["lambda"])
 
 
-@Selu.lift("nnef")
+@Selu.export_rule("nnef")
 def export_selu(
     b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323
-) -> Lifted:
+) -> Exported:
     attributes: dict[str, Any] = {"alpha": alpha, "lambda": gamma}
     return b.emit("selu", x, **attributes)
 
@@ -108,8 +108,8 @@ silu(x) -> Swish(x)
 """)
 
 
-@Swish.lift("nnef")
-def export_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
+@Swish.export_rule("nnef")
+def export_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Exported:
     if alpha == 1.0:
         return b.emit("silu", x)
     if np.float32(alpha) == np.float32(_GELU):
@@ -117,8 +117,8 @@ def export_swish(b: Builder, x: Value, *, alpha: float = 1.0) -> Lifted:
     return b.emit("mul", x, term(b, "sigmoid", term(b, "mul", x, alpha)))
 
 
-@Gelu.lift("nnef")
-def export_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
+@Gelu.export_rule("nnef")
+def export_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Exported:
     """Export Gelu by its formula: NNEF's `gelu` is an approximation with an error of up to 0.02."""
     half = term(b, "mul", x, 0.5)
     if approximate == "tanh":
@@ -130,7 +130,7 @@ def export_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Lifted:
     return b.emit("mul", half, term(b, "add", share, 1.0))
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 HardSigmoid -> clamp(add(mul(x, alpha), beta), 0.0, 1.0)
 HardSwish -> mul(x, clamp(add(div(x, 6.0), 0.5), 0.0, 1.0))
 Shrink
@@ -157,8 +157,8 @@ def _scalar_constant(bound: Value) -> float | None:
     return None if found is None else found[0]
 
 
-@Clip.lift("nnef")
-def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
+@Clip.export_rule("nnef")
+def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Exported:
     match min, max:
         case None, None:
             return b.emit("copy", input)
@@ -174,7 +174,7 @@ def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value |
     return b.emit("min", term(b, "max", input, low), high)
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 # Without training it does nothing; there is no word for the mask.
 Dropout(ratio: ignored, seed: ignored) -> training_mode is None or not const(training_mode): copy(data)
 """)

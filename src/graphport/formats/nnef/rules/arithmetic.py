@@ -46,7 +46,7 @@ div(x, y) <-> Div(*trailed(x, y))
 min(x, y) -> Min(*trailed(x, y))
 max(x, y) -> Max(*trailed(x, y))
 """)
-ROWS.lift("""
+ROWS.export_rules("""
 Min -> chained("min", *data_0)
 Max -> chained("max", *data_0)
 # Two by two: not all readers broadcast in `add_n`.
@@ -61,7 +61,7 @@ log2(x) -> Div(Log(x), math.log(2))
 """)
 
 
-@Pow.lift("nnef")
+@Pow.export_rule("nnef")
 def export_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...] | None:
     """Export Pow: NNEF requires floats for base and exponent."""
     base, exponent = (each.dtype for each in (x, y))
@@ -89,7 +89,7 @@ def round_half_up(b: Builder, x: Value) -> Value:
     return b(Add, below, b(Cast, goes_up, to=dtype or DType.FLOAT32))
 
 
-@Round.lift("nnef")
+@Round.export_rule("nnef")
 def export_round(b: Builder, x: Value) -> tuple[Value, ...]:
     """Halves to the even neighbour, which is twice the rounded half of the floor."""
     fact = TensorFact(DType.BOOL, b.dims(x))
@@ -104,7 +104,7 @@ _ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 """Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: its error is below 1.5e-7 everywhere."""
 
 
-@Erf.lift("nnef")
+@Erf.export_rule("nnef")
 def export_erf(b: Builder, input: Value) -> tuple[Value, ...]:
     """A polynomial in 1 / (1 + 0.3275911 |x|) times exp(-x²), to the precision of single floats."""
     size = term(b, "abs", input)
@@ -120,7 +120,7 @@ _HALVES = {DType.FLOAT16: 65.0, DType.FLOAT32: 4097.0, DType.FLOAT64: 134217729.
 """Factors that part a number into two of half as many digits (Dekker 1971)."""
 
 
-@Mod.lift("nnef")
+@Mod.export_rule("nnef")
 def export_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> tuple[Value, ...] | None:
     """Export Mod as x - y * floor(x / y), corrected by one multiple where the quotient was rounded.
 
@@ -158,7 +158,7 @@ def add_n(b: Builder, *x: Value) -> Value:
     return total
 
 
-@Mean.lift("nnef")
+@Mean.export_rule("nnef")
 def export_mean(b: Builder, *data_0: Value) -> tuple[Value, ...]:
     """The sum, divided."""
     (total,) = emit_chain(b, "add", *data_0)
@@ -187,7 +187,7 @@ _DATA = {DType.FLOAT32: "f", DType.FLOAT64: "f", DType.INT64: "iu", DType.INT32:
 """Element types of NNEF, and the dtype kinds that map to them."""
 
 
-@Cast.lift("nnef")
+@Cast.export_rule("nnef")
 def export_cast(
     b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType
 ) -> tuple[Value, ...] | None:
@@ -248,7 +248,7 @@ def _name(page: Page, index: int) -> str:
     return page.signature.operands[index].name
 
 
-@CastLike.lift("nnef")
+@CastLike.export_rule("nnef")
 def export_cast_like(
     b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1
 ) -> tuple[Value, ...] | None:

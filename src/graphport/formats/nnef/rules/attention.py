@@ -5,4 +5,4 @@ from __future__ import annotations
 from graphport.ops.decompositions.attention import attention
 from graphport.ops.views.attention import AttentionView
 
-AttentionView.lift("nnef")(attention)
+AttentionView.export_rule("nnef")(attention)

@@ -32,10 +32,10 @@ ROWS.lower("ne(x, y) -> Not(Equal(*trailed(x, y)))")
 
 
 # Nothing else differs from itself.
-ROWS.lift("IsNaN -> ne(x, x)")
+ROWS.export_rules("IsNaN -> ne(x, x)")
 
 
-@IsInf.lift("nnef")
+@IsInf.export_rule("nnef")
 def export_is_inf(
     b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1
 ) -> tuple[Value, ...] | None:
@@ -51,7 +51,7 @@ def export_is_inf(
     return b.emit("lt", x, b.constant(-most, DType.FLOAT32))
 
 
-@Equal.lift("nnef")
+@Equal.export_rule("nnef")
 def export_equal(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
     """Export Equal. `eq` compares numbers only, so booleans become (a and b) or not (a or b)."""
     if dtype_of(a) is not DType.BOOL:
@@ -60,7 +60,7 @@ def export_equal(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
     return b.emit("or", both, term(b, "not", either))
 
 
-@Xor.lift("nnef")
+@Xor.export_rule("nnef")
 def export_xor(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
     """One, and not both."""
     either, both = (emit_elementwise(b, op_type, a, other, dtype=DType.BOOL)[0] for op_type in ("or", "and"))

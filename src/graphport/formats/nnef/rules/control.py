@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.formats.nnef.rules.formula import ROWS
 from graphport.ir.transplant import transplant
 from graphport.ops.constant_folding import folded
-from graphport.ops.declare import lift
+from graphport.ops.declare import export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ update(variable: ignored, value) -> Identity(value)
 """)
 
 
-@lift("nnef", "If")
+@export_rule("nnef", "If")
 def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> Any:
     """The branch that is always taken, where the condition can be computed beforehand."""
     storage = folded(cond)

@@ -106,7 +106,7 @@ def is_zero(value: Value) -> bool:
     return bool(value.storage.numpy().reshape(-1)[0] == 0)
 
 
-@ConvView.lift("nnef")
+@ConvView.export_rule("nnef")
 def export_conv(b: Builder, op: ConvView) -> tuple[Value, ...] | None:
     """Export Conv; zero padding is NNEF's border `constant`."""
     if fact_of(op.x).shape is None or fact_of(op.w).shape is None:
@@ -229,7 +229,7 @@ def _check_extents(slide: Slide, dims: Sequence[Dim], wanted: Shaped) -> None:
         raise ShapeError(message, "use an output_shape that the forward operation maps to the input shape")
 
 
-@ConvTransposeView.lift("nnef")
+@ConvTransposeView.export_rule("nnef")
 def export_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...] | None:
     """Export ConvTranspose: pads become padding, ambiguous sizes an `output_shape`."""
     if fact_of(op.x).shape is None or fact_of(op.w).shape is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.ops.declare import lift
+from graphport.ops.declare import export_rule
 from graphport.ops.lowering.operands import integers
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MOST = 1 << 20
 
 
-@lift("nnef", "ConstantOfShape")
+@export_rule("nnef", "ConstantOfShape")
 def export_fill(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
     """Export ConstantOfShape as a constant, up to a size limit."""
     shape = integers(input)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
 @lower("nnef", "gather")
@@ -30,8 +30,8 @@ def gather(b: Builder, input: Value, indices: Value, *, axis: int) -> Value:
     return b(Gather, input, indices, axis=axis)
 
 
-@Gather.lift("nnef")
-def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
+@Gather.export_rule("nnef")
+def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Exported:
     """Export Gather; NNEF has no negative indices, so constant ones are normalized."""
     dims = b.dims(data)
     place = axis % len(dims)
@@ -100,8 +100,8 @@ def _check_range(extent: Dim, start: int, end: int, step: int) -> None:
         raise ShapeError(message, "use a begin above end with a negative stride, and below end with a positive one")
 
 
-@SliceView.lift("nnef")
-def export_slice(b: Builder, op: SliceView) -> Lifted:
+@SliceView.export_rule("nnef")
+def export_slice(b: Builder, op: SliceView) -> Exported:
     dims = b.dims(op.data)
     given = [
         None if operand is None else constant_numbers(operand) for operand in (op.starts, op.ends, op.axes, op.steps)

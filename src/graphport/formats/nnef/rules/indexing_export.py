@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.budget import bounded, reserve
 from graphport.core.dtypes import DType
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError, export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.operands import dtype_of, integers, sizes
 from graphport.ops.pattern import constant_numbers
@@ -26,7 +26,7 @@ _MOST_SORTED = 256
 _NONE = "none"
 
 
-@lift("nnef", "Trilu")
+@export_rule("nnef", "Trilu")
 def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Any:
     """Chosen by a mask that is stored."""
     rows, columns = sizes(b.dims(input)[-2:], "a triangular mask")
@@ -40,7 +40,7 @@ def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int
     return (OpBuilder(b)("Where", mask, input, b.like(input, 0)),)
 
 
-@lift("nnef", "OneHot")
+@export_rule("nnef", "OneHot")
 def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Any:
     """Export OneHot: compare the indices with every position."""
     known, chosen = integers(depth), values.storage if values.is_constant else None
@@ -55,7 +55,7 @@ def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, a
     return (emit("Where", emit("Equal", wide, b.constant(every)), on, off),)
 
 
-@lift("nnef", "GatherND")
+@export_rule("nnef", "GatherND")
 def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Any:
     """Export GatherND: flatten the indexed axes and gather along one."""
     extents = sizes(b.dims(data))
@@ -76,7 +76,7 @@ def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int
     return (emit("Gather", joined, b.constant(wanted), axis=0),)
 
 
-@lift("nnef", "GatherElements")
+@export_rule("nnef", "GatherElements")
 def export_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Any:
     """The sum of an axis on which all but the chosen entry are zeros."""
     extents, wanted = sizes(b.dims(data)), sizes(b.dims(indices))
@@ -96,7 +96,7 @@ def export_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int
     return (_total(b, emit("Where", chosen, entries, b.like(data, 0.0)), -1),)
 
 
-@ScatterElementsView.lift("nnef")
+@ScatterElementsView.export_rule("nnef")
 def export_scatter_elements(b: Builder, op: ScatterElementsView) -> Any:
     """Export ScatterElements: for each position, sum the updates with its index and test whether there are any."""
     extents, sent = sizes(b.dims(op.data)), sizes(b.dims(op.indices))
@@ -126,7 +126,7 @@ def _move_and_pad(b: Builder, x: Value, place: int, extents: tuple[int, ...]) ->
     return emit("Pad", x, b.constant(np.array([0] * rank + missing, np.int64)))
 
 
-@TopKView.lift("nnef")
+@TopKView.export_rule("nnef")
 def export_top_k(b: Builder, op: TopKView) -> Any:
     """Export TopK: the rank of an element is the number of elements before it in order; select by rank."""
     extents, known = sizes(b.dims(op.x)), constant_numbers(op.k)

@@ -55,7 +55,7 @@ def linear(b: Builder, input: Value, filter: Value, bias: Value | None = None) -
     return y if summand is None else b(Add, *append_axes(b, y, summand))
 
 
-@MatMul.lift("nnef")
+@MatMul.export_rule("nnef")
 def export_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | None:
     """Export MatMul: factors get equal rank, at least 2; vectors become rows or columns."""
     if fact_of(left).shape is None or fact_of(right).shape is None:
@@ -111,7 +111,7 @@ def _unsqueezed(b: Builder, value: Value, axis: int) -> Value:
     return flat or b.emit("unsqueeze", value, facts=[TensorFact(fact_of(value).dtype, shape)], axes=(axis,))[0]
 
 
-@GemmView.lift("nnef")
+@GemmView.export_rule("nnef")
 def export_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     """Export Gemm as `linear` if equivalent, else `matmul` with scaling and addition."""
     if _is_integer(op.a):
@@ -143,4 +143,4 @@ def _whole_gemm(b: Builder, op: GemmView) -> tuple[Value, ...] | None:
     return (y if op.c is None else b(Add, y, op.c),)
 
 
-Det.lift("nnef")(determinant)
+Det.export_rule("nnef")(determinant)

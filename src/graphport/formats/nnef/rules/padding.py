@@ -38,7 +38,7 @@ def pad(
     return padded(b, input, padding, border, value)
 
 
-@PadView.lift("nnef")
+@PadView.export_rule("nnef")
 def export_pad(b: Builder, op: PadView) -> tuple[Value, ...] | None:
     """Export Pad with constant amounts; circular padding by concatenation."""
     data = op.data

@@ -102,7 +102,7 @@ def _next_exponent(b: Builder, x: Value) -> Value:
     return b(Add, nearest, b(CastLike, b(Less, _power_of_2(b, nearest), x), x))
 
 
-@DequantizeLinearView.lift("nnef")
+@DequantizeLinearView.export_rule("nnef")
 def export_dequantize(b: Builder, op: DequantizeLinearView) -> tuple[Value, ...] | None:
     """Export DequantizeLinear without quantization note (for example blocked) as a decoded constant."""
     numbers = None if b.before is None else folded(b.before.output)

@@ -57,7 +57,7 @@ def _codes(b: Builder, scaled: Value, zero: Value) -> tuple[Value, ...] | None:
     return (b(Cast, b(Clip, moved, low, high), to=dtype),)
 
 
-@MatMulInteger.lift("nnef")
+@MatMulInteger.export_rule("nnef")
 def export_matmul_integer(
     b: Builder, a: Value, other: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
 ) -> tuple[Value, ...] | None:
@@ -66,7 +66,7 @@ def export_matmul_integer(
     return (b(Cast, b(MatMul, left, _centred(b, other, b_zero_point)), to=DType.INT32),)
 
 
-@QLinearMatMulView.lift("nnef")
+@QLinearMatMulView.export_rule("nnef")
 def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> tuple[Value, ...] | None:
     rows = min(len(b.dims(op.a)) - 1, 1)
     left = _centred(b, op.a, _led(b, op.a_zero_point, rows))
@@ -76,14 +76,14 @@ def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> tuple[Value, ...
     return _codes(b, scaled, _led(b, op.y_zero_point, rows) or op.y_zero_point)
 
 
-@ConvIntegerView.lift("nnef")
+@ConvIntegerView.export_rule("nnef")
 def export_conv_integer(b: Builder, op: ConvIntegerView) -> tuple[Value, ...] | None:
     _check_exact(int(np.prod(sizes(b.dims(op.w)[1:], "the filters"))))
     left, right = _centred(b, op.x, op.x_zero_point), _centred(b, op.w, _led(b, op.w_zero_point, len(b.dims(op.w)) - 1))
     return (b(Cast, b(Conv, left, right, **op.non_defaults()), to=DType.INT32),)
 
 
-@QLinearConvView.lift("nnef")
+@QLinearConvView.export_rule("nnef")
 def export_qlinear_conv(b: Builder, op: QLinearConvView) -> tuple[Value, ...] | None:
     space = len(b.dims(op.w)) - 2
     filters = _centred(b, op.w, _led(b, op.w_zero_point, space + 1))

@@ -12,7 +12,7 @@ from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.formula import ROWS, term
 from graphport.ir.graph import Node
 from graphport.ops.constant_folding import folded
-from graphport.ops.declare import UnsupportedError, lift, lower
+from graphport.ops.declare import UnsupportedError, export_rule, lower
 from graphport.ops.lowering.infinities import infinities
 from graphport.ops.lowering.operands import dtype_of, integers, sizes, vector
 from graphport.ops.pages.arithmetic import Add, Mul
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
 def reduced(b: Builder, page: Page, input: Value, axes: tuple[int, ...]) -> Value:
@@ -133,7 +133,7 @@ def _with_infinities(b: Builder, y: Value, data: Value, axes: tuple[int, ...], i
     return b.emit("select", is_finite, y, b.like(y, infinity), facts=[y.fact])[0]
 
 
-ROWS.having(reduced=_emitted).lift("""
+ROWS.having(reduced=_emitted).export_rules("""
 ReduceMean -> reduced("mean_reduce", data, axes, keepdims, noop_with_empty_axes)
 ReduceMax -> reduced("max_reduce", data, axes, keepdims, noop_with_empty_axes)
 ReduceMin -> reduced("min_reduce", data, axes, keepdims, noop_with_empty_axes)
@@ -145,10 +145,10 @@ ReduceSumSquare -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_a
 """)
 
 
-@ReduceLogSumExp.lift("nnef")
+@ReduceLogSumExp.export_rule("nnef")
 def export_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> Lifted:
+) -> Exported:
     """Shifted by the largest number, so that nothing overflows."""
     chosen = _static_axes(b, data, axes, noop_with_empty_axes)
     fact = data.fact
@@ -162,10 +162,10 @@ def export_log_sum_exp(
     return (y,) if keepdims or not chosen else b.emit("squeeze", y, axes=chosen)
 
 
-@ReduceProd.lift("nnef")
+@ReduceProd.export_rule("nnef")
 def export_product(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> Lifted:
+) -> Exported:
     """Export ReduceProd: multiply the first half by the second until one element is left."""
     chosen = _static_axes(b, data, axes, noop_with_empty_axes)
     if chosen is None or not dtype_of(data).is_floating:
@@ -184,18 +184,18 @@ def export_product(
     return (y,) if keepdims or not chosen else (b(Squeeze, y, vector(b, chosen)),)
 
 
-@CumSum.lift("nnef")
-def export_running_sum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+@CumSum.export_rule("nnef")
+def export_running_sum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Exported:
     return _running(b, x, axis, Add, 0, exclusive, reverse)
 
 
-@CumProd.lift("nnef")
-def export_running_product(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+@CumProd.export_rule("nnef")
+def export_running_product(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Exported:
     """As a running sum, of products."""
     return _running(b, x, axis, Mul, 1, exclusive, reverse)
 
 
-def _running(b: Builder, x: Value, axis: Value, joined: Page, neutral: int, exclusive: int, reverse: int) -> Lifted:
+def _running(b: Builder, x: Value, axis: Value, joined: Page, neutral: int, exclusive: int, reverse: int) -> Exported:
     """Each entry and that before it, then that two before it, and so on by doubling distances."""
     found = integers(axis)
     if found is None or not dtype_of(x).is_floating:
@@ -244,8 +244,8 @@ def _register_arg(page: Page, op_type: str) -> None:
         found = b(page, joined, axis=-1, keepdims=0)
         return b(Unsqueeze, found, b.constant(np.array(sorted(axes), np.int64)))
 
-    @lift("nnef", page.name)
-    def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Lifted:
+    @export_rule("nnef", page.name)
+    def exported(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Exported:
         if select_last_index:
             return None
         dims = b.dims(data)

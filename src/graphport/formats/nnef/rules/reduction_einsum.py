@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphport.core.dims import decide_equal
-from graphport.ops.declare import lift
+from graphport.ops.declare import export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.pages.reduction.einsum import Equation
@@ -47,7 +47,7 @@ def lettered(equation: str, ranks: Sequence[int]) -> tuple[list[str], str] | Non
     return terms, found.result.replace("...", rest)
 
 
-@lift("nnef", "Einsum")
+@export_rule("nnef", "Einsum")
 def export_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
     """Export Einsum by pairwise products; letters without further use are summed."""
     found = lettered(equation, [len(b.dims(value)) for value in inputs])

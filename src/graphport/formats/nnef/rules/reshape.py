@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
 def _axis(axis: int, rank: int) -> int:
@@ -102,8 +102,8 @@ def _replaced(b: Builder, input: Value, middle: Sequence[Dim], start: int, stop:
     return b(Concat, *entries, axis=0) if entries else _vector(b, [])
 
 
-@Reshape.lift("nnef")
-def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Lifted:
+@Reshape.export_rule("nnef")
+def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Exported:
     target = constant_numbers(shape)
     if target is None:
         known = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
@@ -123,8 +123,8 @@ def _reshape(b: Builder, data: Value, shape: Sequence[int], start: int = 0, coun
     return b.emit("reshape", data, facts=[fact], shape=tuple(shape), axis_start=start, axis_count=count)
 
 
-@Flatten.lift("nnef")
-def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
+@Flatten.export_rule("nnef")
+def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Exported:
     rank = len(b.dims(input))
     split = axis + rank if axis < 0 else axis
     if split in (0, rank):
@@ -142,8 +142,8 @@ def squeeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
     return b(Squeeze, input, _vector(b, [_axis(axis, rank) for axis in axes]))
 
 
-@Squeeze.lift("nnef")
-def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
+@Squeeze.export_rule("nnef")
+def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Exported:
     dims = b.dims(data)
     if axes is None and any(isinstance(dim, Symbolic) and decide_equal(dim, 1) is None for dim in dims):
         return None
@@ -160,8 +160,8 @@ def unsqueeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
     return b(Unsqueeze, input, _vector(b, [_axis(axis, rank) for axis in axes]))
 
 
-@Unsqueeze.lift("nnef")
-def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
+@Unsqueeze.export_rule("nnef")
+def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Exported:
     chosen = constant_numbers(axes)
     if chosen is None:
         return None
@@ -176,8 +176,8 @@ def transpose(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
     return b(Transpose, input, perm=(*axes, *range(len(axes), rank)))
 
 
-@Transpose.lift("nnef")
-def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
+@Transpose.export_rule("nnef")
+def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Exported:
     order = tuple(reversed(range(len(b.dims(data))))) if perm is None else perm
     return b.emit("transpose", data, axes=order)
 
@@ -192,8 +192,8 @@ def concat(b: Builder, *values: Value, axis: int) -> Value:
     return b(Concat, *values, axis=axis)
 
 
-@Concat.lift("nnef")
-def export_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
+@Concat.export_rule("nnef")
+def export_concat(b: Builder, *inputs: Value, axis: int) -> Exported:
     return b.emit("concat", *inputs, axis=axis if axis >= 0 else axis + len(b.dims(inputs[0])))
 
 
@@ -235,10 +235,10 @@ def split(b: Builder, value: Value, *, axis: int, ratios: tuple[int, ...]) -> tu
     return b.results(Split, len(ratios), value, None, axis=axis, num_outputs=len(ratios))
 
 
-@Split.lift("nnef")
+@Split.export_rule("nnef")
 def export_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
-) -> Lifted:
+) -> Exported:
     """Export Split by ratios; a dynamic dim must be known to be divisible."""
     dims = b.dims(input)
     place = axis % len(dims)
@@ -262,14 +262,14 @@ def tile(b: Builder, input: Value, *, repeats: tuple[Dim, ...]) -> Value:
     return b(Tile, input, _vector(b, numbers))
 
 
-@Tile.lift("nnef")
-def export_tile(b: Builder, input: Value, repeats: Value) -> Lifted:
+@Tile.export_rule("nnef")
+def export_tile(b: Builder, input: Value, repeats: Value) -> Exported:
     times = constant_numbers(repeats)
     return None if times is None or min(times, default=1) < 1 else _tiled(b, input, times)
 
 
-@Expand.lift("nnef")
-def export_expand(b: Builder, input: Value, shape: Value) -> Lifted:
+@Expand.export_rule("nnef")
+def export_expand(b: Builder, input: Value, shape: Value) -> Exported:
     """Export Expand: insert axes, then tile those of length 1."""
     dims = b.dims(input)
     target = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
@@ -304,8 +304,8 @@ def _tiled(b: Builder, x: Value, repeats: tuple[int, ...]) -> tuple[Value, ...]:
 # Blocks
 
 
-@DepthToSpace.lift("nnef")
-def export_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Lifted:
+@DepthToSpace.export_rule("nnef")
+def export_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Exported:
     k = blocksize
     channels = b.dims(input, at_least=2)[1]
     if not isinstance(channels, int):
@@ -317,8 +317,8 @@ def export_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str
     return _reshape(b, x, (-1,), 3, 2)
 
 
-@SpaceToDepth.lift("nnef")
-def export_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Lifted:
+@SpaceToDepth.export_rule("nnef")
+def export_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Exported:
     (x,) = _reshape(b, input, (-1, blocksize), 2, 1)
     (x,) = _reshape(b, x, (-1, blocksize), 4, 1)
     (x,) = _transposed(b, x, (0, 3, 5, 1, 2, 4))

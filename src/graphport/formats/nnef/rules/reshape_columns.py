@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@Col2ImView.lift("nnef")
+@Col2ImView.export_rule("nnef")
 def export_col2im(b: Builder, op: Col2ImView) -> tuple[Value, ...] | None:
     """Each row of a block has a filter that puts it in its place; channels are groups."""
     image, block = needed(op.image_shape, "the image"), needed(op.block_shape, "the block")

@@ -106,7 +106,7 @@ def multilinear_upsample(
     return b(Pad, y, b.constant([0, 0, *(-f for f in factor)] * 2)) if bordered else y
 
 
-@ResizeView.lift("nnef")
+@ResizeView.export_rule("nnef")
 def export_resize(b: Builder, op: ResizeView) -> tuple[Value, ...] | None:
     """Export Resize by integer factors if possible, else by a matrix per axis."""
     coordinates = op.coordinate_transformation_mode

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.budget import reserve
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError, export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.operands import needed, sizes
 from graphport.ops.views.resize import GridSampleView
@@ -20,7 +20,7 @@ _PLANE = 2
 _LINEAR, _NEAREST = frozenset(("linear", "bilinear")), frozenset(("nearest",))
 
 
-@GridSampleView.lift("nnef")
+@GridSampleView.export_rule("nnef")
 def export_grid_sample(b: Builder, op: GridSampleView) -> Any:
     """y[c, p] = sum over h of v[h, p] * (sum over w of x[c, h, w] * u[w, p]), where u and v are 0 but next to p."""
     if op.mode not in (*_LINEAR, *_NEAREST) or op.padding_mode not in ("zeros", "border"):
@@ -62,7 +62,7 @@ def _weights(b: Builder, grid: Value, axis: int, length: int, aligned: bool, is_
     return emit("Relu", emit("Sub", b.like(grid, 1.0), emit("Abs", emit("Sub", place, every))))
 
 
-@lift("nnef", "AffineGrid")
+@export_rule("nnef", "AffineGrid")
 def export_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Any:
     """Export AffineGrid: multiply the stored identity grid by the matrix."""
     extents = needed(size, "the size")

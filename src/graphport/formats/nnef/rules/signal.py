@@ -3,5 +3,5 @@
 from graphport.ops.decompositions.fourier import dft_by_matrix, stft_by_convolution
 from graphport.ops.views.signal import DFTView, STFTView
 
-DFTView.lift("nnef")(dft_by_matrix)
-STFTView.lift("nnef")(stft_by_convolution)
+DFTView.export_rule("nnef")(dft_by_matrix)
+STFTView.export_rule("nnef")(stft_by_convolution)

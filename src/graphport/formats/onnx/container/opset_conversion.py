@@ -12,7 +12,7 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import LIFTINGS, OPSET, ShapeError, UnsupportedError
+from graphport.ops.declare import EXPORT_RULES, OPSET, ShapeError, UnsupportedError
 from graphport.ops.infer import Inference, absent_results
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ _SAME = "\0same"
 @cache
 def _rule(op_type: str, version: int) -> Rule | None:
     registry.load("onnx")
-    rules = LIFTINGS.get(("onnx", op_type), ())
+    rules = EXPORT_RULES.get(("onnx", op_type), ())
     return next((rule for rule in rules if rule.until is not None and version <= rule.until), None)
 
 

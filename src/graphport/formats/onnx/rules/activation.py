@@ -142,8 +142,8 @@ Dropout(data, *, ratio: ignored = 0.5) -> Dropout(data)
 
 
 def _emitted_over_the_rest(page: Page) -> None:
-    @page.lift("onnx", until=12)
-    def lifted(b: Builder, input: Value, *, axis: int = -1) -> Value:
+    @page.export_rule("onnx", until=12)
+    def exported(b: Builder, input: Value, *, axis: int = -1) -> Value:
         dims = b.dims(input)
         rank = len(dims)
         unsupported((rank == 0, "rank 0 is not supported"))
@@ -159,7 +159,7 @@ for _page in (Softmax, LogSoftmax, Hardmax):
     _emitted_over_the_rest(_page)
 
 
-@Clip.lift("onnx", until=10)
+@Clip.export_rule("onnx", until=10)
 def clip_with_attributes(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
     """Export Clip to attributes; bounds known only at run time become `Max` and `Min`."""
     limits = {"min": min, "max": max}
@@ -171,7 +171,7 @@ def clip_with_attributes(b: Builder, input: Value, min: Value | None = None, max
     return b.emit("Clip", input, facts=[input.fact], **known)[0]
 
 
-@Dropout.lift("onnx", until=11)
+@Dropout.export_rule("onnx", until=11)
 def dropout_with_attributes(
     b: Builder,
     data: Value,
@@ -196,7 +196,7 @@ def dropout_with_attributes(
     return *stated, b(ConstantOfShape, b(Shape, data), value=storage_of([True]))
 
 
-ROWS.lift(
+ROWS.export_rules(
     """
 Gelu
     -> approximate == "none": Mul(Mul(x, 0.5), Add(Erf(Div(x, math.sqrt(2))), 1))

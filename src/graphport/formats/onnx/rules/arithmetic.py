@@ -43,7 +43,7 @@ def cast_1(b: Builder, input: Value, *, to: str) -> Value:
     return b(Cast, input, to=dtype)
 
 
-@CastLike.lift("onnx", until=14)
+@CastLike.export_rule("onnx", until=14)
 def cast_like_with_attribute(b: Builder, input: Value, target_type: Value, **attributes: Attribute) -> Value:
     """Export CastLike as Cast to the other operand's type."""
     dtype = target_type.dtype

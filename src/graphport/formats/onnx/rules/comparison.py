@@ -13,7 +13,7 @@ Equal, Less, Greater, And, Or, Xor(a, b, *, axis=None, broadcast=0, consumed_inp
 )
 
 
-ROWS.lift(
+ROWS.export_rules(
     """
 GreaterOrEqual -> Or(Greater(a, b), Equal(a, b))
 LessOrEqual -> Or(Less(a, b), Equal(a, b))

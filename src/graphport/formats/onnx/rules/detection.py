@@ -25,7 +25,7 @@ RoiAlign(x, rois, batch_indices, *, mode="avg", output_height=1, output_width=1,
 )
 
 
-@RoiAlignView.lift("onnx", until=15)
+@RoiAlignView.export_rule("onnx", until=15)
 def roi_align_without_half_pixels(b: Builder, op: RoiAlignView) -> Value:
     """Places were not shifted by half a pixel."""
     unsupported(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@Constant.lift("onnx", until=11)
+@Constant.export_rule("onnx", until=11)
 def constant_as_tensor(b: Builder, **attributes: Attribute) -> Value | None:
     """Its one attribute was a tensor."""
     return None if "value" in attributes else b.emit("Constant", value=constant_value(dict(attributes)))[0]

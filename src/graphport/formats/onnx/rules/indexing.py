@@ -31,7 +31,7 @@ Scatter(data, indices, updates, *, axis=0) -> ScatterElements(data, indices, upd
 """)
 
 
-@SliceView.lift("onnx", until=9)
+@SliceView.export_rule("onnx", until=9)
 def slice_with_attributes(b: Builder, op: SliceView) -> Value:
     """All operands but the first were attributes, and each step was 1."""
     unsupported(
@@ -46,7 +46,7 @@ def slice_with_attributes(b: Builder, op: SliceView) -> Value:
     return b.emit("Slice", op.data, facts=[UNKNOWN], **given)[0]
 
 
-@ScatterElementsView.lift("onnx", until=10)
+@ScatterElementsView.export_rule("onnx", until=10)
 def scatter_elements_as_scatter(b: Builder, op: ScatterElementsView) -> Value:
     """Its first name."""
     unsupported((op.reduction != "none", "reduction is not supported"))

@@ -22,7 +22,7 @@ Gemm(a, b, c, *, alpha=1.0, beta=1.0, broadcast: ignored = 0, transA=0, transB=0
 )
 
 
-@GemmView.lift("onnx", until=10)
+@GemmView.export_rule("onnx", until=10)
 def gemm_with_summand(b: Builder, op: GemmView) -> Value | None:
     """Export Gemm with the summand that older opsets require, and up to opset 6 with explicit broadcasting."""
     is_new = (b.version or 0) >= 7

@@ -136,7 +136,7 @@ def simplified_layer_normalization(
     return b(RMSNormalization, x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
 
 
-@BatchNormalizationView.lift("onnx", until=13)
+@BatchNormalizationView.export_rule("onnx", until=13)
 def batch_normalization_in_use(b: Builder, op: BatchNormalizationView) -> Value:
     """Without training."""
     unsupported(
@@ -160,7 +160,7 @@ def _squared(b: Builder, x: Value) -> Value:
     return b(Pow, x, b.like(x, 2.0))
 
 
-@LayerNormalizationView.lift("onnx", until=16)
+@LayerNormalizationView.export_rule("onnx", until=16)
 def layer_normalization_in_steps(b: Builder, op: LayerNormalizationView) -> Value:
     """Its formula."""
     unsupported(
@@ -172,7 +172,7 @@ def layer_normalization_in_steps(b: Builder, op: LayerNormalizationView) -> Valu
     return scaled if op.b is None else b(Add, scaled, op.b)
 
 
-@RMSNormalizationView.lift("onnx", until=22)
+@RMSNormalizationView.export_rule("onnx", until=22)
 def rms_normalization_in_steps(b: Builder, op: RMSNormalizationView) -> Value:
     """Its formula."""
     unsupported((op.stash_type != 1, "the mean must have the element type of x"))
@@ -182,7 +182,7 @@ def rms_normalization_in_steps(b: Builder, op: RMSNormalizationView) -> Value:
     return b(Mul, b(Div, op.x, b(Sqrt, b(Add, mean, b.like(op.x, op.epsilon)))), op.scale)
 
 
-@GroupNormalizationView.lift("onnx", until=20)
+@GroupNormalizationView.export_rule("onnx", until=20)
 def group_normalization_in_steps(b: Builder, op: GroupNormalizationView) -> Value:
     """Export GroupNormalization: normalize groups as samples, then scale and shift each channel."""
     scale, bias = op.scale, op.bias

@@ -33,7 +33,7 @@ Pad(data, *, mode="constant", paddings, value=0.0)
 )
 
 
-@PadView.lift("onnx", until=18)
+@PadView.export_rule("onnx", until=18)
 def pad_on_all_axes(b: Builder, op: PadView) -> Value | None:
     """All axes were padded, up to opset 10 by attributes; nothing wrapped around."""
     unsupported((op.mode == "wrap", "mode wrap is not supported"))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@QuantizeLinearView.lift("onnx", until=22)
+@QuantizeLinearView.export_rule("onnx", until=22)
 def quantize_to_zero_point(b: Builder, op: QuantizeLinearView) -> Value | None:
     """Export QuantizeLinear whose zero point determines the type."""
     y_zero_point = op.y_zero_point
@@ -35,7 +35,7 @@ def quantize_to_zero_point(b: Builder, op: QuantizeLinearView) -> Value | None:
     return b.emit("QuantizeLinear", op.x, op.y_scale, y_zero_point, facts=[UNKNOWN], **stated)[0]
 
 
-@DequantizeLinearView.lift("onnx", until=22)
+@DequantizeLinearView.export_rule("onnx", until=22)
 def dequantize_to_scale(b: Builder, op: DequantizeLinearView) -> Value | None:
     """Export DequantizeLinear whose scale determines the type."""
     unsupported((op.output_dtype is not None, "the result must have the element type of the scale"))

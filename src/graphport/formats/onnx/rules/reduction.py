@@ -32,7 +32,7 @@ def _named(b: Builder, axes: Value | None, data: Value) -> tuple[int, ...]:
 
 
 _WITH_AXES = OLD_WORDS.having(named=_named)
-_WITH_AXES.lift(
+_WITH_AXES.export_rules(
     """
 ReduceSum
     -> places = named(axes, data); places: ReduceSum(data, axes=places, keepdims=keepdims)
@@ -41,7 +41,7 @@ ReduceSum
 """,
     until=12,
 )
-_WITH_AXES.lift(
+_WITH_AXES.export_rules(
     """
 ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare
     -> places = named(axes, data); places: _(data, axes=places, keepdims=keepdims)
@@ -52,7 +52,7 @@ ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, 
 )
 
 
-@TopKView.lift("onnx", until=10)
+@TopKView.export_rule("onnx", until=10)
 def topk_of_the_largest(b: Builder, op: TopKView) -> tuple[Value, ...]:
     """Always the largest, in order; up to opset 9 their count was an attribute."""
     unsupported((not op.largest, "smallest = true is not supported"))

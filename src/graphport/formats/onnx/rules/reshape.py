@@ -82,7 +82,7 @@ def tile_1(b: Builder, input: Value, tiles: Value, axis: Value) -> Value:
     return b(Tile, input, b.constant(repeats))
 
 
-@Split.lift("onnx", until=17)
+@Split.export_rule("onnx", until=17)
 def split_into_sizes(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...]:
@@ -102,7 +102,7 @@ def split_into_sizes(
     return b.emit("Split", input, facts=facts, axis=place, split=tuple(sizes))
 
 
-@Reshape.lift("onnx", until=13)
+@Reshape.export_rule("onnx", until=13)
 def reshape_that_copies(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
     """Export Reshape to opsets where 0 always copies, if the target has no literal 0."""
     if not allowzero:
@@ -114,7 +114,7 @@ def reshape_that_copies(b: Builder, data: Value, shape: Value, *, allowzero: int
     return b.emit("Reshape", data, shape)[0]
 
 
-@Squeeze.lift("onnx", until=12)
+@Squeeze.export_rule("onnx", until=12)
 def squeeze_with_attribute(b: Builder, data: Value, axes: Value | None = None) -> Value:
     """Axes were an attribute."""
     if axes is None:
@@ -122,14 +122,14 @@ def squeeze_with_attribute(b: Builder, data: Value, axes: Value | None = None) -
     return b.emit("Squeeze", data, axes=from_front(b, integers(axes, "axes"), data))[0]
 
 
-@Unsqueeze.lift("onnx", until=12)
+@Unsqueeze.export_rule("onnx", until=12)
 def unsqueeze_with_attribute(b: Builder, data: Value, axes: Value) -> Value:
     """Axes were an attribute."""
     indices = integers(axes, "axes")
     return b.emit("Unsqueeze", data, axes=from_front(b, indices, data, len(indices)))[0]
 
 
-@Shape.lift("onnx", until=14)
+@Shape.export_rule("onnx", until=14)
 def shape_in_steps(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Value | None:
     """Export Shape as a slice of the full shape."""
     if start == 0 and end is None:
@@ -140,7 +140,7 @@ def shape_in_steps(b: Builder, data: Value, *, start: int = 0, end: int | None =
     return b(Slice, b(Shape, data), *(b.constant(np.array([n], np.int64)) for n in (first, max(first, last))), one)
 
 
-@DepthToSpace.lift("onnx", until=10)
+@DepthToSpace.export_rule("onnx", until=10)
 def depth_to_space_of_rows(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     """There was one order of depths."""
     unsupported((mode != "DCR", "mode CRD is not supported"))

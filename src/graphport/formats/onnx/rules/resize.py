@@ -126,7 +126,7 @@ def grid_sample_19(
     return b(GridSample, x, grid, align_corners=align_corners, mode=_SAMPLE_MODES[mode], padding_mode=padding_mode)
 
 
-@ResizeView.lift("onnx", until=18)
+@ResizeView.export_rule("onnx", until=18)
 def resize_of_all_axes(b: Builder, op: ResizeView) -> Value | None:
     """All axes were resized; up to opset 12 with operands that could not be left out, up to 10 in one way."""
     x, version = op.x, b.version or 0
@@ -172,7 +172,7 @@ def _factors(b: Builder, x: Value, scales: Value | None, sizes: Value | None) ->
     return tuple(float(np.float32(m / n)) for n, m in zip(lengths, wanted, strict=True))
 
 
-@GridSampleView.lift("onnx", until=19)
+@GridSampleView.export_rule("onnx", until=19)
 def grid_sample_of_images(b: Builder, op: GridSampleView) -> Value:
     """Modes were called after images, and images were all there was."""
     unsupported((len(b.dims(op.x)) != 4, "only rank-4 images can be sampled"))

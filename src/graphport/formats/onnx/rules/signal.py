@@ -23,7 +23,7 @@ DFT(x, dft_length=None, *, axis=1, inverse=0, onesided=0)
 )
 
 
-@DFTView.lift("onnx", until=19)
+@DFTView.export_rule("onnx", until=19)
 def dft_with_attribute(b: Builder, op: DFTView) -> Value:
     """The axis was an attribute, counted from the front."""
     place = -2 if op.axis is None else needed_integer(op.axis, "axis")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 ROWS.lower("""
@@ -64,8 +64,8 @@ def _is_per_channel(count: Dim, channel: Dim | None, last: Dim) -> bool:
     raise UnsupportedError(message)
 
 
-@PRelu.lift("openvino")
-def export_prelu(b: Builder, x: Value, slope: Value) -> Lifted:
+@PRelu.export_rule("openvino")
+def export_prelu(b: Builder, x: Value, slope: Value) -> Exported:
     """Export PRelu. A slope of rank 1 gets all axes of `x`, so that OpenVINO does not apply it to channels."""
     rank, dims = len(b.dims(x)), b.dims(slope)
     if len(dims) == 1 and dims[0] != 1 and rank > 2:
@@ -89,7 +89,7 @@ opset4.Swish(x, beta=None)
     -> beta is None or known(beta) == 1: Mul(x, Sigmoid(x))
     -> Mul(x, Sigmoid(Mul(x, beta)))
 """)
-ROWS.lift("""
+ROWS.export_rules("""
 LeakyRelu -> opset1.PReLU(x, like(x, [alpha]))
 Selu -> opset1.Selu(x, like(x, [alpha]), like(x, [gamma]))
 HardSigmoid -> opset1.HardSigmoid(x, alpha, beta)
@@ -129,8 +129,8 @@ def clamp(b: Builder, x: Value, *, min: float, max: float) -> Value:
     return b(Clip, x, b.constant(low, dtype), b.constant(high, dtype))
 
 
-@Hardmax.lift("openvino")
-def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+@Hardmax.export_rule("openvino")
+def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Exported:
     """The place of the first largest number, spread over the axis again."""
     dims = b.dims(input)
     if not dims or not isinstance(dims[axis], int):
@@ -140,7 +140,7 @@ def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
     return b.emit("opset1.OneHot", indices, emitted_extent(b, input, axis), *ends, axis=axis % len(dims))
 
 
-@Dropout.lift("openvino")
+@Dropout.export_rule("openvino")
 def export_dropout(
     b: Builder,
     data: Value,
@@ -148,7 +148,7 @@ def export_dropout(
     training_mode: Value | None = None,
     *,
     seed: int | None = None,
-) -> Lifted:
+) -> Exported:
     """Export inference Dropout as a copy; its mask is all true."""
     del ratio, seed
     trains = (0,) if training_mode is None else integers(training_mode)

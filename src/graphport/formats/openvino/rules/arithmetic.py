@@ -19,7 +19,7 @@ from graphport.ops.pages.reshape import Identity
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 _MOST_SEEN = 64
 
@@ -112,7 +112,7 @@ opset15.BitwiseRightShift(x, y)
 """)
 ROWS.having(
     folded=_folded, length=lambda _b, operands: float(len(operands)), is_decided=_is_decided, wrapping=wrapping
-).lift("""
+).export_rules("""
 Add -> wrapping("opset1.Add", a, b)
 Sub -> wrapping("opset1.Subtract", a, b)
 Mul -> wrapping("opset1.Multiply", a, b)
@@ -155,7 +155,7 @@ def power(b: Builder, x: Value, y: Value) -> Value:
     return cast(b, b(Pow, cast(b, x, DType.INT64), y), dtype)
 
 
-@Pow.lift("openvino")
+@Pow.export_rule("openvino")
 def export_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
     """Both operands have one type there: an integer to a real power is a real that is cut off."""
     base, exponent = dtype_of(x), dtype_of(y)
@@ -187,8 +187,8 @@ _FOREIGN = frozenset(
 """Element types that OpenVINO has not, or does not convert."""
 
 
-@Cast.lift("openvino")
-def export_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Lifted:
+@Cast.export_rule("openvino")
+def export_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Exported:
     del round_mode
     dtype = dtype_of(input)
     if to in _FOREIGN or dtype in _FOREIGN:
@@ -214,10 +214,10 @@ def convert_like(b: Builder, x: Value, like: Value) -> Value:
     return b(CastLike, x, like) if dtype is None else cast(b, x, dtype)
 
 
-@CastLike.lift("openvino")
+@CastLike.export_rule("openvino")
 def export_cast_like(
     b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1
-) -> Lifted:
+) -> Exported:
     return export_cast(b, input, round_mode=round_mode, saturate=saturate, to=dtype_of(target_type))
 
 

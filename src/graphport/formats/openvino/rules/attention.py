@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 @lower("openvino", "opset13.ScaledDotProductAttention")
@@ -124,8 +124,8 @@ def _root(b: Builder, q: Value) -> Value:
 # The way to OpenVINO
 
 
-@AttentionView.lift("openvino")
-def export_attention(b: Builder, op: AttentionView) -> Lifted:
+@AttentionView.export_rule("openvino")
+def export_attention(b: Builder, op: AttentionView) -> Exported:
     q, key, value = op.q, op.k, op.v
     is_flat = len(b.dims(q)) == 3
     if is_flat:
@@ -289,8 +289,8 @@ def _masked_softmax(b: Builder, biased: Value, precision: DType | None, *, hides
     return emit(b, "opset1.Select", is_blind, zero, shares)
 
 
-@RotaryEmbeddingView.lift("openvino")
-def export_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
+@RotaryEmbeddingView.export_rule("openvino")
+def export_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Exported:
     """Rotary position embedding: rotate pairs of columns by the angles of their positions."""
     rank = len(b.dims(op.x))
     heads = _with_heads(b, op.x, op.num_heads or 1) if rank == 3 else op.x
@@ -325,8 +325,8 @@ def _rotated(b: Builder, x: Value, cos: Value, sin: Value, size: int, *, interle
     return _copied(b, pairs, b.dims(x))
 
 
-@TensorScatterView.lift("openvino")
-def export_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
+@TensorScatterView.export_rule("openvino")
+def export_tensor_scatter(b: Builder, op: TensorScatterView) -> Exported:
     """Rows of a cache replaced from a position on, which each sample has its own of."""
     dims = b.dims(op.past_cache)
     rank = len(dims)

@@ -52,7 +52,7 @@ def select(b: Builder, condition: Value, x: Value, y: Value, *, auto_broadcast: 
     return cast(b, b(Where, condition, cast(b, x, wide), cast(b, y, wide)), dtype)
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 Where -> opset1.Select(condition, x, y)
 IsInf -> opset10.IsInf(x, detect_negative=detect_negative == 1, detect_positive=detect_positive == 1)
 """)

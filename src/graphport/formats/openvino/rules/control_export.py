@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphport.formats.openvino.rules.control import Map
 
 
-@If.lift("openvino")
+@If.export_rule("openvino")
 def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
     """Export If: captured values become operands, captured constants are copied into the branches."""
     branches = (copied(b, then_branch), copied(b, else_branch))
@@ -37,7 +37,7 @@ def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph
     return b.emit("opset8.If", cond, *order, facts=facts, **attributes)
 
 
-@Loop.lift("openvino")
+@Loop.export_rule("openvino")
 def export_loop(
     b: Builder, m: Value | None = None, cond: Value | None = None, *v_initial: Value | None, body: Graph
 ) -> tuple[Value, ...]:
@@ -89,7 +89,7 @@ def _is_unbounded(trip_count: Value) -> bool:
     return bool(known) and isinstance(known[0], int) and known[0] >= np.iinfo(np.int32).max
 
 
-@Scan.lift("openvino")
+@Scan.export_rule("openvino")
 def export_scan(
     b: Builder,
     *initial_state_and_scan_inputs: Value | None,

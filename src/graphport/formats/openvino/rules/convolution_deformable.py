@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 @Sliding.lower("openvino", "opset1.DeformableConvolution")
@@ -83,8 +83,8 @@ def _clamp_offsets(
     return b(Reshape, b(Concat, *parts, axis=3), b(Shape, offsets))
 
 
-@DeformConvView.lift("openvino")
-def export_deform_conv(b: Builder, op: DeformConvView) -> Lifted:
+@DeformConvView.export_rule("openvino")
+def export_deform_conv(b: Builder, op: DeformConvView) -> Exported:
     stated: dict[str, Any] = {"dilations": op.dilations, "pads": op.pads, "strides": op.strides}
     words = window_words(window(b.dims(op.x)[2:], b.dims(op.w)[2:], **stated), "NOTSET")
     words |= {"group": op.group, "deformable_group": op.offset_group, "bilinear_interpolation_pad": True}

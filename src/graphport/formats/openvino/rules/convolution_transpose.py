@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +124,8 @@ def _trimmed(
     return b(ConvTranspose, x, w, **stated)
 
 
-@ConvTransposeView.lift("openvino")
-def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
+@ConvTransposeView.export_rule("openvino")
+def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Exported:
     kernel = sizes(b.dims(op.w)[2:], "the kernel")
     check_space(len(kernel))
     geometry = transposed_window_of(op)
@@ -211,8 +211,8 @@ def col2im(
     return b(Squeeze, image, vector(b, [0])) if is_single else image
 
 
-@Col2ImView.lift("openvino")
-def export_col2im(b: Builder, op: Col2ImView) -> Lifted:
+@Col2ImView.export_rule("openvino")
+def export_col2im(b: Builder, op: Col2ImView) -> Exported:
     """OpenVINO has images of two axes; its plugin computes them in float32 alone."""
     if b.dims(op.image_shape) != (2,):
         return None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 _AUTO = {"valid": "VALID", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
 
@@ -234,13 +234,13 @@ def emitted_by_group(b: Builder, op_type: str, x: Value, w: Value, group: int, w
     return emit(b, f"opset1.Group{op_type}", x, emitted_reshape(b, w, [group, maps // group, *rest]), **words)
 
 
-@ConvView.lift("openvino")
-def export_conv(b: Builder, op: ConvView) -> Lifted:
+@ConvView.export_rule("openvino")
+def export_conv(b: Builder, op: ConvView) -> Exported:
     return (biased(b, _emitted_conv(b, op.x, op.w, op), op.b, len(b.dims(op.w)) - 2),)
 
 
-@ConvIntegerView.lift("openvino")
-def export_conv_integer(b: Builder, op: ConvIntegerView) -> Lifted:
+@ConvIntegerView.export_rule("openvino")
+def export_conv_integer(b: Builder, op: ConvIntegerView) -> Exported:
     """Export ConvInteger in float32, which represents sums of a few hundred byte products exactly."""
     check_exact(b.dims(op.w)[1:])
     left, right = shifted(b, op.x, op.x_zero_point), shifted(b, op.w, _per_map(b, op.w_zero_point, op.w))
@@ -254,8 +254,8 @@ def _per_map(b: Builder, parameter: Value | None, w: Value) -> Value | None:
     return emitted_reshape(b, parameter, (-1, *[1] * (len(b.dims(w)) - 1)))
 
 
-@QLinearConvView.lift("openvino")
-def export_qlinear_conv(b: Builder, op: QLinearConvView) -> Lifted:
+@QLinearConvView.export_rule("openvino")
+def export_qlinear_conv(b: Builder, op: QLinearConvView) -> Exported:
     if not dtype_of(op.y_zero_point).is_integer:
         return None
     check_exact(b.dims(op.w)[1:])

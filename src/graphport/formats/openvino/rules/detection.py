@@ -40,7 +40,7 @@ from graphport.ops.views.detection import NonMaxSuppressionView
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 def _suppressed(
@@ -137,8 +137,8 @@ def suppression_9(
     return tuple(results)
 
 
-@NonMaxSuppressionView.lift("openvino")
-def export_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
+@NonMaxSuppressionView.export_rule("openvino")
+def export_suppression(b: Builder, op: NonMaxSuppressionView) -> Exported:
     if op.max_output_boxes_per_class is None:
         message = "selection of no boxes"
         raise UnsupportedError(message)
@@ -215,7 +215,7 @@ def roi_align(
     return b(Max, b(MaxPool, found, kernel_shape=sides, strides=sides), b.like(found, 0))
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 RoiAlign
     -> mode == "avg":
        opset9.ROIAlign(x, rois, batch_indices, pooled_h=output_height, pooled_w=output_width,

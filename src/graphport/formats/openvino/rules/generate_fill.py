@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphport.core.storage import Storage
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 _EYES = frozenset({DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.UINT64})
 """Types that ONNX Runtime has a kernel of EyeLike for."""
@@ -58,14 +58,14 @@ def _diagonal(b: Builder, rows: Value, columns: Value, diagonal: Value, dtype: D
     return cast(b, b(Equal, across, wanted), dtype)
 
 
-@EyeLike.lift("openvino")
-def export_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: int = 0) -> Lifted:
+@EyeLike.export_rule("openvino")
+def export_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: int = 0) -> Exported:
     sides = [emitted_extent(b, input, axis) for axis in (0, 1)]
     return b.emit("opset9.Eye", *sides, index(b, k), output_type=dtype or dtype_of(input))
 
 
-@ConstantOfShape.lift("openvino")
-def export_constant_of_shape(b: Builder, input: Value, *, value: Storage | None = None) -> Lifted:
+@ConstantOfShape.export_rule("openvino")
+def export_constant_of_shape(b: Builder, input: Value, *, value: Storage | None = None) -> Exported:
     filler = np.zeros(1, np.float32) if value is None else value.numpy()
     number = b.constant(filler.reshape(()), None if value is None else value.dtype)
     return b.emit("opset3.Broadcast", number, input, mode="numpy")

@@ -385,7 +385,7 @@ def _rounded(emit: OpBuilder, value: Value, dtype: DType) -> Value:
     return _as(emit, value, dtype)
 
 
-@Range.lift("openvino")
+@Range.export_rule("openvino")
 def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> tuple[Value, ...] | None:
     """Export Range. ONNX computes in the operand type, which OpenVINO supports."""
     fact = start.fact
@@ -422,7 +422,7 @@ def _end(b: Builder, value: Value, dtype: DType) -> Value:
     return emitted_scalar(b, value)
 
 
-@Constant.lift("openvino")
+@Constant.export_rule("openvino")
 def export_constant(b: Builder, **attributes: Any) -> tuple[Value, ...]:
     """Const layers are constants here."""
     return (b.constant(constant_value(attributes)),)

@@ -49,7 +49,7 @@ from graphport.ops.views.indexing import SliceView
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 _LAST = int(np.iinfo(np.int64).max)
 _FIRST = int(np.iinfo(np.int64).min)
@@ -122,7 +122,7 @@ _INDEXING = ROWS.having(
     counted_forward=_counted_forward,
     narrowed=_narrowed,
 )
-_INDEXING.lift("""
+_INDEXING.export_rules("""
 Compress
     -> marked = opset1.Squeeze(opset3.NonZero(condition), vector([0])); axis is not None:
        opset8.Gather(input, marked, index(axis))
@@ -220,8 +220,8 @@ def _scattered_mean(b: Builder, data: Value, indices: Value, updates: Value, axi
     return b(Div, b(Sub, total, b(Mod, total, count)), count)
 
 
-@SliceView.lift("openvino")
-def export_slice(b: Builder, op: SliceView) -> Lifted:
+@SliceView.export_rule("openvino")
+def export_slice(b: Builder, op: SliceView) -> Exported:
     steps = op.steps
     if steps is None:
         (count,) = sizes(b.dims(as_vector(b, op.starts)), "the number of sliced axes")
@@ -308,8 +308,8 @@ def as_vector_of(b: Builder, value: Value) -> Value:
     return value if b.dims(value) else reshaped(b, value, (1,))
 
 
-@OneHot.lift("openvino")
-def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Lifted:
+@OneHot.export_rule("openvino")
+def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Exported:
     """Export OneHot; negative indices are normalized first, because only the newest op version supports them."""
     count = emitted_cast(b, emitted_scalar(b, depth), DType.INT64)
     int_indices = emitted_cast(b, indices, DType.INT64)
@@ -354,8 +354,8 @@ def _rolled(b: Builder, x: Value, axis: int, by: int) -> Value:
     return b(Concat, cut(b, x, -by, _LAST, axis), cut(b, x, 0, -by, axis), axis=axis) if by else b(Identity, x)
 
 
-@Trilu.lift("openvino")
-def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Lifted:
+@Trilu.export_rule("openvino")
+def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Exported:
     """Export Trilu: select zeros by a mask of row and column indices."""
     dims = b.dims(input)
     shift = (0,) if k is None else integers(k)

@@ -17,7 +17,7 @@ from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueez
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 _COUNTED = frozenset({DType.BOOL, DType.FLOAT32, DType.INT32, DType.INT64, DType.UINT8})
@@ -44,7 +44,7 @@ def _countable(b: Builder, x: Value) -> Value:
 ROWS.having(countable=_countable).lower("""
 opset3.NonZero(x, *, output_type=None) -> cast(NonZero(countable(x)), output_type if output_type else int64)
 """)
-ROWS.lift("""
+ROWS.export_rules("""
 NonZero
     -> rank(x) == 0: opset3.NonZero(emitted_reshape(x, [1]))
     -> opset3.NonZero(x)
@@ -71,8 +71,8 @@ def unique(
     return cast(b, values, dtype), *positions, cast(b, counts, count_element_type)
 
 
-@Unique.lift("openvino")
-def export_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Lifted:
+@Unique.export_rule("openvino")
+def export_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Exported:
     place = [] if axis is None else [index(b, axis)]
     return emits(b, "opset10.Unique", 4, x, *place, sorted=bool(sorted))
 

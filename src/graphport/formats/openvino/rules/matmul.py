@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 @lower("openvino", "opset1.MatMul", reads_facts_alone=True)
@@ -108,7 +108,7 @@ def _source_of_transpose(x: Value) -> Value | None:
 
 _TRANSPOSES = ("Transpose", "opset1.Transpose")
 
-ROWS.having(own=_own_copy).lift("""
+ROWS.having(own=_own_copy).export_rules("""
 MatMul -> opset1.MatMul(own(a), own(b))
 Gemm
     -> product = opset1.MatMul(own(a, transA), own(b, transB), transpose_a=transA != 0, transpose_b=transB != 0);
@@ -119,10 +119,10 @@ Gemm
 ROWS.having(inverted=inverted).lower("opset14.Inverse(x, *, adjoint=False) -> inverted(x, adjoint=adjoint)")
 
 
-@MatMulInteger.lift("openvino")
+@MatMulInteger.export_rule("openvino")
 def export_matmul_integer(
     b: Builder, x: Value, y: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
-) -> Lifted:
+) -> Exported:
     """Export MatMulInteger in float32, which represents sums of a few hundred byte products exactly."""
     left = shifted(b, x, per_row(b, a_zero_point, x))
     right = shifted(b, y, b_zero_point)
@@ -154,8 +154,8 @@ def shifted(b: Builder, x: Value, zero_point: Value | None) -> Value:
     return wide if zero_point is None else emit(b, "opset1.Subtract", wide, emitted_cast(b, zero_point, DType.FLOAT32))
 
 
-@QLinearMatMulView.lift("openvino")
-def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Lifted:
+@QLinearMatMulView.export_rule("openvino")
+def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Exported:
     if not dtype_of(op.y_zero_point).is_integer:
         return None
     check_exact(b.dims(op.a)[-1:])
@@ -183,7 +183,7 @@ def requantized(b: Builder, scaled: Value, zero_point: Value) -> Value:
     return emitted_cast(b, clipped, dtype_of(zero_point))
 
 
-Det.lift("openvino")(determinant)
+Det.export_rule("openvino")(determinant)
 
 
 @lower("openvino", "opset17.GroupedMatMul")

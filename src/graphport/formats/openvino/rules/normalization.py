@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 ROWS.lower("""
@@ -46,8 +46,8 @@ opset1.GRN(x, *, bias: float) -> Div(x, Sqrt(Add(ReduceSum(Mul(x, x), [1]), bias
 """)
 
 
-@BatchNormalizationView.lift("openvino")
-def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
+@BatchNormalizationView.export_rule("openvino")
+def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> Exported:
     if op.training_mode:
         return _export_training(b, op.x, op.scale, op.b, op.input_mean, op.input_var, op.epsilon, op.momentum)
     rank = len(b.dims(op.x))
@@ -60,7 +60,7 @@ def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted
 
 def _export_training(
     b: Builder, x: Value, scale: Value, bias: Value, mean: Value, var: Value, epsilon: float, momentum: float
-) -> Lifted:
+) -> Exported:
     """Batch statistics, and running statistics updated with them."""
     rank, dtype = len(b.dims(x)), dtype_of(x)
     others = vector(b, [axis for axis in range(rank) if axis != 1])
@@ -129,8 +129,8 @@ def standardized(b: Builder, x: Value, axes: Sequence[int], *, eps: float, is_sc
     return b(Div, centred, deviation)
 
 
-@LayerNormalizationView.lift("openvino")
-def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> Lifted:
+@LayerNormalizationView.export_rule("openvino")
+def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> Exported:
     if op.stash_type != 1:
         return None
     rank, dtype = len(b.dims(op.x)), dtype_of(op.x)
@@ -148,8 +148,8 @@ def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> Lifted
     return tuple(results)
 
 
-@RMSNormalizationView.lift("openvino")
-def export_rms_normalization(b: Builder, op: RMSNormalizationView) -> Lifted:
+@RMSNormalizationView.export_rule("openvino")
+def export_rms_normalization(b: Builder, op: RMSNormalizationView) -> Exported:
     if op.stash_type != 1:
         return None
     rank = len(b.dims(op.x))
@@ -166,7 +166,7 @@ def _per_channel(b: Builder, numbers: Value, x: Value) -> Value:
     return emitted_reshape(b, numbers, (-1, *[1] * (len(b.dims(x)) - 2)))
 
 
-ROWS.having(per_channel=_per_channel, spatial=lambda b, x: vector(b, range(2, len(b.dims(x))))).lift("""
+ROWS.having(per_channel=_per_channel, spatial=lambda b, x: vector(b, range(2, len(b.dims(x))))).export_rules("""
 GroupNormalization -> opset12.GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)
 InstanceNormalization
     -> y = opset6.MVN(input, spatial(input), eps=epsilon, normalize_variance=True, eps_mode="inside_sqrt");
@@ -217,8 +217,8 @@ def _windowed_mean(b: Builder, x: Value, axes: Sequence[int], size: int) -> Valu
     return b(Div, x, b.like(x, float(size) ** len(axes)))
 
 
-@LRNView.lift("openvino")
-def export_lrn(b: Builder, op: LRNView) -> Lifted:
+@LRNView.export_rule("openvino")
+def export_lrn(b: Builder, op: LRNView) -> Exported:
     """Export LRN with bias 1: OpenVINO's CPU plugin ignores the bias."""
     if op.size % 2 == 0 or op.bias <= 0:
         return None

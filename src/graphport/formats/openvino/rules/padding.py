@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 @lower("openvino", "opset1.Pad")
@@ -72,8 +72,8 @@ def _symmetric(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int])
     return x if any((*begins, *ends)) else b(Identity, x)
 
 
-@PadView.lift("openvino")
-def export_pad(b: Builder, op: PadView) -> Lifted:
+@PadView.export_rule("openvino")
+def export_pad(b: Builder, op: PadView) -> Exported:
     rank = len(b.dims(op.data))
     known = integers(op.pads)
     chosen = range(rank) if op.axes is None else [axis % rank for axis in needed(op.axes, "the padded axes")]
@@ -140,10 +140,10 @@ def _wrapped_open(b: Builder, x: Value, axis: int, begin: int, end: int) -> Valu
     return emitted_gather(b, x, indices, axis)
 
 
-@CenterCropPad.lift("openvino")
+@CenterCropPad.export_rule("openvino")
 def export_center_crop_pad(
     b: Builder, input_data: Value, shape: Value, *, axes: tuple[int, ...] | None = None
-) -> Lifted:
+) -> Exported:
     """Padding that may be negative; the odd entry is at the end."""
     rank = len(b.dims(input_data))
     chosen = range(rank) if axes is None else [axis % rank for axis in axes]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 def _window_attributes(op: AveragePoolView | MaxPoolView) -> tuple[dict[str, Any], Window]:
@@ -46,16 +46,16 @@ def _window_attributes(op: AveragePoolView | MaxPoolView) -> tuple[dict[str, Any
     return words, slid
 
 
-@MaxPoolView.lift("openvino")
-def export_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
+@MaxPoolView.export_rule("openvino")
+def export_max_pool(b: Builder, op: MaxPoolView) -> Exported:
     if op.storage_order and b.count > 1:
         return None
     words, _ = _window_attributes(op)
     return emits(b, "opset14.MaxPool" if op.ceil_mode else "opset8.MaxPool", b.count, op.x, **words)
 
 
-@AveragePoolView.lift("openvino")
-def export_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
+@AveragePoolView.export_rule("openvino")
+def export_average_pool(b: Builder, op: AveragePoolView) -> Exported:
     x = op.x
     words, slid = _window_attributes(op)
     words["exclude_pad"] = not op.count_include_pad
@@ -91,8 +91,8 @@ def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) ->
     return padded, words | {"pads_begin": zeros, "pads_end": zeros, "exclude_pad": True}
 
 
-@LpPoolView.lift("openvino")
-def export_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
+@LpPoolView.export_rule("openvino")
+def export_lp_pool(b: Builder, op: LpPoolView) -> Exported:
     """The mean of the powers under windows that hang over nothing, times their size."""
     slid = window_of(op)
     edges = _edges(b.dims(op.x)[2:], slid)
@@ -114,7 +114,7 @@ def _edges(dims: Sequence[Dim], slid: Window) -> list[tuple[int, int]]:
     return [(begin, max((out - 1) * s + (k - 1) * d + 1 - n - begin, 0)) for n, k, s, d, begin, out in axes]
 
 
-ROWS.having(reduced=reduced, spatial=lambda b, x: vector(b, range(2, len(b.dims(x))))).lift("""
+ROWS.having(reduced=reduced, spatial=lambda b, x: vector(b, range(2, len(b.dims(x))))).export_rules("""
 GlobalAveragePool -> reduced("opset1.ReduceMean", x, spatial(x), 1)
 GlobalMaxPool -> reduced("opset1.ReduceMax", x, spatial(x), 1)
 GlobalLpPool
@@ -208,17 +208,17 @@ def adaptive_max_pool(
 # Regions of interest
 
 
-@MaxRoiPool.lift("openvino")
+@MaxRoiPool.export_rule("openvino")
 def export_max_roi_pool(
     b: Builder, x: Value, rois: Value, *, pooled_shape: tuple[int, ...], spatial_scale: float = 1.0
-) -> Lifted:
+) -> Exported:
     shape = tuple(pooled_shape)
     stated: dict[str, Any] = {"output_roi": shape, "output_size": shape, "pooled_h": shape[0], "pooled_w": shape[1]}
     return b.emit("opset2.ROIPooling", x, rois, method="max", spatial_scale=spatial_scale, **stated)
 
 
-@MaxUnpoolView.lift("openvino")
-def export_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
+@MaxUnpoolView.export_rule("openvino")
+def export_max_unpool(b: Builder, op: MaxUnpoolView) -> Exported:
     """Export MaxUnpool: scatter entries into zeros; indices refer to the flattened output tensor."""
     rank = len(op.kernel_shape)
     steps, cut = op.strides or (1,) * rank, op.pads or (0,) * 2 * rank

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.core.dims import Dim
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 LEVELS = 256
@@ -109,11 +109,11 @@ def _by_integers(b: Builder, x: Value, scale: np.ndarray, zero: np.ndarray, axis
     return b(DequantizeLinear, b(QuantizeLinear, x, scales, zeros, **along), scales, zeros, **along)
 
 
-# Liftings
+# Export rules
 
 
-@DequantizeLinearView.lift("openvino")
-def export_dequantize(b: Builder, op: DequantizeLinearView) -> Lifted:
+@DequantizeLinearView.export_rule("openvino")
+def export_dequantize(b: Builder, op: DequantizeLinearView) -> Exported:
     """Export DequantizeLinear in the form of compressed weights, whose Convert is kept at run time."""
     dtype = dtype_of(op.x_scale)
     form = _ParameterLayout(b, op.x, op.axis, op.block_size)
@@ -149,8 +149,8 @@ def _fold_to_float(b: Builder, *operands: Value | None, axis: int, block_size: i
     return b.constant(Computed(dequantize, tuple(known), known[1].dtype, known[0].shape))
 
 
-@QuantizeLinearView.lift("openvino")
-def export_quantize(b: Builder, op: QuantizeLinearView) -> Lifted:
+@QuantizeLinearView.export_rule("openvino")
+def export_quantize(b: Builder, op: QuantizeLinearView) -> Exported:
     dtype = op.output_dtype or DType.UINT8 if op.y_zero_point is None else dtype_of(op.y_zero_point)
     kept = dtype_of(op.y_scale)
     if not dtype.is_integer or op.precision not in (None, kept):
@@ -234,8 +234,8 @@ class _ParameterLayout:
         return sizes(dims, "the dims of a block-wise quantized tensor")
 
 
-@DynamicQuantizeLinear.lift("openvino")
-def export_dynamic_quantize(b: Builder, x: Value) -> Lifted:
+@DynamicQuantizeLinear.export_rule("openvino")
+def export_dynamic_quantize(b: Builder, x: Value) -> Exported:
     """Scale and zero point from the least and the greatest element, and 0."""
     axes = b.constant(np.arange(len(b.dims(x)), dtype=np.int64))
     low = emit(b, "opset1.Minimum", emit(b, "opset1.ReduceMin", x, axes, keep_dims=False), 0.0)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from graphport.ops.declare import Page
 
 
-Lifted = tuple[Value | None, ...] | None
+Exported = tuple[Value | None, ...] | None
 Names = tuple[str, ...]
 Numbers = tuple[float, ...]
 
@@ -274,11 +274,11 @@ def _only(value: Value) -> Dim | None:
     return None
 
 
-# Liftings
+# Export rules
 
 
-@LSTMView.lift("openvino")
-def export_lstm(b: Builder, op: LSTMView) -> Lifted:
+@LSTMView.export_rule("openvino")
+def export_lstm(b: Builder, op: LSTMView) -> Exported:
     """One LSTMSequence; unrolled with peepholes, coupled gates or activations that it lacks."""
     layer = _Layer(b, op, ("Sigmoid", "Tanh", "Tanh"))
     if op.p is not None or op.input_forget or not layer.has_native_activations():
@@ -290,8 +290,8 @@ def export_lstm(b: Builder, op: LSTMView) -> Lifted:
     return layer.results(layer.emit_layer("opset5.LSTMSequence", *operands))
 
 
-@GRUView.lift("openvino")
-def export_gru(b: Builder, op: GRUView) -> Lifted:
+@GRUView.export_rule("openvino")
+def export_gru(b: Builder, op: GRUView) -> Exported:
     layer = _Layer(b, op, ("Sigmoid", "Tanh"))
     if not layer.has_native_activations():
         return gru_in_steps(b, op)
@@ -302,8 +302,8 @@ def export_gru(b: Builder, op: GRUView) -> Lifted:
     )
 
 
-@RNNView.lift("openvino")
-def export_rnn(b: Builder, op: RNNView) -> Lifted:
+@RNNView.export_rule("openvino")
+def export_rnn(b: Builder, op: RNNView) -> Exported:
     layer = _Layer(b, op, ("Tanh",))
     if not layer.has_native_activations():
         return rnn_in_steps(b, op)

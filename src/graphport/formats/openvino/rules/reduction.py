@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.ir.graph import Value
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 def _of_nothing(b: Builder, data: Value, axes: Value, largest: bool, *, keepdims: int) -> Value:
@@ -143,7 +143,7 @@ opset3.CumSum(x, axis, *, exclusive=False, reverse=False)
     -> cast(CumSum(summed(x), place(axis), exclusive=exclusive, reverse=reverse), dtype(x))
 opset7.Einsum(*inputs, equation) -> Einsum(*inputs, equation=equation)
 """)
-_REDUCED.lift("""
+_REDUCED.export_rules("""
 ReduceSum -> reduced(["opset1.ReduceSum"], data, axes, keepdims, noop_with_empty_axes)
 ReduceMean -> reduced(["opset1.ReduceMean"], data, axes, keepdims, noop_with_empty_axes)
 ReduceProd -> reduced(["opset1.ReduceProd"], data, axes, keepdims, noop_with_empty_axes)
@@ -161,10 +161,10 @@ CumSum -> opset3.CumSum(x, emitted_scalar(axis), exclusive=exclusive == 1, rever
 """)
 
 
-@ReduceLogSumExp.lift("openvino")
+@ReduceLogSumExp.export_rule("openvino")
 def export_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> Lifted:
+) -> Exported:
     """Export LogSumExp: subtract the maximum first to avoid overflow, unless it is infinite."""
     reduced_axes = _axes(b, data, axes, noop_with_empty_axes)
     if reduced_axes is None:
@@ -180,8 +180,8 @@ def export_log_sum_exp(
     return b.emit("opset1.Add", total, kept)
 
 
-@CumProd.lift("openvino")
-def export_cum_prod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+@CumProd.export_rule("openvino")
+def export_cum_prod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Exported:
     """Export CumProd: masked products; elements outside the prefix are replaced by 1."""
     place, dims = integers(axis), b.dims(x)
     if place is None:

@@ -246,4 +246,4 @@ def _compute_dims(b: Builder, data: Value, pattern: Value) -> Value:
 
 
 # A literal 0 stays literal; ONNX leaves -1 with a copied 0 undefined.
-ROWS.lift("Reshape -> opset1.Reshape(data, shape, special_zero=not allowzero)")
+ROWS.export_rules("Reshape -> opset1.Reshape(data, shape, special_zero=not allowzero)")

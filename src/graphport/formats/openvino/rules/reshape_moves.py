@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 ROWS.lower("""
@@ -59,7 +59,7 @@ opset1.Concat(*inputs, axis) <-> Concat(*inputs, axis=axis)
 opset1.Unsqueeze(x, axes) -> Unsqueeze(x, as_vector(axes))
 opset1.ShapeOf, opset3.ShapeOf(x, *, output_type=None) -> cast(Shape(x), output_type if output_type else int64)
 """)
-ROWS.having(is_tensor=lambda _b, x: isinstance(x.fact, TensorFact)).lift("""
+ROWS.having(is_tensor=lambda _b, x: isinstance(x.fact, TensorFact)).export_rules("""
 Identity -> is_tensor(input): renamed(input)
 Unsqueeze -> opset1.Unsqueeze(data, axes)
 Expand -> opset3.Broadcast(input, shape, mode="bidirectional")
@@ -79,8 +79,8 @@ def transpose(b: Builder, x: Value, order: Value) -> Value:
     return b(Transpose, x, perm=perm or None)
 
 
-@Transpose.lift("openvino")
-def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
+@Transpose.export_rule("openvino")
+def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Exported:
     order = tuple(reversed(range(len(b.dims(data))))) if perm is None else perm
     return b.emit("opset1.Transpose", data, vector(b, order))
 
@@ -102,8 +102,8 @@ def squeeze(b: Builder, x: Value, axes: Value | None = None, *, allow_axis_skip:
     return b(Squeeze, x, vector(b, ones)) if ones else b(Identity, x)
 
 
-@Squeeze.lift("openvino")
-def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
+@Squeeze.export_rule("openvino")
+def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Exported:
     if axes is not None:
         return b.emit("opset1.Squeeze", data, axes)
     dims = data.fact.shape if isinstance(data.fact, TensorFact) else None
@@ -158,10 +158,10 @@ def _split_dynamic_axis(b: Builder, x: Value, axis: int, lengths: Sequence[int])
     return found
 
 
-@Split.lift("openvino")
+@Split.export_rule("openvino")
 def export_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
-) -> Lifted:
+) -> Exported:
     dims = b.dims(input)
     place = index(b, axis_index(axis, len(dims)))
     del num_outputs
@@ -251,8 +251,8 @@ def _reshaped_around(
     return b(Reshape, x, b(Concat, *parts, axis=0))
 
 
-@Flatten.lift("openvino")
-def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
+@Flatten.export_rule("openvino")
+def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Exported:
     dims = b.dims(input)
     place = axis + len(dims) if axis < 0 else axis
     left, right = dims[:place], dims[place:]

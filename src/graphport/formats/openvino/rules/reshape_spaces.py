@@ -146,7 +146,7 @@ def reorg_yolo(b: Builder, x: Value, *, stride: tuple[int, ...]) -> Value:
     return shaped(b, moved, [n, times(b, c, k**2), parted(b, h, k), parted(b, w, k)])
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 DepthToSpace
     -> opset1.DepthToSpace(input, block_size=blocksize, mode="blocks_first" if mode == "DCR" else "depth_first")
 SpaceToDepth -> opset1.SpaceToDepth(input, block_size=blocksize, mode="blocks_first")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 _MODES = {
     "nearest": "nearest",
@@ -279,8 +279,8 @@ def _clipped_shares(plan: Axis, at: np.ndarray[Any, Any], a: float) -> np.ndarra
 _COORDINATES = frozenset({"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"})
 
 
-@ResizeView.lift("openvino")
-def export_resize(b: Builder, op: ResizeView) -> Lifted:
+@ResizeView.export_rule("openvino")
+def export_resize(b: Builder, op: ResizeView) -> Exported:
     coordinates, rank = op.coordinate_transformation_mode, len(b.dims(op.x))
     stretches, crops = op.keep_aspect_ratio_policy == "stretch", coordinates == "tf_crop_and_resize"
     scales = None if op.scales is None or b.dims(op.scales) == (0,) else op.scales
@@ -384,7 +384,7 @@ def _is_interpolate(b: Builder, x: Value, extents: _Extents, lengths: Sequence[D
     return mode == "nearest" or all(axis >= 2 for axis in changed) or len(axes) <= 3
 
 
-def _interpolated(b: Builder, x: Value, extents: _Extents, **words: Any) -> Lifted:
+def _interpolated(b: Builder, x: Value, extents: _Extents, **words: Any) -> Exported:
     operand = extents.wanted if extents.scales is None else extents.scales
     if operand is None:
         return None

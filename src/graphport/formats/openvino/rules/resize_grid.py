@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 _MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
 
@@ -29,15 +29,15 @@ opset9.GridSample(x, grid, *, align_corners=False, mode="bilinear", padding_mode
     -> GridSample(x, real(grid), align_corners=align_corners, mode=sampled(mode), padding_mode=padding_mode)
 """)
 _GRID_MODES = {ours: theirs for theirs, ours in _MODES.items()}
-ROWS.having(sampled=lambda _b, mode: _GRID_MODES[mode]).lift("""
+ROWS.having(sampled=lambda _b, mode: _GRID_MODES[mode]).export_rules("""
 GridSample
     -> rank(x) == 4: opset9.GridSample(x, grid, align_corners=align_corners != 0, mode=sampled(mode),
                                        padding_mode=padding_mode)
 """)
 
 
-@AffineGrid.lift("openvino")
-def export_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Lifted:
+@AffineGrid.export_rule("openvino")
+def export_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Exported:
     """Export AffineGrid: multiply the coordinates of the identity grid by each matrix."""
     known = size.fact.elements if isinstance(size.fact, TensorFact) else None
     shape: Sequence[Dim] = known if known is not None else needed(size, "the grid size")

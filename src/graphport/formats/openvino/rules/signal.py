@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.lowering.emitting import Lifted
+    from graphport.ops.lowering.emitting import Exported
 
 
 def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -> list[tuple[int, int | Value | None]]:
@@ -164,8 +164,8 @@ def centered(b: Builder, window: Value, size: int) -> Value:
 # The way to OpenVINO
 
 
-@DFTView.lift("openvino")
-def export_dft(b: Builder, op: DFTView) -> Lifted:
+@DFTView.export_rule("openvino")
+def export_dft(b: Builder, op: DFTView) -> Exported:
     input = op.input
     rank = len(b.dims(input))
     place = (-2,) if op.axis is None else integers(op.axis)
@@ -211,8 +211,8 @@ def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value
     return emit(b, "opset12.Pad", x, vector(b, [0] * rank), behind, b.like(x, 0), pad_mode="constant")
 
 
-@STFTView.lift("openvino")
-def export_stft(b: Builder, op: STFTView) -> Lifted:
+@STFTView.export_rule("openvino")
+def export_stft(b: Builder, op: STFTView) -> Exported:
     """Export STFT as gather, window and DFT; OpenVINO's STFT supports equal sizes and real signals only."""
     step = needed_integer(op.frame_step, "the frame step")
     dims = b.dims(op.signal)
@@ -237,7 +237,7 @@ def export_stft(b: Builder, op: STFTView) -> Lifted:
     return (emitted_slice(b, spectrum, 0, length // 2 + 1, 2) if op.onesided else spectrum,)
 
 
-def _emit_stft(b: Builder, signal: Value, step: int, window: Value | None, frame_length: Value | None) -> Lifted:
+def _emit_stft(b: Builder, signal: Value, step: int, window: Value | None, frame_length: Value | None) -> Exported:
     """Emit STFT (opset 15) for a real signal of any length, one-sided."""
     length = _frame(b, b.dims(signal, at_least=2)[1], window, frame_length)
     dtype = dtype_of(signal)
@@ -272,7 +272,7 @@ def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic:
     return emitted_cast(b, total, dtype)
 
 
-ROWS.having(cosines=_sum_of_cosines).lift("""
+ROWS.having(cosines=_sum_of_cosines).export_rules("""
 HannWindow -> cosines(size, [0.5, -0.5], periodic, output_datatype)
 HammingWindow -> cosines(size, [25 / 46, -21 / 46], periodic, output_datatype)
 BlackmanWindow -> cosines(size, [0.42, -0.5, 0.08], periodic, output_datatype)

@@ -24,7 +24,7 @@ def _is_selu(b: Builder, alpha: float, gamma: float) -> bool:
     return abs(alpha - 1.6732632423543772) < 1e-6 and abs(gamma - 1.0507009873554805) < 1e-6
 
 
-EXPORT.having(is_selu=_is_selu).lift("""
+EXPORT.having(is_selu=_is_selu).export_rules("""
 Relu -> aten.relu(x)
 Sigmoid -> aten.sigmoid(x)
 Tanh -> aten.tanh(input)
@@ -49,13 +49,13 @@ Shrink -> Where(Less(input, 0 - lambd), Add(input, bias), Where(Greater(input, l
 """)
 
 
-@Softplus.lift(DIALECT)
+@Softplus.export_rule(DIALECT)
 def export_softplus(b: Builder, x: Value) -> Value:
     """Export Softplus with a threshold above which `x` equals the result in the element type's precision."""
     return aten(b, "softplus", x, 1.0, 40.0 if dtype_of(x) is DType.FLOAT64 else 20.0)
 
 
-@Clip.lift(DIALECT)
+@Clip.export_rule(DIALECT)
 def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
     """Export Clip as one operator if the bounds are constants, else as maximum and minimum."""
     low, high = (_constant_bound(bound) for bound in (min, max))
@@ -79,7 +79,7 @@ def _constant_bound(bound: Value | None) -> float | None:
     return None if known is None or len(known) != 1 else known[0]
 
 
-@PRelu.lift(DIALECT)
+@PRelu.export_rule(DIALECT)
 def export_prelu(b: Builder, x: Value, slope: Value) -> Value:
     """Export PRelu as `aten.prelu` for a single slope or per-channel slopes, else by broadcasting."""
     dims, slopes = b.dims(x), b.dims(slope)
@@ -93,7 +93,7 @@ def export_prelu(b: Builder, x: Value, slope: Value) -> Value:
     return b(Where, b(Less, x, b.like(x, 0)), b(Mul, x, slope), x)
 
 
-@Hardmax.lift(DIALECT)
+@Hardmax.export_rule(DIALECT)
 def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
     """Export Hardmax: 1 at the first maximum along the axis, else 0; 1 for a scalar."""
     if not b.dims(input):
@@ -106,7 +106,7 @@ def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
     return b(Cast, aten(b, "eq.Tensor", first, aten(b, "reshape", indices, shape)), to=dtype_of(input))
 
 
-@Dropout.lift(DIALECT)
+@Dropout.export_rule(DIALECT)
 def export_dropout(
     b: Builder,
     data: Value,

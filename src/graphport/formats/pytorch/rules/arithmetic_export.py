@@ -11,14 +11,14 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.emitting import DIALECT, EXPORT, aten, aten_results, with_fact
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError, export_rule
 from graphport.ops.lowering.operands import cast, dtype_of
 from graphport.ops.pages.arithmetic import BitShift, Div, Mean, Mod, Pow
 from graphport.ops.pages.arithmetic.bits import BitCast
 from graphport.ops.pages.arithmetic.cast import Cast, CastLike
 from graphport.ops.pages.comparison import IsInf
 
-EXPORT.lift("""
+EXPORT.export_rules("""
 Acos -> aten.acos(input)
 Acosh -> aten.acosh(input)
 Asin -> aten.asin(input)
@@ -96,7 +96,7 @@ _SAME_TYPE = {
 
 
 def _register(operator: str, name: str, emit: Callable[..., Value]) -> None:
-    lift(DIALECT, operator)(lambda b, *operands: emit(b, name, *operands))
+    export_rule(DIALECT, operator)(lambda b, *operands: emit(b, name, *operands))
 
 
 for _operator, _target in _BINARY.items():
@@ -115,12 +115,12 @@ for _operator, _target in {"Max": "maximum", "Min": "minimum", "Sum": "add.Tenso
     _register(_operator, _target, _chained)
 
 
-@Mean.lift(DIALECT)
+@Mean.export_rule(DIALECT)
 def export_mean(b: Builder, *operands: Value) -> Value:
     return aten(b, "div.Tensor", _chained(b, "add.Tensor", *operands), float(len(operands)))
 
 
-@Div.lift(DIALECT)
+@Div.export_rule(DIALECT)
 def export_div(b: Builder, x: Value, y: Value) -> Value:
     """Export Div; integer division truncates toward zero."""
     own = dtype_of(x)
@@ -136,7 +136,7 @@ def export_div(b: Builder, x: Value, y: Value) -> Value:
     return aten(b, "to.dtype", aten(b, "div.Tensor_mode", *operands, rounding_mode="trunc"), own)
 
 
-@Pow.lift(DIALECT)
+@Pow.export_rule(DIALECT)
 def export_pow(b: Builder, x: Value, y: Value) -> Value:
     """Export Pow; the result has the element type of the base."""
     base, exponent = dtype_of(x), dtype_of(y)
@@ -151,7 +151,7 @@ def export_pow(b: Builder, x: Value, y: Value) -> Value:
     return cast(b, aten(b, "pow.Tensor_Tensor", cast(b, x, wide), cast(b, y, wide)), base)
 
 
-@Mod.lift(DIALECT)
+@Mod.export_rule(DIALECT)
 def export_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Value:
     """Export Mod: the result has the sign of the dividend with `fmod`, else of the divisor."""
     if dtype_of(x) is DType.UINT64:
@@ -160,7 +160,7 @@ def export_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Value:
     return _widened(b, "fmod.Tensor" if fmod else "remainder.Tensor", x, y)
 
 
-@BitShift.lift(DIALECT)
+@BitShift.export_rule(DIALECT)
 def export_bit_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Value:
     if dtype_of(x) is not DType.UINT64 or direction == "LEFT":
         return _widened(b, f"bitwise_{direction.lower()}_shift.Tensor", x, y)
@@ -174,7 +174,7 @@ def export_bit_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Value
     return aten(b, "view.dtype", aten(b, "bitwise_and.Tensor", shifted, kept), DType.UINT64)
 
 
-@IsInf.lift(DIALECT)
+@IsInf.export_rule(DIALECT)
 def export_isinf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
     """Export IsInf; for one sign as a comparison."""
     if detect_negative and detect_positive:
@@ -218,7 +218,7 @@ NARROW = "pt2.narrow"
 """The note of a value that has been widened."""
 
 
-@Cast.lift(DIALECT)
+@Cast.export_rule(DIALECT)
 def export_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Value:
     own = dtype_of(input)
     if to in HELD_AS:
@@ -287,14 +287,14 @@ def _cast_to_exponent(b: Builder, x: Value, round_mode: str, *, saturates: bool)
     return aten(b, "view.dtype", codes, DType.FLOAT8E8M0)
 
 
-@CastLike.lift(DIALECT)
+@CastLike.export_rule(DIALECT)
 def export_cast_like(
     b: Builder, input: Value, target_type: Value, *, round_mode: str = "up", saturate: int = 1
 ) -> Value:
     return b(Cast, input, to=dtype_of(target_type), round_mode=round_mode, saturate=saturate)
 
 
-@BitCast.lift(DIALECT)
+@BitCast.export_rule(DIALECT)
 def export_bit_cast(b: Builder, input: Value, *, to: DType) -> Value:
     for dtype in (dtype_of(input), to):
         if dtype not in _TORCH or input.note(NARROW) is not None:

@@ -15,7 +15,7 @@ from graphport.ops.lowering.operands import cast, dtype_of, reshaped, transposed
 from graphport.ops.views.attention import AttentionView, RotaryEmbeddingView, TensorScatterView
 
 
-@AttentionView.lift(DIALECT)
+@AttentionView.export_rule(DIALECT)
 def export_attention(b: Builder, op: AttentionView) -> Any:
     """Export Attention as `aten.scaled_dot_product_attention` if possible, else as matrix products and Softmax."""
     is_plain = (
@@ -29,7 +29,7 @@ def export_attention(b: Builder, op: AttentionView) -> Any:
     return attention(b, op)
 
 
-@RotaryEmbeddingView.lift(DIALECT)
+@RotaryEmbeddingView.export_rule(DIALECT)
 def export_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Value:
     """Rotary position embedding: rotate channel pairs by position.  Source: ONNX RotaryEmbedding-23."""
     rank = len(b.dims(op.x))
@@ -70,7 +70,7 @@ def _with_heads(b: Builder, x: Value, count: int) -> Value:
     return reshaped(b, x, [0, 0, count, -1])
 
 
-@TensorScatterView.lift(DIALECT)
+@TensorScatterView.export_rule(DIALECT)
 def export_tensor_scatter(b: Builder, op: TensorScatterView) -> Value:
     """Export TensorScatter: replace rows of a cache from a position per sample."""
     rank = len(b.dims(op.past_cache))

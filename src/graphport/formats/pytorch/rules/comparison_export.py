@@ -12,7 +12,7 @@ from graphport.ops.pages.comparison import Where
 _BITS = {DType.UINT16: DType.INT16, DType.UINT32: DType.INT32, DType.UINT64: DType.INT64}
 
 
-@Where.lift(DIALECT)
+@Where.export_rule(DIALECT)
 def export_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     """Export Where; element types without a kernel are bit-cast to signed integers of equal width."""
     own = dtype_of(x)

@@ -43,7 +43,7 @@ def _check_tensors(values: Sequence[Value]) -> None:
         raise UnsupportedError(message)
 
 
-@If.lift(DIALECT)
+@If.export_rule(DIALECT)
 def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> tuple[Value, ...]:
     """Export If as `torch.cond`; for a constant condition, inline the branch."""
     known = folded(cond)
@@ -59,7 +59,7 @@ def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph
     return b.emit(COND, condition, facts=facts_of_results(b), **attributes)
 
 
-@Loop.lift(DIALECT)
+@Loop.export_rule(DIALECT)
 def export_loop(
     b: Builder, m: Value | None = None, cond: Value | None = None, *v_initial: Value | None, body: Graph
 ) -> tuple[Value, ...]:
@@ -165,7 +165,7 @@ def _make_round(b: Builder, body: Graph, stacks: Sequence[_Stack], carried: int)
     body.set_outputs([following, goes_on, *results, *rows])
 
 
-@OptionalHasElement.lift(DIALECT)
+@OptionalHasElement.export_rule(DIALECT)
 def export_has_element(b: Builder, input: Value | None = None) -> Value | None:
     """Export OptionalHasElement as a constant: a tensor operand is present, an omitted one is not."""
     if input is not None and not isinstance(input.fact, TensorFact):
@@ -173,12 +173,12 @@ def export_has_element(b: Builder, input: Value | None = None) -> Value | None:
     return b(Identity, b.constant(np.bool_(input is not None)))
 
 
-@OptionalGetElement.lift(DIALECT)
+@OptionalGetElement.export_rule(DIALECT)
 def export_get_element(b: Builder, input: Value) -> Value | None:
     return b(Identity, input) if isinstance(input.fact, TensorFact) else None
 
 
-@Scan.lift(DIALECT)
+@Scan.export_rule(DIALECT)
 def export_scan(
     b: Builder,
     *operands: Value,

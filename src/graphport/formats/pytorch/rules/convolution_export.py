@@ -33,7 +33,7 @@ def padded(b: Builder, x: Value, pairs: list[tuple[int, int]]) -> tuple[Value, t
     return b(Pad, x, vector(b, [*[0] * rank, *begins, *[0] * rank, *ends])), (0,) * len(pairs)
 
 
-@ConvView.lift(DIALECT)
+@ConvView.export_rule(DIALECT)
 def export_conv(b: Builder, op: ConvView) -> Value:
     """Export Conv; asymmetric padding is a separate Pad."""
     count = len(b.dims(op.w)) - 2
@@ -51,7 +51,7 @@ def export_conv(b: Builder, op: ConvView) -> Value:
     return y if own.is_floating else cast(b, y, own)
 
 
-@ConvTransposeView.lift(DIALECT)
+@ConvTransposeView.export_rule(DIALECT)
 def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Value:
     """Export ConvTranspose; asymmetric padding is a slice of the unpadded result."""
     dims, shape = b.dims(op.x), b.dims(op.w)
@@ -97,7 +97,7 @@ def _known_or_any(dim: Dim, *, is_fixed: bool) -> int:
     return _ANY_LENGTH
 
 
-@ConvIntegerView.lift(DIALECT)
+@ConvIntegerView.export_rule(DIALECT)
 def export_conv_integer(b: Builder, op: ConvIntegerView) -> Value:
     """Export ConvInteger in float64, in which sums of products of 8-bit integers are exact."""
 
@@ -130,7 +130,7 @@ def export_conv_integer(b: Builder, op: ConvIntegerView) -> Value:
     return cast(b, y, DType.INT32)
 
 
-@QLinearConvView.lift(DIALECT)
+@QLinearConvView.export_rule(DIALECT)
 def export_qlinear_conv(b: Builder, op: QLinearConvView) -> Value:
     """Export QLinearConv in float64: integer products are exact, and results rounded once."""
     x = b(DequantizeLinear, op.x, cast(b, op.x_scale, DType.FLOAT32), op.x_zero_point)

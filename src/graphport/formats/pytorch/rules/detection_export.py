@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _SIDES = 4
 
 
-@NonMaxSuppressionView.lift(DIALECT)
+@NonMaxSuppressionView.export_rule(DIALECT)
 def export_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Value:
     """Export NonMaxSuppression as a loop over the boxes of each class, best first, that clears the overlapping ones."""
     scores, order = aten_results(b, "sort.stable", 2, op.scores, stable=True, dim=-1, descending=True)
@@ -110,7 +110,7 @@ class _Points(NamedTuple):
     above: Value
 
 
-@RoiAlignView.lift(DIALECT)
+@RoiAlignView.export_rule(DIALECT)
 def export_roi_align(b: Builder, op: RoiAlignView) -> Value:
     """Export RoiAlign as weighted pixels around each sampling point.
 
@@ -180,7 +180,7 @@ def _points(
     )
 
 
-@DeformConvView.lift(DIALECT)
+@DeformConvView.export_rule(DIALECT)
 def export_deform_conv(b: Builder, op: DeformConvView) -> Value:
     """Export DeformConv as interpolated columns and a matrix product, for sizes that are constant except the batch."""
     dtype, compute_dtype, groups = dtype_of(op.x), _compute_dtype(op.x), op.offset_group

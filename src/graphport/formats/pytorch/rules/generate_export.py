@@ -13,7 +13,7 @@ from graphport.ops.lowering.operands import cast, dtype_of
 from graphport.ops.pages.generate import ConstantOfShape, EyeLike, Range
 
 
-@ConstantOfShape.lift(DIALECT)
+@ConstantOfShape.export_rule(DIALECT)
 def export_constant_of_shape(b: Builder, input: Value, *, value: Storage | None = None) -> Value:
     dtype = DType.FLOAT32 if value is None else value.dtype
     number: Any = 0.0 if value is None else value.numpy().reshape(-1)[0].item()
@@ -22,14 +22,14 @@ def export_constant_of_shape(b: Builder, input: Value, *, value: Storage | None 
     return aten(b, "full", elements_of(b, input) if sizes is None else sizes, number, dtype=dtype)
 
 
-@Range.lift(DIALECT)
+@Range.export_rule(DIALECT)
 def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> Value:
     """Export Range as `aten.arange`, which also computes the length in float64."""
     numbers = [element_of(b, each) for each in (start, limit, delta)]
     return aten(b, "arange.start_step", *numbers, dtype=dtype_of(start))
 
 
-@EyeLike.lift(DIALECT)
+@EyeLike.export_rule(DIALECT)
 def export_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: int = 0) -> Value:
     wanted = dtype_of(input) if dtype is None else dtype
     rows = aten(b, "reshape", aten(b, "arange.start_step", k, _shifted(b, size_of(b, input, 0), k), 1), (-1, 1))

@@ -68,7 +68,7 @@ def counted(b: Builder, indices: Value, size: Any) -> Value:
     return aten(b, "where.self", aten(b, "lt.Scalar", index, 0), later, index)
 
 
-@Gather.lift(DIALECT)
+@Gather.export_rule(DIALECT)
 def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
     """Export Gather as advanced indexing, which accepts negative indices."""
     place = axis % len(b.dims(data))
@@ -80,7 +80,7 @@ def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> 
     return _unsigned(b, aten(b, "index.Tensor", x, [*[None] * place, as_index(b, indices)]), own)
 
 
-@GatherElements.lift(DIALECT)
+@GatherElements.export_rule(DIALECT)
 def export_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value:
     place = axis % len(b.dims(data))
     index = counted(b, indices, size_of(b, data, place))
@@ -112,7 +112,7 @@ def _batches(b: Builder, x: Value, indices: Value, count: int) -> list[Value]:
     return found
 
 
-@GatherND.lift(DIALECT)
+@GatherND.export_rule(DIALECT)
 def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Value:
     columns = [*_batches(b, data, indices, batch_dims), *_columns(b, indices)]
     if not columns:
@@ -124,7 +124,7 @@ def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
-@ScatterElementsView.lift(DIALECT)
+@ScatterElementsView.export_rule(DIALECT)
 def export_scatter_elements(b: Builder, op: ScatterElementsView) -> Value:
     place = op.axis % len(b.dims(op.data))
     index = counted(b, op.indices, size_of(b, op.data, place))
@@ -134,7 +134,7 @@ def export_scatter_elements(b: Builder, op: ScatterElementsView) -> Value:
     return aten(b, "scatter_reduce.two", op.data, place, index, op.updates, _REDUCTIONS[op.reduction])
 
 
-@ScatterND.lift(DIALECT)
+@ScatterND.export_rule(DIALECT)
 def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
     """Export ScatterND; reductions other than add scatter into a flat tensor."""
     columns = _columns(b, indices)
@@ -166,7 +166,7 @@ def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *
     return aten(b, "reshape", y, sizes)
 
 
-@SliceView.lift(DIALECT)
+@SliceView.export_rule(DIALECT)
 def export_slice(b: Builder, op: SliceView) -> Value:
     """Export Slice by axis; by indices if the step is negative, or if start, axes or step are not static."""
     rank = len(b.dims(op.data))
@@ -217,7 +217,7 @@ def _length_of(b: Builder, x: Value, axis: Any) -> Value:
     return with_fact(aten(b, "select.int", aten(b, "stack", sizes), 0, axis), DType.INT64, ())
 
 
-@Compress.lift(DIALECT)
+@Compress.export_rule(DIALECT)
 def export_compress(b: Builder, input: Value, condition: Value, *, axis: int | None = None) -> Value:
     """Export Compress: select the elements at the indices of true conditions."""
     x = aten(b, "reshape", input, (-1,)) if axis is None else input
@@ -225,14 +225,14 @@ def export_compress(b: Builder, input: Value, condition: Value, *, axis: int | N
     return aten(b, "index_select", x, 0 if axis is None else axis, index)
 
 
-@NonZero.lift(DIALECT)
+@NonZero.export_rule(DIALECT)
 def export_nonzero(b: Builder, x: Value) -> Value:
     """Export NonZero: the transpose of torch's result."""
     rows = aten(b, "nonzero", _signed(b, x))
     return aten(b, "permute", rows, (1, 0))
 
 
-@Trilu.lift(DIALECT)
+@Trilu.export_rule(DIALECT)
 def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Value:
     (diagonal,) = (0,) if k is None else elements_of(b, k)
     own = dtype_of(input)
@@ -240,7 +240,7 @@ def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int
     return _unsigned(b, y, own)
 
 
-@OneHot.lift(DIALECT)
+@OneHot.export_rule(DIALECT)
 def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
     """Export OneHot as a comparison with the range of the new axis."""
     rank = len(b.dims(indices)) + 1
@@ -256,7 +256,7 @@ def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, a
     return aten(b, "where.self", hit, on, off)
 
 
-@Unique.lift(DIALECT)
+@Unique.export_rule(DIALECT)
 def export_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> tuple[Value, ...]:
     """Export Unique; first occurrences are the minimal indices of each value."""
     place = 0 if axis is None else axis % len(b.dims(x))
@@ -281,7 +281,7 @@ def export_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int 
     return ordered, firsts, aten(b, "index_select", rank, 0, inverse), numbers
 
 
-@ReverseSequence.lift(DIALECT)
+@ReverseSequence.export_rule(DIALECT)
 def export_reverse_sequence(
     b: Builder, input: Value, sequence_lens: Value, *, batch_axis: int = 1, time_axis: int = 0
 ) -> Value:

@@ -17,7 +17,7 @@ from graphport.ops.views.matmul import GemmView, QLinearMatMulView
 _UNSIGNED = (DType.UINT16, DType.UINT32, DType.UINT64)
 
 
-@MatMul.lift(DIALECT)
+@MatMul.export_rule(DIALECT)
 def export_matmul(b: Builder, x: Value, y: Value) -> Value:
     own = dtype_of(x)
     if own in _UNSIGNED:
@@ -25,7 +25,7 @@ def export_matmul(b: Builder, x: Value, y: Value) -> Value:
     return aten(b, "matmul", x, y)
 
 
-@GemmView.lift(DIALECT)
+@GemmView.export_rule(DIALECT)
 def export_gemm(b: Builder, op: GemmView) -> Value:
     """Export Gemm as `aten.linear` if the second matrix is transposed, else as `aten.addmm`."""
     if dtype_of(op.a) in _UNSIGNED:
@@ -50,7 +50,7 @@ def export_gemm(b: Builder, op: GemmView) -> Value:
     return b(Add, y, c if op.beta == 1 else b(Mul, c, b.like(c, op.beta)))
 
 
-@MatMulInteger.lift(DIALECT)
+@MatMulInteger.export_rule(DIALECT)
 def export_matmul_integer(
     b: Builder, x: Value, y: Value, x_zero: Value | None = None, y_zero: Value | None = None
 ) -> Value:
@@ -64,7 +64,7 @@ def export_matmul_integer(
     return aten(b, "matmul", *wide)
 
 
-@QLinearMatMulView.lift(DIALECT)
+@QLinearMatMulView.export_rule(DIALECT)
 def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Value:
     def dequantized(x: Value, scale: Value, zero: Value, axis: int) -> Value:
         count = len(b.dims(scale))
@@ -78,6 +78,6 @@ def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Value:
     return b(QuantizeLinear, b(MatMul, x, y), cast(b, op.y_scale, DType.FLOAT32), op.y_zero_point)
 
 
-EXPORT.lift("""
+EXPORT.export_rules("""
 Det -> aten.linalg_det(x)
 """)

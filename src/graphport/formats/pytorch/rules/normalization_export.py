@@ -17,7 +17,7 @@ from graphport.ops.views.normalization import BatchNormalizationView, LayerNorma
 _EPSILON_OF_VARIANCE = 1e-9
 
 
-@BatchNormalizationView.lift(DIALECT)
+@BatchNormalizationView.export_rule(DIALECT)
 def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...]:
     """Export BatchNormalization as one operator; in training mode with the statistics of the batch."""
     parameters = [op.scale, op.b, op.input_mean, op.input_var]
@@ -49,14 +49,14 @@ def _widest(b: Builder, *values: Value) -> DType:
     return max((dtype_of(value) for value in values), key=lambda dtype: dtype.bits)
 
 
-@InstanceNormalization.lift(DIALECT)
+@InstanceNormalization.export_rule(DIALECT)
 def export_instance_normalization(
     b: Builder, input: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5
 ) -> Value:
     return aten(b, "instance_norm", input, scale, bias, None, None, True, 0.1, epsilon, True)
 
 
-@GroupNormalization.lift(DIALECT)
+@GroupNormalization.export_rule(DIALECT)
 def export_group_normalization(
     b: Builder, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
 ) -> Value:
@@ -71,7 +71,7 @@ def _trailing(b: Builder, x: Value, axis: int) -> tuple[int, ...] | None:
     return found if len(found) == len(dims) - axis % len(dims) else None
 
 
-@LayerNormalizationView.lift(DIALECT)
+@LayerNormalizationView.export_rule(DIALECT)
 def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> tuple[Value, ...]:
     """Export LayerNormalization as one operator if the parameters have the normalized shape, else as its formula."""
     shape = _trailing(b, op.x, op.axis)
@@ -93,7 +93,7 @@ def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> tuple[
     return (y if op.b is None else b(Add, y, op.b)), mean, root
 
 
-@RMSNormalizationView.lift(DIALECT)
+@RMSNormalizationView.export_rule(DIALECT)
 def export_rms_normalization(b: Builder, op: RMSNormalizationView) -> Value:
     rank = len(b.dims(op.x))
     own = dtype_of(op.x)
@@ -104,7 +104,7 @@ def export_rms_normalization(b: Builder, op: RMSNormalizationView) -> Value:
     return b(Mul, cast(b, b(Mul, x, root), dtype_of(op.scale)), op.scale)
 
 
-@LRN.lift(DIALECT)
+@LRN.export_rule(DIALECT)
 def export_lrn(b: Builder, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Value:
     """Export LRN: mean of squares over neighbouring channels by average pooling of a reshaped tensor."""
     flat = aten(b, "reshape", aten(b, "mul.Tensor", x, x), (size_of(b, x, 0), 1, size_of(b, x, 1), -1))
@@ -115,7 +115,7 @@ def export_lrn(b: Builder, x: Value, *, alpha: float = 1e-4, beta: float = 0.75,
     return b(Div, x, b(Reshape, aten(b, "pow.Tensor_Scalar", divisor, beta), b(Shape, x)))
 
 
-@LpNormalization.lift(DIALECT)
+@LpNormalization.export_rule(DIALECT)
 def export_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> Value:
     """Export LpNormalization; vectors of zeros are unchanged."""
     norm = aten(b, "linalg_vector_norm", input, float(p), (axis,), True)
@@ -123,7 +123,7 @@ def export_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int 
     return aten(b, "div.Tensor", input, aten(b, "where.self", is_zero, aten(b, "ones_like", norm), norm))
 
 
-@MeanVarianceNormalization.lift(DIALECT)
+@MeanVarianceNormalization.export_rule(DIALECT)
 def export_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value:
     """Export MeanVarianceNormalization.  Source: ONNX's function body, which adds 1e-9 to the standard deviation."""
     places = vector(b, list(axes))

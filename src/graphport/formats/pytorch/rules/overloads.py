@@ -19,7 +19,7 @@ from graphport.formats.pytorch.rules.rows import FUNCTIONS
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import FALLBACKS, LOWERINGS, UnsupportedError, lower
+from graphport.ops.declare import FALLBACKS, IMPORT_RULES, UnsupportedError, lower
 from graphport.ops.lowering.table import Rows
 
 DIALECT = EXPORTED
@@ -151,7 +151,7 @@ def _fallback(op_type: str) -> Callable[..., Any] | None:
     bare = op_type.removeprefix(COMPLEX)
     base = base_of(bare)
     name = base.removeprefix(_SPACE)
-    own = (DIALECT, f"{prefix}{base}") in LOWERINGS or registry.lowering(PNNX, f"{prefix}{LEFT}{name}") is not None
+    own = (DIALECT, f"{prefix}{base}") in IMPORT_RULES or registry.lowering(PNNX, f"{prefix}{LEFT}{name}") is not None
     if base.endswith(_COPY) and not own:
         # `view_copy` computes the elements of the view.
         return registry.lowering(DIALECT, f"{prefix}{base.removesuffix(_COPY)}{bare[len(base) :]}")

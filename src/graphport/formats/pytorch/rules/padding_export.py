@@ -32,7 +32,7 @@ _INEXACT = (DType.INT64, DType.UINT64)
 _UNSIGNED = (DType.UINT16, DType.UINT32, DType.UINT64)
 
 
-@PadView.lift(DIALECT)
+@PadView.export_rule(DIALECT)
 def export_pad(b: Builder, op: PadView) -> Value:
     """Export Pad; modes other than constant select elements by index along each axis."""
     rank = len(b.dims(op.data))
@@ -110,7 +110,7 @@ def _constant(b: Builder, op: PadView, pairs: dict[int, tuple[Size, Size]], rank
     return cast(b, y, own)
 
 
-@CenterCropPad.lift(DIALECT)
+@CenterCropPad.export_rule(DIALECT)
 def export_center_crop_pad(b: Builder, input: Value, shape: Value, *, axes: tuple[int, ...] | None = None) -> Value:
     """Export CenterCropPad as Pad, which crops for negative pads; an odd difference adds one at the end."""
     rank = len(b.dims(input))

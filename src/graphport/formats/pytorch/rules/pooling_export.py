@@ -30,7 +30,7 @@ def _spatial(b: Builder, x: Value) -> tuple[int, ...]:
     return tuple(range(2, len(b.dims(x))))
 
 
-EXPORT.having(spatial=_spatial).lift("""
+EXPORT.having(spatial=_spatial).export_rules("""
 GlobalAveragePool -> rank(x) > 2: aten.mean.dim(x, spatial(x), keepdim=True)
 GlobalMaxPool -> rank(x) > 2: aten.amax(x, spatial(x), keepdim=True)
 """)
@@ -46,7 +46,7 @@ def _window(b: Builder, op: MaxPoolView | AveragePoolView | LpPoolView) -> tuple
     return slid, list(zip(begins, ends, strict=True))
 
 
-@MaxPoolView.lift(DIALECT)
+@MaxPoolView.export_rule(DIALECT)
 def export_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...]:
     """Export MaxPool; padding that torch does not support is a separate Pad."""
     slid, pairs = _window(b, op)
@@ -122,7 +122,7 @@ def _steps(dims: tuple[int, ...], *, is_row_major: bool) -> list[int]:
     return steps if is_row_major else steps[::-1]
 
 
-@AveragePoolView.lift(DIALECT)
+@AveragePoolView.export_rule(DIALECT)
 def export_average_pool(b: Builder, op: AveragePoolView) -> Value:
     """Export AveragePool; windows that torch does not support are convolutions divided by the element counts."""
     slid, pairs = _window(b, op)
@@ -181,7 +181,7 @@ def _mean_by_convolution(b: Builder, op: AveragePoolView, slid: Any, pairs: list
     return b(Div, total, count)
 
 
-@LpPoolView.lift(DIALECT)
+@LpPoolView.export_rule(DIALECT)
 def export_lp_pool(b: Builder, op: LpPoolView) -> Value:
     """Export LpPool: (Σ |x|^p)^(1/p)."""
     channels = b.dims(op.x)[1]
@@ -206,12 +206,12 @@ def export_lp_pool(b: Builder, op: LpPoolView) -> Value:
     return aten(b, "pow.Tensor_Scalar", total, 1 / op.p)
 
 
-@GlobalLpPool.lift(DIALECT)
+@GlobalLpPool.export_rule(DIALECT)
 def export_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Value:
     return aten(b, "linalg_vector_norm", x, float(p), _spatial(b, x), True)
 
 
-@MaxUnpoolView.lift(DIALECT)
+@MaxUnpoolView.export_rule(DIALECT)
 def export_max_unpool(b: Builder, op: MaxUnpoolView) -> Value:
     """Export MaxUnpool: scatter by flat indices into zeros."""
     shape = b.outcome.shape

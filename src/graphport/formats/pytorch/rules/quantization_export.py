@@ -102,7 +102,7 @@ def _constant_qparams(scale: Value, zero_point: Value | None) -> tuple[float, fl
     return (numbers[0], numbers[1]) if len(numbers) == len(found) else None
 
 
-@QuantizeLinearView.lift(DIALECT)
+@QuantizeLinearView.export_rule(DIALECT)
 def export_quantize(b: Builder, op: QuantizeLinearView) -> Value:
     """round(x / scale) + zero_point, saturated."""
     to = op.output_dtype or b.outcome.dtype
@@ -126,7 +126,7 @@ def export_quantize(b: Builder, op: QuantizeLinearView) -> Value:
     return aten(b, "to.dtype", aten(b, "clamp", y, low, high), HELD_AS.get(to, to))
 
 
-@DequantizeLinearView.lift(DIALECT)
+@DequantizeLinearView.export_rule(DIALECT)
 def export_dequantize(b: Builder, op: DequantizeLinearView) -> Value:
     """(x - zero_point) * scale."""
     own, result = dtype_of(op.x), b.outcome.dtype or dtype_of(op.x_scale)
@@ -145,7 +145,7 @@ def export_dequantize(b: Builder, op: DequantizeLinearView) -> Value:
     return cast(b, aten(b, "mul.Tensor", cast(b, shifted, computed), scale), result)
 
 
-@DynamicQuantizeLinear.lift(DIALECT)
+@DynamicQuantizeLinear.export_rule(DIALECT)
 def export_dynamic_quantize(b: Builder, x: Value) -> tuple[Value, ...]:
     """Export DynamicQuantizeLinear: the range is that of the elements, extended to include 0.  Source: ONNX-11."""
     axes = tuple(range(len(b.dims(x))))

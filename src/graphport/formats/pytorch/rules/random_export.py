@@ -27,7 +27,7 @@ def _sizes(b: Builder, x: Value) -> tuple[Any, ...]:
     return tuple(size_of(b, x, axis) for axis in range(len(b.dims(x))))
 
 
-@RandomNormal.lift(DIALECT)
+@RandomNormal.export_rule(DIALECT)
 def export_random_normal(
     b: Builder,
     *,
@@ -41,7 +41,7 @@ def export_random_normal(
     return _normal(b, shape, dtype, mean, scale)
 
 
-@RandomUniform.lift(DIALECT)
+@RandomUniform.export_rule(DIALECT)
 def export_random_uniform(
     b: Builder,
     *,
@@ -55,23 +55,23 @@ def export_random_uniform(
     return _uniform(b, shape, dtype, low, high)
 
 
-@RandomNormalLikeView.lift(DIALECT)
+@RandomNormalLikeView.export_rule(DIALECT)
 def export_random_normal_like(b: Builder, op: RandomNormalLikeView) -> Value:
     return _normal(b, _sizes(b, op.input), op.dtype or dtype_of(op.input), op.mean, op.scale)
 
 
-@RandomUniformLikeView.lift(DIALECT)
+@RandomUniformLikeView.export_rule(DIALECT)
 def export_random_uniform_like(b: Builder, op: RandomUniformLikeView) -> Value:
     return _uniform(b, _sizes(b, op.input), op.dtype or dtype_of(op.input), op.low, op.high)
 
 
-@Bernoulli.lift(DIALECT)
+@Bernoulli.export_rule(DIALECT)
 def export_bernoulli(b: Builder, input: Value, *, dtype: DType | None = None, seed: float | None = None) -> Value:
     del seed
     return cast(b, aten(b, "bernoulli", input), dtype or dtype_of(input))
 
 
-@Multinomial.lift(DIALECT)
+@Multinomial.export_rule(DIALECT)
 def export_multinomial(
     b: Builder, input: Value, *, dtype: DType = DType.INT32, sample_size: int = 1, seed: float | None = None
 ) -> Value:

@@ -68,7 +68,7 @@ def _initial(b: Builder, op: Recurrent, x: Value, state: Value | None, ways: int
     return transposed(b, state, (1, 0, 2)) if op.layout else state
 
 
-def _lifted(
+def _export_recurrent(
     b: Builder, op: Recurrent, name: str, order: tuple[int, ...], states: list[Value | None], reason: str
 ) -> tuple[Value, ...]:
     if not reason and dtype_of(op.x) not in (DType.FLOAT32, DType.FLOAT64):
@@ -78,19 +78,19 @@ def _lifted(
     return _layer(b, name, order, op, states)[: b.count]
 
 
-@LSTMView.lift(DIALECT)
+@LSTMView.export_rule(DIALECT)
 def export_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...]:
     reason = unsupported_parts(op, ("Sigmoid", "Tanh", "Tanh"))
-    return _lifted(b, op, "lstm.input", _LSTM, [op.initial_h, op.initial_c], reason)
+    return _export_recurrent(b, op, "lstm.input", _LSTM, [op.initial_h, op.initial_c], reason)
 
 
-@GRUView.lift(DIALECT)
+@GRUView.export_rule(DIALECT)
 def export_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
     reason = unsupported_parts(op, ("Sigmoid", "Tanh")) or ("" if op.linear_before_reset else RESETS_STATE)
-    return _lifted(b, op, "gru.input", _GRU, [op.initial_h], reason)
+    return _export_recurrent(b, op, "gru.input", _GRU, [op.initial_h], reason)
 
 
-@RNNView.lift(DIALECT)
+@RNNView.export_rule(DIALECT)
 def export_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
     name = "relu" if op.activations and op.activations[0].lower() == "relu" else "tanh"
-    return _lifted(b, op, f"rnn_{name}.input", _RNN, [op.initial_h], unsupported_parts(op, (name,)))
+    return _export_recurrent(b, op, f"rnn_{name}.input", _RNN, [op.initial_h], unsupported_parts(op, (name,)))

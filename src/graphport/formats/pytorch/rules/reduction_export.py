@@ -20,7 +20,7 @@ from graphport.formats.pytorch.rules.emitting import (
 )
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError, export_rule
 from graphport.ops.lowering.operands import cast, dtype_of, integers
 from graphport.ops.pages.reduction import ArgMax, ArgMin, CumProd, CumSum, Einsum
 from graphport.ops.views.reduction import TopKView
@@ -155,7 +155,7 @@ _ELEMENT = {"ReduceL1": "abs", "ReduceL2": "abs", "ReduceLogSum": "log", "Reduce
 
 
 def _register(operator: str, emit: Any) -> None:
-    @lift(DIALECT, operator)
+    @export_rule(DIALECT, operator)
     def export_reduction(
         b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Value:
@@ -180,17 +180,17 @@ def _arg(b: Builder, name: str, data: Value, axis: int, keepdims: int, *, select
     return aten(b, "sub.Tensor", last, found)
 
 
-@ArgMax.lift(DIALECT)
+@ArgMax.export_rule(DIALECT)
 def export_argmax(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
     return _arg(b, "argmax", data, axis, keepdims, selects_last=select_last_index)
 
 
-@ArgMin.lift(DIALECT)
+@ArgMin.export_rule(DIALECT)
 def export_argmin(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
     return _arg(b, "argmin", data, axis, keepdims, selects_last=select_last_index)
 
 
-@TopKView.lift(DIALECT)
+@TopKView.export_rule(DIALECT)
 def export_topk(b: Builder, op: TopKView) -> tuple[Value, ...]:
     """Export TopK as a stable sort: equal elements keep their order."""
     place = op.axis % len(b.dims(op.x))
@@ -218,16 +218,16 @@ def _running(b: Builder, name: str, x: Value, axis: Value, exclusive: int, rever
     return with_fact(aten(b, "flip", y, (place,)), own, b.dims(x)) if reverse else y
 
 
-@CumSum.lift(DIALECT)
+@CumSum.export_rule(DIALECT)
 def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
     return _running(b, "cumsum", x, axis, exclusive, reverse)
 
 
-@CumProd.lift(DIALECT)
+@CumProd.export_rule(DIALECT)
 def export_cumprod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
     return _running(b, "cumprod", x, axis, exclusive, reverse)
 
 
-@Einsum.lift(DIALECT)
+@Einsum.export_rule(DIALECT)
 def export_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     return aten(b, "einsum", equation.replace(" ", ""), list(inputs))

@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from graphport.formats.pytorch.rules.emitting import Size as SizeArgument
 
 
-@Identity.lift(DIALECT)
+@Identity.export_rule(DIALECT)
 def export_identity(b: Builder, input: Value) -> Value | None:
     return aten(b, "clone", input) if isinstance(input.fact, TensorFact) else None
 
 
-@Reshape.lift(DIALECT)
+@Reshape.export_rule(DIALECT)
 def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value:
     """Export Reshape; one unknown size is -1."""
     return aten(b, "reshape", data, _reshape_sizes(b, data, shape, allowzero=allowzero))
@@ -118,12 +118,12 @@ def _shape_vector(b: Builder, x: Value, start: int = 0, stop: int | None = None)
     return parts[0] if len(parts) == 1 else aten(b, "cat", parts)
 
 
-@Shape.lift(DIALECT)
+@Shape.export_rule(DIALECT)
 def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Value:
     return aten(b, "alias", _shape_vector(b, data, start, end))
 
 
-@Size.lift(DIALECT)
+@Size.export_rule(DIALECT)
 def export_size(b: Builder, data: Value) -> Value:
     total: Any = 1
     for axis in range(len(b.dims(data))):
@@ -133,7 +133,7 @@ def export_size(b: Builder, data: Value) -> Value:
     return aten(b, "full", (), total, dtype=DType.INT64)
 
 
-@Flatten.lift(DIALECT)
+@Flatten.export_rule(DIALECT)
 def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value:
     rank = len(b.dims(input))
     place = axis + rank if axis < 0 else axis
@@ -150,7 +150,7 @@ def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value:
     return aten(b, "reshape", input, known)
 
 
-@Squeeze.lift(DIALECT)
+@Squeeze.export_rule(DIALECT)
 def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value:
     if axes is not None:
         return aten(b, "squeeze.dims", data, elements_of(b, axes))
@@ -161,7 +161,7 @@ def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value:
     return aten(b, "squeeze.dims", data, tuple(axis for axis, dim in enumerate(dims) if dim == 1))
 
 
-@Unsqueeze.lift(DIALECT)
+@Unsqueeze.export_rule(DIALECT)
 def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Value:
     """Export Unsqueeze, one axis at a time in ascending order."""
     places = integers(axes)
@@ -187,17 +187,17 @@ def _unsqueezed_at_run_time(b: Builder, data: Value, axes: Value) -> Value:
     return x
 
 
-@Transpose.lift(DIALECT)
+@Transpose.export_rule(DIALECT)
 def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value:
     return aten(b, "permute", data, tuple(reversed(range(len(b.dims(data))))) if perm is None else perm)
 
 
-@Concat.lift(DIALECT)
+@Concat.export_rule(DIALECT)
 def export_concat(b: Builder, *inputs: Value, axis: int) -> Value:
     return aten(b, "cat", list(inputs), axis)
 
 
-@Split.lift(DIALECT)
+@Split.export_rule(DIALECT)
 def export_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...]:
@@ -215,7 +215,7 @@ def export_split(
     return aten_results(b, "split_with_sizes", len(lengths), input, tuple(lengths), place)
 
 
-@Expand.lift(DIALECT)
+@Expand.export_rule(DIALECT)
 def export_expand(b: Builder, input: Value, shape: Value) -> Value:
     """Export Expand to the shape of the result, the broadcast of both shapes."""
     result = b.outcome.shape
@@ -238,12 +238,12 @@ def _larger(b: Builder, x: SizeArgument, y: SizeArgument) -> SizeArgument:
     return combined(b, "max", x, y)
 
 
-@Tile.lift(DIALECT)
+@Tile.export_rule(DIALECT)
 def export_tile(b: Builder, input: Value, repeats: Value) -> Value:
     return aten(b, "repeat", input, elements_of(b, repeats, input))
 
 
-@DepthToSpace.lift(DIALECT)
+@DepthToSpace.export_rule(DIALECT)
 def export_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     if mode == "CRD":
         return aten(b, "pixel_shuffle", input, blocksize)
@@ -261,7 +261,7 @@ def _times(b: Builder, size: SizeArgument, factor: int) -> SizeArgument:
     return size * factor if isinstance(size, int) else combined(b, "mul", size, factor)
 
 
-@SpaceToDepth.lift(DIALECT)
+@SpaceToDepth.export_rule(DIALECT)
 def export_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value:
     n, c, h, w = (size_of(b, input, axis) for axis in range(4))
     if not isinstance(c, int):
@@ -277,7 +277,7 @@ def _block_count(b: Builder, size: SizeArgument, count: int) -> SizeArgument:
     return size // count if isinstance(size, int) else combined(b, "floordiv", size, count)
 
 
-@Col2ImView.lift(DIALECT)
+@Col2ImView.export_rule(DIALECT)
 def export_col2im(b: Builder, op: Col2ImView) -> Value:
     """Export Col2Im: as `aten.col2im` for two axes with symmetric padding, else with a larger image that is cropped."""
     image, block = elements_of(b, op.image_shape), elements_of(b, op.block_shape)

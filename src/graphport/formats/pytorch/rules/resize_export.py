@@ -28,7 +28,7 @@ _MODES = {"linear": 0, "nearest": 1, "cubic": 2}
 _PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
 
 
-@ResizeView.lift(DIALECT)
+@ResizeView.export_rule(DIALECT)
 def export_resize(b: Builder, op: ResizeView) -> Value:
     """Export Resize: one operator if torch samples the same points, else an index or a matrix per axis."""
     own = dtype_of(op.x)
@@ -121,7 +121,7 @@ def _by_axes(b: Builder, op: ResizeView) -> Value:
     return y if wide is own else aten(b, "to.dtype", y if own.is_floating else aten(b, "round", y), own)
 
 
-@GridSampleView.lift(DIALECT)
+@GridSampleView.export_rule(DIALECT)
 def export_grid_sample(b: Builder, op: GridSampleView) -> Value:
     """Export GridSample."""
     if len(b.dims(op.x)) == 5 and op.mode == "cubic":
@@ -133,6 +133,6 @@ def export_grid_sample(b: Builder, op: GridSampleView) -> Value:
     return cast(b, aten(b, "grid_sampler", cast(b, op.x, wide), cast(b, op.grid, wide), *numbers), own)
 
 
-@AffineGrid.lift(DIALECT)
+@AffineGrid.export_rule(DIALECT)
 def export_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: int = 0) -> Value:
     return aten(b, "affine_grid_generator", theta, elements_of(b, size), bool(align_corners))

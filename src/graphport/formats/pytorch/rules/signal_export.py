@@ -26,7 +26,7 @@ from graphport.ops.views.signal import DFTView, STFTView
 _COMPLEX = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}
 
 
-@DFTView.lift(DIALECT)
+@DFTView.export_rule(DIALECT)
 def export_dft(b: Builder, op: DFTView) -> Value:
     """Export DFT by torch's Fourier transforms; the last axis holds real and imaginary part."""
     rank = len(b.dims(op.input))
@@ -63,7 +63,7 @@ def _complex(b: Builder, x: Value) -> Value:
     return with_fact(aten(b, "view_as_complex", dense), _COMPLEX[wide], dims[:-1])
 
 
-@STFTView.lift(DIALECT)
+@STFTView.export_rule(DIALECT)
 def export_stft(b: Builder, op: STFTView) -> Value:
     """Export STFT: Fourier transforms of overlapping frames."""
     own = dtype_of(op.signal)
@@ -105,7 +105,7 @@ def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic:
     return cast(b, total, dtype)
 
 
-EXPORT.having(cosines=_sum_of_cosines).lift("""
+EXPORT.having(cosines=_sum_of_cosines).export_rules("""
 HannWindow -> cosines(size, [0.5, -0.5], periodic, output_datatype)
 HammingWindow -> cosines(size, [25 / 46, -21 / 46], periodic, output_datatype)
 BlackmanWindow -> cosines(size, [0.42, -0.5, 0.08], periodic, output_datatype)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
-@TfIdfVectorizerView.lift(DIALECT)
+@TfIdfVectorizerView.export_rule(DIALECT)
 def export_tfidf_vectorizer(b: Builder, op: TfIdfVectorizerView) -> Value:
     """Export TfIdfVectorizer on integers as comparisons of shifted rows with the n-grams of the pool.
 

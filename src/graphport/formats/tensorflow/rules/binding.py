@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.rows.rule import Lowering
+    from graphport.ops.rows.rule import ImportRule
 
 DIALECT = "tensorflow"
 CHANNELS_FIRST = ("NCHW", "NCDHW", "NCHW_VECT_C")
@@ -46,10 +46,10 @@ def operator(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return register
 
 
-def _register(*names: str) -> Callable[[Lowering], None]:
+def _register(*names: str) -> Callable[[ImportRule], None]:
     """Register a row of operators; their attributes that the row does not name are not used."""
 
-    def register(row: Lowering) -> None:
+    def register(row: ImportRule) -> None:
         signature = inspect.signature(row)
 
         def rule(b: Builder, *operands: Value, **attributes: Any) -> Any:

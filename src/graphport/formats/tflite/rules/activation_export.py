@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
-@Hardmax.lift("tflite")
-def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
+@Hardmax.export_rule("tflite")
+def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Exported:
     axis = axis_index(axis, len(b.dims(input)))
     (n,) = sizes(b.dims(input)[axis : axis + 1], "the searched tensor")
     types = frozenset((DType.FLOAT32,))
@@ -34,10 +34,10 @@ def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Lifted:
     return (cast_to(b, emit(b, "ONE_HOT", best, ints(b, n), on, off, axis=axis), dtype_of(input)),)
 
 
-@Dropout.lift("tflite")
+@Dropout.export_rule("tflite")
 def export_dropout(
     b: Builder, data: Value, ratio: Value | None = None, training_mode: Value | None = None, *, seed: int | None = None
-) -> Lifted:
+) -> Exported:
     del seed
     is_trained = training_mode is not None and (not _is_false(training_mode)) and float_element(ratio) != 0
     if is_trained:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 _NAN_SELECTIONS = {"GREATER": "MAXIMUM", "LESS": "MINIMUM"}
 """Operators that return the first operand where this comparison holds, and the second if either is NaN."""
 
@@ -64,7 +64,7 @@ def _chained(b: Builder, op_type: str, *operands: Value) -> Value:
 _FLOATS = frozenset((DType.FLOAT32,))
 _TWICE = 2
 # Op types with the types of their kernels; other types are computed in the nearest supported type.
-ROWS.having(in_reals=_emit_float, in_numbers=_emit_numeric, in_types=_in_types, chained=_chained).lift("""
+ROWS.having(in_reals=_emit_float, in_numbers=_emit_numeric, in_types=_in_types, chained=_chained).export_rules("""
 Ceil -> in_reals("CEIL", x)
 Cos -> in_reals("COS", input)
 Exp -> in_reals("EXP", input)
@@ -98,8 +98,8 @@ Sum -> chained("ADD", *data_0)
 """)
 
 
-@arithmetic.Mul.lift("tflite")
-def export_mul(b: Builder, x: Value, y: Value) -> Lifted:
+@arithmetic.Mul.export_rule("tflite")
+def export_mul(b: Builder, x: Value, y: Value) -> Exported:
     b.looks_around = True
     maker = x.producer if x is y else None
     if maker is not None and maker.op_type == "SUB" and len(x.uses) == _TWICE and dtype_of(x) is DType.FLOAT32:
@@ -111,8 +111,8 @@ _UNSIGNED = frozenset((DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64, DT
 _WITH_ABS = frozenset((DType.FLOAT32, DType.INT32))
 
 
-@arithmetic.Abs.lift("tflite")
-def export_abs(b: Builder, x: Value) -> Lifted:
+@arithmetic.Abs.export_rule("tflite")
+def export_abs(b: Builder, x: Value) -> Exported:
     if dtype_of(x) in _UNSIGNED:
         return (shaped(b, x, b.dims(x)),)
     if dtype_of(x) is DType.INT64:
@@ -120,11 +120,13 @@ def export_abs(b: Builder, x: Value) -> Lifted:
     return (computed_in(b, _WITH_ABS, "ABS", x),)
 
 
-ROWS.having(count=lambda _b, *x: len(x)).lift("Mean -> Mul(total := Sum(*data_0), like(total, 1 / count(*data_0)))")
+ROWS.having(count=lambda _b, *x: len(x)).export_rules(
+    "Mean -> Mul(total := Sum(*data_0), like(total, 1 / count(*data_0)))"
+)
 
 
-@arithmetic.Mod.lift("tflite")
-def export_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Lifted:
+@arithmetic.Mod.export_rule("tflite")
+def export_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Exported:
     """Export Mod: the result has the sign of the divisor, or of the dividend (`fmod`)."""
     if dtype_of(x) is DType.UINT64:
         return (b(arithmetic.Sub, x, b(arithmetic.Mul, b(arithmetic.Div, x, y), y)),)
@@ -141,8 +143,8 @@ _SHORT = frozenset((DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT
 _CAST = NUMERIC_TYPES | _FLOAT32_CASTS | _SHORT | {DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64}
 
 
-@Cast.lift("tflite")
-def export_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Lifted:
+@Cast.export_rule("tflite")
+def export_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: int = 1, to: DType) -> Exported:
     del round_mode, saturate
     own = dtype_of(input)
     if DType.UINT64 in (own, to) and own is not to:
@@ -170,8 +172,8 @@ def _wrapped_to(b: Builder, x: Value, to: DType) -> Value:
     return cast_to(b, wrapped if not least else emit(b, "ADD", wrapped, least), DType.FLOAT32)
 
 
-@comparison.Where.lift("tflite")
-def export_where(b: Builder, condition: Value, x: Value, y: Value) -> Lifted:
+@comparison.Where.export_rule("tflite")
+def export_where(b: Builder, condition: Value, x: Value, y: Value) -> Exported:
     b.looks_around = True
     asked = condition.producer
     if asked is not None and asked.op_type in _NAN_SELECTIONS and list(asked.operands) == [x, y]:
@@ -179,7 +181,7 @@ def export_where(b: Builder, condition: Value, x: Value, y: Value) -> Lifted:
     return (emit(b, "SELECT_V2", condition, x, y),)
 
 
-FLOAT_ROWS.lift("""
+FLOAT_ROWS.export_rules("""
 Swish
     -> alpha == 1: MUL(x, LOGISTIC(x))
     -> MUL(x, LOGISTIC(MUL(x, alpha)))
@@ -200,7 +202,7 @@ Gelu -> GELU(x, approximate=approximate == "tanh")
 
 
 @export_reals(comparison.IsInf)
-def export_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Lifted:
+def export_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Exported:
     if not detect_negative:
         return (emit(b, "EQUAL", x, float("inf" if detect_positive else "nan")),)
     if not detect_positive:
@@ -209,7 +211,7 @@ def export_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_posi
 
 
 @export_reals(arithmetic.Reciprocal)
-def export_reciprocal(b: Builder, x: Value) -> Lifted:
+def export_reciprocal(b: Builder, x: Value) -> Exported:
     b.looks_around = True
     root = x.producer
     if root is not None and root.op_type == "SQRT" and dtype_of(x) is DType.FLOAT32 and root.inputs[0] is not None:
@@ -242,7 +244,7 @@ def _softplus(b: Builder, x: Value) -> Value:
     return emit(b, "ADD", emit(b, "RELU", x), emit(b, "LOG", emit(b, "ADD", small, 1.0)))
 
 
-FLOAT_ROWS.having(erf=_erf, leg=_leg, softplus=_softplus).lift("""
+FLOAT_ROWS.having(erf=_erf, leg=_leg, softplus=_softplus).export_rules("""
 Erf -> dtype(input) is float32: erf(input)
 Tan -> dtype(input) is float32: DIV(SIN(input), COS(input))
 Atan -> dtype(input) is float32: ATAN2(input, ADD(MUL(input, 0.0), 1.0))
@@ -262,8 +264,8 @@ Mish -> dtype(x) is float32: MUL(x, TANH(softplus(x)))
 _CLIPS = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1"}
 
 
-@activation.Clip.lift("tflite")
-def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Lifted:
+@activation.Clip.export_rule("tflite")
+def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Exported:
     bounds = float_element(min), float_element(max)
     op_type = _CLIPS.get((bounds[0] or 0.0, bounds[1])) if None not in bounds and bounds[1] is not None else None
     if op_type is not None and dtype_of(input) is DType.FLOAT32:
@@ -282,7 +284,7 @@ def _along(b: Builder, op_type: str, x: Value, axis: int, **options: Any) -> Val
     return transposed_constant(b, y, [order.index(i) for i in range(rank)])
 
 
-ROWS.having(along=_along).lift("""
+ROWS.having(along=_along).export_rules("""
 Softmax -> along("SOFTMAX", input, axis, beta=1.0)
 LogSoftmax -> along("LOG_SOFTMAX", input, axis)
 """)
@@ -300,7 +302,7 @@ def _is_stored(value: Value) -> bool:
 
 
 @export_reals(MatMul)
-def export_matmul(b: Builder, a: Value, other: Value) -> Lifted:
+def export_matmul(b: Builder, a: Value, other: Value) -> Exported:
     b.looks_around = True
     if dtype_of(a) is not DType.FLOAT32:
         return None
@@ -320,7 +322,7 @@ def export_matmul(b: Builder, a: Value, other: Value) -> Lifted:
 
 
 @export_reals(GemmView)
-def export_gemm(b: Builder, op: GemmView) -> Lifted:
+def export_gemm(b: Builder, op: GemmView) -> Exported:
     a = op.a
     if dtype_of(a) is not DType.FLOAT32:
         return None
@@ -346,8 +348,8 @@ _DATA_MOVEMENTS = frozenset(
 _SOFTMAX = ("Softmax", "SOFTMAX")
 
 
-@Add.lift("tflite")
-def export_add(b: Builder, x: Value, y: Value) -> Lifted:
+@Add.export_rule("tflite")
+def export_add(b: Builder, x: Value, y: Value) -> Exported:
     """Export Add; a masked operand keeps -inf unless a softmax is the only consumer."""
     total = computed_in(b, NUMERIC_TYPES, "ADD", x, y)
     if dtype_of(total) is not DType.FLOAT32 or _only_softmax_reads(b):

@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 _DIVIDED = frozenset((DType.FLOAT32, DType.INT32))
 _LONG = frozenset((DType.INT64, DType.UINT32))
 _ROUNDS = 3
 """Rounds of long division: float32 computes 23 bits of a quotient, so three rounds cover 63 bits."""
 
 
-@Div.lift("tflite")
-def export_div(b: Builder, a: Value, other: Value) -> Lifted:
+@Div.export_rule("tflite")
+def export_div(b: Builder, a: Value, other: Value) -> Exported:
     if dtype_of(a) is DType.UINT64:
         return (_unsigned(b, a, other),)
     if dtype_of(a) not in _LONG or (array_of(a) is not None and array_of(other) is not None):
@@ -81,8 +81,8 @@ _MAX_EXPONENT = 64
 """Exponent from which all powers of even 64-bit integers are 0; for 0, 1 and -1 only the parity matters."""
 
 
-@Pow.lift("tflite")
-def export_pow(b: Builder, x: Value, y: Value) -> Lifted:
+@Pow.export_rule("tflite")
+def export_pow(b: Builder, x: Value, y: Value) -> Exported:
     """Export Pow with the type of the first operand."""
     own, given = dtype_of(x), dtype_of(y)
     if own.is_floating:
@@ -141,8 +141,8 @@ _BITWISE_TYPES = frozenset((DType.UINT8, DType.UINT16, DType.INT32, DType.UINT32
 _AND = _BITWISE_TYPES | {DType.INT64, DType.UINT64}
 
 
-@BitwiseXor.lift("tflite")
-def export_xor(b: Builder, a: Value, other: Value) -> Lifted:
+@BitwiseXor.export_rule("tflite")
+def export_xor(b: Builder, a: Value, other: Value) -> Exported:
     own = dtype_of(a)
     if own.bits < _BITS:
         return (computed_in(b, _BITWISE_TYPES, "BITWISE_XOR", a, other),)
@@ -154,8 +154,8 @@ def export_xor(b: Builder, a: Value, other: Value) -> Lifted:
     return b.emit("BITCAST", y, facts=[TensorFact(own, b.dims(y)[:-1])], types=(own,))
 
 
-@BitwiseAnd.lift("tflite")
-def export_and(b: Builder, a: Value, other: Value) -> Lifted:
+@BitwiseAnd.export_rule("tflite")
+def export_and(b: Builder, a: Value, other: Value) -> Exported:
     # This kernel does not broadcast.
     zeros = b(BitwiseXor, a, a), b(BitwiseXor, other, other)
     if b.dims(a) != b.dims(other):
@@ -163,21 +163,21 @@ def export_and(b: Builder, a: Value, other: Value) -> Lifted:
     return (computed_in(b, _AND, "STABLEHLO_AND", a, other),)
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 BitCast -> BITCAST(input, types=(to,))
 BitwiseOr -> BitwiseXor(BitwiseXor(a, b), BitwiseAnd(a, b))
 """)
 
 
-@BitwiseNot.lift("tflite")
-def export_not(b: Builder, x: Value) -> Lifted:
+@BitwiseNot.export_rule("tflite")
+def export_not(b: Builder, x: Value) -> Exported:
     dtype = dtype_of(x)
     ones = -1 if dtype.kind == "i" else (1 << dtype.bits) - 1
     return (b(BitwiseXor, x, b.like(x, ones)),)
 
 
-@BitShift.lift("tflite")
-def export_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Lifted:
+@BitShift.export_rule("tflite")
+def export_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Exported:
     if dtype_of(x).bits == _BITS:
         count = _minimum_with(b, cast_to(b, y, DType.INT64), _BITS)
         return (_long_right(b, x, count) if direction == "RIGHT" else _long_left(b, x, count),)

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 _COMPUTE_PRECISIONS = (1, 11)
 """ONNX's numbers of float32, in which kernels compute, and of float64, for which float32 is accurate enough here."""
 _HEADS = 4
 
 
-@AttentionView.lift("tflite")
-def export_attention(b: Builder, op: AttentionView) -> Lifted:
+@AttentionView.export_rule("tflite")
+def export_attention(b: Builder, op: AttentionView) -> Exported:
     """Export Attention as the NNEF rule does; the number of valid keys becomes a mask."""
     if op.softmax_precision in _COMPUTE_PRECISIONS:
         op = replace(op, softmax_precision=None)
@@ -74,8 +74,8 @@ def _masked(
     return b(Where, seen, numbers, hidden)
 
 
-@RotaryEmbeddingView.lift("tflite")
-def export_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Lifted:
+@RotaryEmbeddingView.export_rule("tflite")
+def export_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Exported:
     """Export RotaryEmbedding: rotate pairs of columns by the angles of their positions."""
     dims = sizes(b.dims(op.x), "the rotated tensor")
     if len(dims) == _HEADS:
@@ -114,8 +114,8 @@ def _rotated(b: Builder, x: Value, caches: Sequence[Value], size: int, *, interl
     return reshaped(b, pairs, sizes(b.dims(x), "the rotated tensor"))
 
 
-@TensorScatterView.lift("tflite")
-def export_tensor_scatter(b: Builder, op: TensorScatterView) -> Lifted:
+@TensorScatterView.export_rule("tflite")
+def export_tensor_scatter(b: Builder, op: TensorScatterView) -> Exported:
     """Export TensorScatter: replace rows of a cache from a position on, which differs by sample."""
     dims, given = sizes(b.dims(op.past_cache), "the cache"), sizes(b.dims(op.update), "the update")
     at = op.axis % len(dims)

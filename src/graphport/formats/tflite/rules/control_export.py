@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
 
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
 def _check_tensors(values: Sequence[Value]) -> None:
@@ -44,8 +44,8 @@ def _check_tensors(values: Sequence[Value]) -> None:
         raise UnsupportedError(message)
 
 
-@If.lift("tflite")
-def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> Lifted:
+@If.export_rule("tflite")
+def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> Exported:
     """Export If: both branches receive all values that either uses.
 
     Of a constant condition only one branch is inlined.
@@ -87,10 +87,10 @@ def _add_captured_inputs(body: Graph, given: Sequence[Value]) -> list[Value]:
     return found
 
 
-@Loop.lift("tflite")
+@Loop.export_rule("tflite")
 def export_loop(
     b: Builder, m: Value | None = None, cond: Value | None = None, *v_initial: Value | None, body: Graph
-) -> Lifted:
+) -> Exported:
     """Export Loop: the states are iteration number, condition, carried values, stacked results and captured values."""
     if any(value is None for value in v_initial):
         message = "a carried value is absent"
@@ -190,16 +190,16 @@ def _round(
     return twin
 
 
-@OptionalHasElement.lift("tflite")
-def export_has_element(b: Builder, input: Value | None = None) -> Lifted:
+@OptionalHasElement.export_rule("tflite")
+def export_has_element(b: Builder, input: Value | None = None) -> Exported:
     """Export OptionalHasElement as a constant: a tensor operand is present, an omitted one is not."""
     if input is not None and not isinstance(input.fact, TensorFact):
         return None
     return (b(Identity, b.constant(np.bool_(input is not None))),)
 
 
-@OptionalGetElement.lift("tflite")
-def export_get_element(b: Builder, input: Value) -> Lifted:
+@OptionalGetElement.export_rule("tflite")
+def export_get_element(b: Builder, input: Value) -> Exported:
     return (b(Identity, input),) if isinstance(input.fact, TensorFact) else None
 
 
@@ -207,7 +207,7 @@ Axes: TypeAlias = "tuple[int, ...] | None"
 _MIN_TRIP_COUNT = -(1 << 62)
 
 
-@Scan.lift("tflite")
+@Scan.export_rule("tflite")
 def export_scan(
     b: Builder,
     *operands: Value,
@@ -217,7 +217,7 @@ def export_scan(
     scan_input_directions: Axes = None,
     scan_output_axes: Axes = None,
     scan_output_directions: Axes = None,
-) -> Lifted:
+) -> Exported:
     """Export Scan as a Loop whose body gathers a slice of each scanned operand."""
     states = len(operands) - num_scan_inputs
     scanned = operands[states:]

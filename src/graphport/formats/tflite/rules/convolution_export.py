@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 _IMAGE, _VOLUME = 4, 5
 _MAX_GROUPS = 4096
 
@@ -125,7 +125,7 @@ def pad_window(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, An
 
 
 @export_reals(ConvView)
-def export_conv(b: Builder, op: ConvView) -> Lifted:
+def export_conv(b: Builder, op: ConvView) -> Exported:
     w, bias, stated = op.w, op.b, window_options(op)
     if dtype_of(op.x) is not DType.FLOAT32:
         return None
@@ -153,7 +153,7 @@ def export_conv(b: Builder, op: ConvView) -> Lifted:
 
 
 @export_reals(ConvTransposeView)
-def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Lifted:
+def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Exported:
     """Export ConvTranspose: the full result, cropped by the padding."""
     x, w, bias = op.x, op.w, op.b
     if op.group != 1:
@@ -234,7 +234,7 @@ def _blocks_to_space(b: Builder, x: Value, blocksize: int) -> Value:
     return shaped(b, moved, (batch, c, height * blocksize, width * blocksize))
 
 
-FLOAT_ROWS.having(by_channels=_blocks_to_space, first=to_channels_first, last=to_channels_last).lift("""
+FLOAT_ROWS.having(by_channels=_blocks_to_space, first=to_channels_first, last=to_channels_last).export_rules("""
 DepthToSpace
     -> mode == "DCR": first(DEPTH_TO_SPACE(last(input), block_size=blocksize))
     -> by_channels(input, blocksize)
@@ -245,8 +245,8 @@ LRN
 """)
 
 
-@DeformConvView.lift("tflite")
-def export_deform_conv(b: Builder, op: DeformConvView) -> Lifted:
+@DeformConvView.export_rule("tflite")
+def export_deform_conv(b: Builder, op: DeformConvView) -> Exported:
     """Export DeformConv: a 1x1 convolution over the samples of each window element, stacked as channels.
 
     Each offset group samples its channels as a separate image.

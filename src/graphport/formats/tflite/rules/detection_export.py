@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 _MAX_SAMPLES = 1 << 16
 """Maximum number of samples of a region along one axis, whose positions are a constant."""
 _MAX_CLASSES = 256
 
 
-@NonMaxSuppressionView.lift("tflite")
-def export_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Lifted:
+@NonMaxSuppressionView.export_rule("tflite")
+def export_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Exported:
     images, kinds, count = sizes(b.dims(op.scores), "images, classes and boxes")
     if op.max_output_boxes_per_class is None or not images * kinds or images * kinds > _MAX_CLASSES:
         message = f"{images * kinds} classes, or a missing number of boxes"
@@ -70,8 +70,8 @@ def _corners(b: Builder, boxes: Value) -> Value:
     return emit(b, "CONCATENATION", *pairs, axis=2)
 
 
-@RoiAlignView.lift("tflite")
-def export_roi_align(b: Builder, op: RoiAlignView) -> Lifted:
+@RoiAlignView.export_rule("tflite")
+def export_roi_align(b: Builder, op: RoiAlignView) -> Exported:
     """Export RoiAlign (average) as row weights x image x column weights; a bilinear sample mixes four pixels."""
     if not op.sampling_ratio:
         message = "a sampling_ratio of 0"

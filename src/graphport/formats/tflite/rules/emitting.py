@@ -284,15 +284,15 @@ def export_reals(of: Page | type[View[Any]]) -> Callable[[Callable[..., Any]], C
     page, view = (of, None) if isinstance(of, Page) else (registry.pages()[of.operator], cast("Any", of))
 
     def register(rule: Callable[..., Any]) -> Callable[..., Any]:
-        @page.lift("tflite")
+        @page.export_rule("tflite")
         @wraps(rule)
-        def lifted(b: Builder, first: Value, *others: Value | None, **attributes: Any) -> Any:
+        def exported(b: Builder, first: Value, *others: Value | None, **attributes: Any) -> Any:
             if b.count == 1 and is_nonfloat32_float(first):
                 return in_single(b, page, first, *others, **attributes)
             given = (first, *others)
             return rule(b, *given, **attributes) if view is None else rule(b, view(*given, **attributes))
 
-        del lifted
+        del exported
         return rule
 
     return register

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
-ROWS.lift("Range -> RANGE(start, limit, delta)")
+ROWS.export_rules("Range -> RANGE(start, limit, delta)")
 
 
-@ConstantOfShape.lift("tflite")
-def export_constant_of_shape(b: Builder, input: Value, *, value: object = None) -> Lifted:
+@ConstantOfShape.export_rule("tflite")
+def export_constant_of_shape(b: Builder, input: Value, *, value: object = None) -> Exported:
     array = np.zeros(1, np.float32) if value is None else np.asarray(value.numpy())  # type: ignore[attr-defined]
     return (emit(b, "FILL", in_int32(b, input), b.constant(array.reshape(()))),)
 
 
-@EyeLike.lift("tflite")
-def export_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: int = 0) -> Lifted:
+@EyeLike.export_rule("tflite")
+def export_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: int = 0) -> Exported:
     rows, columns = sizes(b.dims(input), "the shape")
     reserve(rows, columns)
     own = dtype or dtype_of(input)
@@ -54,14 +54,14 @@ def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic:
     return cast_to(b, total, dtype)
 
 
-ROWS.having(cosines=_sum_of_cosines).lift("""
+ROWS.having(cosines=_sum_of_cosines).export_rules("""
 HannWindow -> cosines(size, [0.5, -0.5], periodic, output_datatype)
 HammingWindow -> cosines(size, [25 / 46, -21 / 46], periodic, output_datatype)
 BlackmanWindow -> cosines(size, [0.42, -0.5, 0.08], periodic, output_datatype)
 """)
 
 
-@MelWeightMatrix.lift("tflite")
+@MelWeightMatrix.export_rule("tflite")
 def export_mel_weights(
     b: Builder,
     num_mel_bins: Value,
@@ -71,7 +71,7 @@ def export_mel_weights(
     upper_edge_hertz: Value,
     *,
     output_datatype: DType = DType.FLOAT32,
-) -> Lifted:
+) -> Exported:
     """Export MelWeightMatrix as a constant: float32 rounds corner frequencies differently from float64."""
     operands = (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
     stored = [needed_array(each, "the operands of MelWeightMatrix") for each in operands]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 _SCATTERED = {
     **dict.fromkeys((DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16), DType.INT32),
     DType.FLOAT16: DType.FLOAT32,
@@ -45,8 +45,8 @@ _SCATTERED = {
 _REDUCED = {"add": "ADD", "mul": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}
 
 
-@gathering.Gather.lift("tflite")
-def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Lifted:
+@gathering.Gather.export_rule("tflite")
+def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Exported:
     axis %= len(b.dims(data))
     wrapped_indices = wrapped(b, indices, extent(b, data, axis))
     if dtype_of(data) is DType.STRING and len(b.dims(data)) == 1:
@@ -87,11 +87,13 @@ def _full_indices(b: Builder, data: Value, indices: Value, axis: int) -> Value:
     return emit(b, "CONCATENATION", *parts, axis=len(dims))
 
 
-ROWS.having(whole=_full_indices).lift("GatherElements -> GATHER_ND(data, whole(data, indices, axis(axis, data)))")
+ROWS.having(whole=_full_indices).export_rules(
+    "GatherElements -> GATHER_ND(data, whole(data, indices, axis(axis, data)))"
+)
 
 
-@gathering.GatherND.lift("tflite")
-def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Lifted:
+@gathering.GatherND.export_rule("tflite")
+def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Exported:
     *dims, depth = b.dims(indices, at_least=1)
     if batch_dims and depth == 1:
         flat = emit(b, "SQUEEZE", indices, squeeze_dims=(len(dims),))
@@ -178,14 +180,14 @@ def _scatter_type(data: Value) -> DType | None:
     return _SCATTERED[dtype]
 
 
-def _scattered_as(b: Builder, dtype: DType, page: Page, *operands: Value, **attributes: Attribute) -> Lifted:
+def _scattered_as(b: Builder, dtype: DType, page: Page, *operands: Value, **attributes: Attribute) -> Exported:
     data, indices, updates = operands
     y = b(page, cast_to(b, data, dtype), indices, cast_to(b, updates, dtype), **attributes)
     return (cast_to(b, y, dtype_of(data)),)
 
 
-@scattering.ScatterND.lift("tflite")
-def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Lifted:
+@scattering.ScatterND.export_rule("tflite")
+def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Exported:
     if (wide := _scatter_type(data)) is not None:
         return _scattered_as(b, wide, scattering.ScatterND, data, indices, updates, reduction=reduction)
     *rows, depth = sizes(b.dims(indices), "the indices")
@@ -195,8 +197,8 @@ def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *
     return (_scatter_in_sequence(b, data, at, shaped(b, updates, (count, *lengths[depth:])), reduction),)
 
 
-@ScatterElementsView.lift("tflite")
-def export_scatter_elements(b: Builder, op: ScatterElementsView) -> Lifted:
+@ScatterElementsView.export_rule("tflite")
+def export_scatter_elements(b: Builder, op: ScatterElementsView) -> Exported:
     if (wide := _scatter_type(op.data)) is not None:
         page = scattering.ScatterElements
         return _scattered_as(b, wide, page, op.data, op.indices, op.updates, axis=op.axis, reduction=op.reduction)
@@ -206,8 +208,8 @@ def export_scatter_elements(b: Builder, op: ScatterElementsView) -> Lifted:
     return (_scatter_in_sequence(b, op.data, at, shaped(b, op.updates, (count,)), op.reduction),)
 
 
-@indices.OneHot.lift("tflite")
-def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Lifted:
+@indices.OneHot.export_rule("tflite")
+def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Exported:
     axis %= len(b.dims(indices)) + 1
     off, on = (emit(b, "GATHER", values, ints(b, place), axis=0) for place in (0, 1))
     wide, count = cast_to(b, indices, DType.INT32), float_element(depth)
@@ -222,8 +224,8 @@ def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, a
 _ON_OFF = frozenset((DType.FLOAT32, DType.INT16, DType.INT32, DType.INT64, DType.INT8, DType.UINT8, DType.BOOL))
 
 
-@indices.NonZero.lift("tflite")
-def export_non_zero(b: Builder, x: Value) -> Lifted:
+@indices.NonZero.export_rule("tflite")
+def export_non_zero(b: Builder, x: Value) -> Exported:
     condition = x if dtype_of(x) is DType.BOOL else computed_in(b, NUMERIC_TYPES, "NOT_EQUAL", x, b.like(x, 0))
     return (emit(b, "TRANSPOSE", emit(b, "WHERE", condition), ints(b, [1, 0])),)
 
@@ -233,8 +235,8 @@ def _index_grid(b: Builder, n: int | Value, shape: tuple[int, int]) -> Value:
     return shaped(b, emit(b, "RANGE", ints(b, 0), ints(b, n) if isinstance(n, int) else n, ints(b, 1)), shape)
 
 
-@regions.Trilu.lift("tflite")
-def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Lifted:
+@regions.Trilu.export_rule("tflite")
+def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Exported:
     rows, columns = (extent(b, input, axis) for axis in (-2, -1))
     offset = 0 if k is None else float_element(k)
     if not isinstance(rows, int) or not isinstance(columns, int):
@@ -266,7 +268,9 @@ def _best(b: Builder, op_type: str, data: Value, axis: int, keepdims: int, is_la
 
 
 _SEARCHED = frozenset((DType.FLOAT32, DType.INT32))
-ROWS.having(best=_best, int32=lambda b, x: cast_to(b, x, DType.INT32), flat=lambda b, x: shaped(b, x, (-1,))).lift("""
+ROWS.having(
+    best=_best, int32=lambda b, x: cast_to(b, x, DType.INT32), flat=lambda b, x: shaped(b, x, (-1,))
+).export_rules("""
 ArgMax -> best("ARG_MAX", data, axis, keepdims, select_last_index)
 ArgMin -> best("ARG_MIN", data, axis, keepdims, select_last_index)
 Compress

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
-@TopKView.lift("tflite")
-def export_top_k(b: Builder, op: TopKView) -> Lifted:
+@TopKView.export_rule("tflite")
+def export_top_k(b: Builder, op: TopKView) -> Exported:
     rank, own = len(b.dims(op.x)), dtype_of(op.x)
     order = [*(each for each in range(rank) if each != op.axis % rank), op.axis % rank]
     back = [order.index(each) for each in range(rank)]
@@ -71,8 +71,8 @@ _SORTED = {
 }
 
 
-@indices.Unique.lift("tflite")
-def export_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Lifted:
+@indices.Unique.export_rule("tflite")
+def export_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Exported:
     """Export Unique: distinct elements in order of first occurrence, then sorted."""
     if axis is not None and len(b.dims(x)) > 1:
         return _distinct_rows(b, x, axis % len(b.dims(x)), is_sorted=bool(sorted))
@@ -91,7 +91,7 @@ def export_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int 
     return _from_sortable(b, values, dtype_of(x)), *(cast_to(b, each, DType.INT64) for each in (begins, which, counts))
 
 
-def _distinct_rows(b: Builder, x: Value, axis: int, *, is_sorted: bool) -> Lifted:
+def _distinct_rows(b: Builder, x: Value, axis: int, *, is_sorted: bool) -> Exported:
     """Distinct slices along an axis: compare all pairs, ordered by the first differing element."""
     rank = len(b.dims(x))
     order = [axis, *(each for each in range(rank) if each != axis)]

@@ -61,7 +61,7 @@ def batch_matmul(op: Operator) -> Value:
     return op.b(page, *operands)
 
 
-Det.lift("tflite")(determinant)
+Det.export_rule("tflite")(determinant)
 
 
 @integer_kernel("FULLY_CONNECTED", SIGNED)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
 def _moments(b: Builder, x: Value, axes: Value) -> tuple[Value, Value, Value]:
@@ -40,8 +40,8 @@ def _standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> 
     return b(Div, centred, deviation), mean, variance, deviation
 
 
-@LayerNormalizationView.lift("tflite")
-def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> Lifted:
+@LayerNormalizationView.export_rule("tflite")
+def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> Exported:
     rank = len(b.dims(op.x))
     standard, mean, _, deviation = _standardized(b, op.x, range(op.axis % rank, rank), op.epsilon)
     y = b(Mul, standard, op.scale)
@@ -64,7 +64,7 @@ ROWS.having(
     behind=lambda b, place, x: vector(b, range(place, len(b.dims(x)))),
     moments=lambda b, x, axes: _moments(b, x, vector(b, axes)),
     standardized=lambda b, x, epsilon: _standardized(b, x, range(2, len(b.dims(x))), epsilon)[0],
-).lift("""
+).export_rules("""
 InstanceNormalization -> affine(standardized(input, epsilon), scale, b)
 RMSNormalization(stash_type: ignored)
     -> Mul(Div(x, Sqrt(Add(ReduceMean(Mul(x, x), behind(axis(axis, x), x)), epsilon))), scale)
@@ -77,8 +77,8 @@ MeanVarianceNormalization
 """)
 
 
-@GroupNormalizationView.lift("tflite")
-def export_group_normalization(b: Builder, op: GroupNormalizationView) -> Lifted:
+@GroupNormalizationView.export_rule("tflite")
+def export_group_normalization(b: Builder, op: GroupNormalizationView) -> Exported:
     dims, rank = b.dims(op.x), len(b.dims(op.x))
     known = [n for n in dims if isinstance(n, int)]
     whole = vector(b, known) if len(known) == rank else b(Shape, op.x)
@@ -103,7 +103,7 @@ def _vector_elements(value: Value) -> np.ndarray[Any, Any] | None:
     return (stored.astype(np.float32) - np.array(zeros, np.float32)) * np.array(scales, np.float32)
 
 
-def _of_batch(b: Builder, op: BatchNormalizationView) -> Lifted:
+def _of_batch(b: Builder, op: BatchNormalizationView) -> Exported:
     """Training mode: normalize by the batch's mean and variance, which update the running ones."""
     standard, mean, variance, _ = _standardized(b, op.x, [0, *range(2, len(b.dims(op.x)))], op.epsilon)
     results = [_affine(b, standard, op.scale, op.b)]
@@ -114,8 +114,8 @@ def _of_batch(b: Builder, op: BatchNormalizationView) -> Lifted:
     return tuple(results[: b.count])
 
 
-@BatchNormalizationView.lift("tflite")
-def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> Lifted:
+@BatchNormalizationView.export_rule("tflite")
+def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> Exported:
     if op.training_mode:
         return _of_batch(b, op)
     if is_nonfloat32_float(op.x):

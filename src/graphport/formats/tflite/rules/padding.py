@@ -145,7 +145,7 @@ def pad_edges(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], num
     return cast(b, b(Pad, cast(b, x, wide), vector(b, [*low, *high]), cast(b, scalar_, wide)), own)
 
 
-@CenterCropPad.lift("tflite")
+@CenterCropPad.export_rule("tflite")
 def export_center_crop_pad(
     b: Builder, input_data: Value, shape: Value, *, axes: tuple[int, ...] | None = None
 ) -> tuple[Value, ...]:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 _IMAGE = 4
 _MAX_WINDOW_ELEMENTS = 512
 """Maximum number of window elements in a decomposition into slices."""
@@ -100,7 +100,7 @@ def _cell_index(b: Builder, slid: Window, cell: Sequence[int], weights: Sequence
     return b.constant(np.asarray(at, np.int64))
 
 
-def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Lifted:
+def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Exported:
     """Return the maximum over all offsets, and its index in x."""
     dtype = dtype_of(x)
     dims = sizes(b.dims(x), "the pooled tensor") if b.count > 1 else (1, 1, *[1] * len(slid.lengths))
@@ -174,7 +174,7 @@ def _pool(
 
 
 @export_reals(MaxPoolView)
-def export_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
+def export_max_pool(b: Builder, op: MaxPoolView) -> Exported:
     x = op.x
     stated = window_options(op)
     if b.count > 1 or dtype_of(x) is not DType.FLOAT32 or not _has_word(b, x, stated):
@@ -186,7 +186,7 @@ def export_max_pool(b: Builder, op: MaxPoolView) -> Lifted:
 
 
 @export_reals(AveragePoolView)
-def export_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
+def export_average_pool(b: Builder, op: AveragePoolView) -> Exported:
     """Export AveragePool; excluded padding without an operator is divided by the fraction of the window inside."""
     x = op.x
     if dtype_of(x) is not DType.FLOAT32:
@@ -211,7 +211,7 @@ def export_average_pool(b: Builder, op: AveragePoolView) -> Lifted:
     return (as_before(b, to_channels_first(b, y), count),)
 
 
-FLOAT_ROWS.having(space=lambda b, x: ints(b, list(range(2, len(b.dims(x)))))).lift("""
+FLOAT_ROWS.having(space=lambda b, x: ints(b, list(range(2, len(b.dims(x)))))).export_rules("""
 GlobalAveragePool -> MEAN(x, space(x), keep_dims=True)
 GlobalMaxPool -> REDUCE_MAX(x, space(x), keep_dims=True)
 """)
@@ -227,14 +227,14 @@ def _root(b: Builder, x: Value, p: float) -> Value:
 
 
 @export_reals(LpPoolView)
-def export_lp_pool(b: Builder, op: LpPoolView) -> Lifted:
+def export_lp_pool(b: Builder, op: LpPoolView) -> Exported:
     if dtype_of(op.x) is not DType.FLOAT32:
         return None
     return (_root(b, _sum(b, _powered(b, op.x, op.p), window_of(op)), op.p),)
 
 
-@MaxUnpoolView.lift("tflite")
-def export_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
+@MaxUnpoolView.export_rule("tflite")
+def export_max_unpool(b: Builder, op: MaxUnpoolView) -> Exported:
     """Export MaxUnpool: place elements at the indices of a preceding MaxPool."""
     batch, channels, *extents = sizes(b.dims(op.x), "the unpooled tensor")
     count = len(extents)
@@ -252,6 +252,6 @@ def export_max_unpool(b: Builder, op: MaxUnpoolView) -> Lifted:
     return (b(Pad, y, vector(b, [*[0] * len(kept), *(n - k for n, k in zip(wanted, kept, strict=True))])),)
 
 
-ROWS.having(powered=_powered, root=_root, space=lambda b, x: b.constant(np.arange(2, len(b.dims(x))))).lift(
+ROWS.having(powered=_powered, root=_root, space=lambda b, x: b.constant(np.arange(2, len(b.dims(x))))).export_rules(
     "GlobalLpPool -> root(ReduceSum(powered(x, p), space(x)), p)"
 )

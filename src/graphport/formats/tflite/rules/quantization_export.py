@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 _FEW, _BYTE = 4, 8
 _MAX_EXACT_PRODUCTS = 256
 """Maximum number of 8-bit products whose sum is exact in float32."""
@@ -100,8 +100,8 @@ def _quantize_by_formula(
     return cast_to(b, cast_to(b, kept, DType.INT32), dtype)
 
 
-@QuantizeLinearView.lift("tflite")
-def export_quantize_linear(b: Builder, op: QuantizeLinearView) -> Lifted:
+@QuantizeLinearView.export_rule("tflite")
+def export_quantize_linear(b: Builder, op: QuantizeLinearView) -> Exported:
     dtype = dtype_of(op.y_zero_point) if op.y_zero_point is not None else op.output_dtype or DType.UINT8
     is_half = dtype_of(op.x) is DType.FLOAT16 and dtype is not DType.INT32
     if _is_computed(op.y_scale, op.y_zero_point) or op.block_size or dtype is DType.UINT16 or is_half:
@@ -112,8 +112,8 @@ def export_quantize_linear(b: Builder, op: QuantizeLinearView) -> Lifted:
     return b.emit("QUANTIZE", op.x, facts=[TensorFact(dtype, b.dims(op.x))], quantized_results=(quantization,))  # type: ignore[arg-type]
 
 
-@DequantizeLinearView.lift("tflite")
-def export_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Lifted:
+@DequantizeLinearView.export_rule("tflite")
+def export_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Exported:
     dtype = dtype_of(op.x)
     is_odd = dtype is DType.UINT16 or (dtype is DType.INT32 and not is_foldable(op.x))
     if (
@@ -143,8 +143,8 @@ def export_dequantize_linear(b: Builder, op: DequantizeLinearView) -> Lifted:
     return (cast_to(b, y, own),)
 
 
-@DynamicQuantizeLinear.lift("tflite")
-def export_dynamic_quantize_linear(b: Builder, x: Value) -> Lifted:
+@DynamicQuantizeLinear.export_rule("tflite")
+def export_dynamic_quantize_linear(b: Builder, x: Value) -> Exported:
     zero = b.like(x, 0)
     low = b(arithmetic.Min, zero, b(ReduceMin, x, keepdims=0))
     high = b(arithmetic.Max, zero, b(ReduceMax, x, keepdims=0))
@@ -187,16 +187,16 @@ def _product(b: Builder, left: Value, right: Value) -> Value:
     return reduce(partial(b, arithmetic.Add), products)
 
 
-@MatMulInteger.lift("tflite")
+@MatMulInteger.export_rule("tflite")
 def export_matmul_integer(
     b: Builder, a: Value, other: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
-) -> Lifted:
+) -> Exported:
     left = _centred(b, a, _by_row(b, a_zero_point, a))
     return (_product(b, left, _centred(b, other, b_zero_point)),)
 
 
-@QLinearMatMulView.lift("tflite")
-def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Lifted:
+@QLinearMatMulView.export_rule("tflite")
+def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Exported:
     if not _is_computed(op.a_scale, op.a_zero_point, op.b_scale, op.b_zero_point, op.y_scale, op.y_zero_point):
         left = b(DequantizeLinear, op.a, op.a_scale, op.a_zero_point, axis=-2)
         right = b(DequantizeLinear, op.b, op.b_scale, op.b_zero_point, axis=-1)
@@ -210,8 +210,8 @@ def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Lifted:
     return (_quantize_by_formula(b, scaled, one, _by_row(b, op.y_zero_point, op.a), -2, 0),)
 
 
-@ConvIntegerView.lift("tflite")
-def export_conv_integer(b: Builder, op: ConvIntegerView) -> Lifted:
+@ConvIntegerView.export_rule("tflite")
+def export_conv_integer(b: Builder, op: ConvIntegerView) -> Exported:
     _check_exact(b, op.w)
     rows = None if op.w_zero_point is None else _broadcast_parameter(b, op.w_zero_point, op.w, 0, 0)
     total = b(Conv, _centred(b, op.x, op.x_zero_point), _centred(b, op.w, rows), **op.non_defaults())
@@ -225,8 +225,8 @@ def _check_exact(b: Builder, w: Value) -> None:
         raise UnsupportedError(message)
 
 
-@QLinearConvView.lift("tflite")
-def export_qlinear_conv(b: Builder, op: QLinearConvView) -> Lifted:
+@QLinearConvView.export_rule("tflite")
+def export_qlinear_conv(b: Builder, op: QLinearConvView) -> Exported:
     w = op.w
     if not _is_computed(op.x_scale, op.x_zero_point, op.w_scale, op.w_zero_point, op.y_scale, op.y_zero_point, op.b):
         scales = needed_array(op.x_scale, "its scale") * needed_array(op.w_scale, "its scale")

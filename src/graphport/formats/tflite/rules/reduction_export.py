@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 _BOOLEAN_REDUCTIONS = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
 
 
@@ -60,7 +60,7 @@ def _reduced(b: Builder, op_type: str, x: Value, axes: Value | None, keepdims: i
     return computed_in(b, NUMERIC_TYPES, op_type, x, beside=(chosen,), keep_dims=bool(keepdims))
 
 
-ROWS.having(reduced=_reduced).lift("""
+ROWS.having(reduced=_reduced).export_rules("""
 ReduceSum -> reduced("SUM", data, axes, keepdims, noop_with_empty_axes)
 ReduceMean -> reduced("MEAN", data, axes, keepdims, noop_with_empty_axes)
 ReduceProd -> reduced("REDUCE_PROD", data, axes, keepdims, noop_with_empty_axes)
@@ -78,5 +78,5 @@ ReduceLogSumExp
 """)
 
 
-Einsum.lift("tflite")(einsum_by_matrices)
-CumProd.lift("tflite")(products_under_mask)
+Einsum.export_rule("tflite")(einsum_by_matrices)
+CumProd.export_rule("tflite")(products_under_mask)

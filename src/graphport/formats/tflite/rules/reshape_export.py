@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
     from graphport.ops.declare import Page
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
 def _count_open_dims(dims: tuple[Dim, ...]) -> int:
     return sum(not isinstance(n, int) for n in dims)
 
 
-def _as(b: Builder, x: Value, page: Page, *operands: Value | None, **attributes: int) -> Lifted:
+def _as(b: Builder, x: Value, page: Page, *operands: Value | None, **attributes: int) -> Exported:
     """Reshape x to the result shape of an operator."""
     from graphport.ops.builder import Builder as Facts
 
@@ -75,8 +75,8 @@ def _with_axes(b: Builder, x: Value, axes: Value) -> Value:
     return x
 
 
-@reshape.Reshape.lift("tflite")
-def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Lifted:
+@reshape.Reshape.export_rule("tflite")
+def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Exported:
     numbers = integers(shape)
     if numbers is not None and (0 not in numbers or allowzero):
         return (emit(b, "RESHAPE", data, ints(b, list(numbers))),)
@@ -99,13 +99,13 @@ def _without_zeros(b: Builder, data: Value, shape: Value) -> Value:
     return emit(b, "SELECT_V2", emit(b, "EQUAL", shape, 0), lengths, shape)
 
 
-@reshape.Flatten.lift("tflite")
-def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Lifted:
+@reshape.Flatten.export_rule("tflite")
+def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Exported:
     return _as(b, input, reshape.Flatten, axis=axis)
 
 
-@reshape.Squeeze.lift("tflite")
-def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted:
+@reshape.Squeeze.export_rule("tflite")
+def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Exported:
     numbers = () if axes is None else integers(axes)
     if numbers is None and axes is not None:
         chosen = emit(b, "ONE_HOT", wrapped(b, axes, len(b.dims(data))), ints(b, len(b.dims(data))), 1, 0, axis=-1)
@@ -116,8 +116,8 @@ def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Lifted
     return (emit(b, "SQUEEZE", data, squeeze_dims=tuple(numbers or ())),)
 
 
-@reshape.Unsqueeze.lift("tflite")
-def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
+@reshape.Unsqueeze.export_rule("tflite")
+def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Exported:
     if integers(axes) is None:
         return (_with_axes(b, data, axes),)
     if _count_open_dims(b.dims(data)) <= 1:
@@ -129,8 +129,8 @@ def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Lifted:
     return (data,)
 
 
-@reshape.Identity.lift("tflite")
-def export_identity(b: Builder, input: Value) -> Lifted:
+@reshape.Identity.export_rule("tflite")
+def export_identity(b: Builder, input: Value) -> Exported:
     return (
         shaped(b, input, b.dims(input))
         if input.storage is None
@@ -142,16 +142,16 @@ def _shape_constant(b: Builder, x: Value) -> Value:
     return ints(b, list(sizes(b.dims(x), "the shape")))
 
 
-@reshape.Transpose.lift("tflite")
-def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Lifted:
+@reshape.Transpose.export_rule("tflite")
+def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Exported:
     order = tuple(perm) if perm is not None else tuple(reversed(range(len(b.dims(data)))))
     if not order or order == tuple(range(len(order))):
         return (shaped(b, data, b.dims(data)),) if data.storage is None else None
     return (transposed_constant(b, data, order),)
 
 
-@reshape.Shape.lift("tflite")
-def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Lifted:
+@reshape.Shape.export_rule("tflite")
+def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Exported:
     rank = len(b.dims(data))
     begin, stop, _ = slice(start, end).indices(rank)
     found = emit(b, "SHAPE", data, out_type=4, types=(DType.INT64,))
@@ -160,8 +160,8 @@ def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = N
     return (emit(b, "SLICE", found, ints(b, [begin]), ints(b, [max(0, stop - begin)])),)
 
 
-@pieces.Concat.lift("tflite")
-def export_concat(b: Builder, *inputs: Value, axis: int) -> Lifted:
+@pieces.Concat.export_rule("tflite")
+def export_concat(b: Builder, *inputs: Value, axis: int) -> Exported:
     own = dtype_of(inputs[0])
     joined = emit(b, "CONCATENATION", *(in_bits(b, each, _NOT_JOINED) for each in inputs), axis=axis)
     return (from_bits(b, joined, own),)
@@ -187,10 +187,10 @@ def _cut(b: Builder, x: Value, axis: int, lengths: Sequence[int]) -> tuple[Value
     return tuple(found)
 
 
-@pieces.Split.lift("tflite")
+@pieces.Split.export_rule("tflite")
 def export_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
-) -> Lifted:
+) -> Exported:
     del num_outputs
     count = b.count
     if split is None:
@@ -206,8 +206,8 @@ def export_split(
     return emits(b, "SPLIT_V", count, input, ints(b, lengths), ints(b, axis), num_splits=count)
 
 
-@SliceView.lift("tflite")
-def export_slice(b: Builder, op: SliceView) -> Lifted:
+@SliceView.export_rule("tflite")
+def export_slice(b: Builder, op: SliceView) -> Exported:
     rank = len(b.dims(op.data))
     if any(each is not None and integers(each) is None for each in (op.starts, op.ends, op.axes, op.steps)):
         return (_sliced(b, op.data, (op.starts, op.ends, op.steps), op.axes),)
@@ -271,14 +271,14 @@ def _within_int32(b: Builder, value: Value) -> Value:
     return cast_to(b, emit(b, "MINIMUM", emit(b, "MAXIMUM", value, low), high), DType.INT32)
 
 
-ROWS.having(int32=in_int32, ints=ints).lift("""
+ROWS.having(int32=in_int32, ints=ints).export_rules("""
 Size -> REDUCE_PROD(SHAPE(data, out_type=4, types=(int64,)), ints([0]), keep_dims=False)
 Tile -> TILE(input, int32(repeats))
 """)
 
 
-@pieces.Expand.lift("tflite")
-def export_expand(b: Builder, input: Value, shape: Value) -> Lifted:
+@pieces.Expand.export_rule("tflite")
+def export_expand(b: Builder, input: Value, shape: Value) -> Exported:
     numbers = integers(shape)
     own = b.dims(input)
     dims = None if numbers is None else broadcast(own, numbers)
@@ -304,8 +304,8 @@ def _pairs_later(b: Builder, pads: Value, axes: Sequence[int] | None, rank: int)
     return emit(b, "GATHER", with_zero, ints(b, indices.tolist()), axis=0)
 
 
-@PadView.lift("tflite")
-def export_pad(b: Builder, op: PadView) -> Lifted:
+@PadView.export_rule("tflite")
+def export_pad(b: Builder, op: PadView) -> Exported:
     own, data, number = dtype_of(op.data), op.data, op.constant_value
     if op.mode != "reflect":
         data = in_bits(b, data, _NOT_PADDED)
@@ -315,7 +315,7 @@ def export_pad(b: Builder, op: PadView) -> Lifted:
     return padded if padded is None or data is op.data else (from_bits(b, padded[0], own),)
 
 
-def _padded(b: Builder, op: PadView, data: Value, number: Value | None) -> Lifted:
+def _padded(b: Builder, op: PadView, data: Value, number: Value | None) -> Exported:
     rank = len(b.dims(data))
     known = integers(op.pads)
     if known is None and (op.axes is None or integers(op.axes) is not None):
@@ -384,16 +384,16 @@ def _gather_padding(b: Builder, data: Value, axis: int, ends: tuple[Value, Value
     return emit(b, "GATHER", data, indices, axis=axis)
 
 
-@running.CumSum.lift("tflite")
-def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Lifted:
+@running.CumSum.export_rule("tflite")
+def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Exported:
     numbers = integers(axis)
     along = shaped(b, in_int32(b, axis), ()) if numbers is None else ints(b, numbers[0])
     options = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
     return (computed_in(b, NUMERIC_TYPES, "CUMSUM", x, beside=(along,), **options),)
 
 
-@Col2ImView.lift("tflite")
-def export_col2im(b: Builder, op: Col2ImView) -> Lifted:
+@Col2ImView.export_rule("tflite")
+def export_col2im(b: Builder, op: Col2ImView) -> Exported:
     """Export Col2Im as a transposed convolution whose one-hot filters place each row of a block."""
     image, block = (
         [int(n) for n in needed(x, "the shapes of image and block")] for x in (op.image_shape, op.block_shape)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 _IMAGE = 4
 _MAX_DENOMINATOR = 64
 _MAX_FACTOR_ERROR = 1e-7
@@ -36,8 +36,8 @@ _COORDINATES = {"align_corners": (True, False), "half_pixel": (False, True), "as
 _NEAREST = {"asymmetric": "floor", "half_pixel": "round_prefer_ceil", "align_corners": "round_prefer_ceil"}
 
 
-@ResizeView.lift("tflite")
-def export_resize(b: Builder, op: ResizeView) -> Lifted:
+@ResizeView.export_rule("tflite")
+def export_resize(b: Builder, op: ResizeView) -> Exported:
     """Export Resize: by an operator where LiteRT's coordinates match, else by a weight matrix per axis."""
     scales, wanted, axes = op.scales, op.sizes, op.axes
     stated = Sampling(
@@ -111,7 +111,7 @@ def _resize_by_operator(
     stated: Sampling,
     axes: Sequence[int],
     keep_aspect_ratio_policy: str,
-) -> Lifted:
+) -> Exported:
     """Emit an operator for height and width, whose output sizes may be computed."""
     dims, (scales, wanted) = b.dims(x), given
     if (

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-Lifted: TypeAlias = "tuple[Value, ...] | None"
+Exported: TypeAlias = "tuple[Value, ...] | None"
 _CUBIC = -0.75
 
 
-@GridSampleView.lift("tflite")
-def export_grid_sample(b: Builder, op: GridSampleView) -> Lifted:
+@GridSampleView.export_rule("tflite")
+def export_grid_sample(b: Builder, op: GridSampleView) -> Exported:
     """Sum of the weighted neighbours of each sample."""
     if dtype_of(op.x) is not DType.FLOAT32 or dtype_of(op.grid) is not DType.FLOAT32:
         return None
@@ -125,4 +125,4 @@ def _read(
     return b(Where, b(Unsqueeze, reduce(partial(b, And), inside), vector(b, [2])), found, _float_constant(b, 0))
 
 
-AffineGrid.lift("tflite")(affine_grid_by_matrix)
+AffineGrid.export_rule("tflite")(affine_grid_by_matrix)

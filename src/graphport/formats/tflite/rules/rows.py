@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphport.formats.tflite.rules.binding import Operator, Rule
-    from graphport.ops.rows.rule import Lowering
+    from graphport.ops.rows.rule import ImportRule
 
 
-def _register(*names: str, first: Rule | None = None, **options: Any) -> Callable[[Lowering], None]:
+def _register(*names: str, first: Rule | None = None, **options: Any) -> Callable[[ImportRule], None]:
     """Register the import rules of a table, with the arguments of `import_rule`.
 
     `first` is called before and returns `None` if the table's rule applies: kernels compute some types specially.
     """
 
-    def register(row: Lowering) -> None:
+    def register(row: ImportRule) -> None:
         def rule(op: Operator) -> Any:
             found = None if first is None else first(op)
             if found is not None:
@@ -48,5 +48,5 @@ ROWS = Rows(
     {"first": to_channels_first, "int64": as_int64, "last": to_channels_last, "scalar": as_scalar, "vector": as_vector},
     register=_register,
 )
-FLOAT_ROWS = replace(ROWS, register_lift=lambda operator: export_reals(registry.pages()[operator]))
+FLOAT_ROWS = replace(ROWS, register_export=lambda operator: export_reals(registry.pages()[operator]))
 """Rules of operators that compute other float types in float32."""

@@ -16,7 +16,7 @@ import graphport as gp
 from graphport.conversion.legalize import is_canonical
 from graphport.formats.pytorch.rules.binding import BY_POSITION, LEFT
 from graphport.ops import registry
-from graphport.ops.declare import LOWERINGS
+from graphport.ops.declare import IMPORT_RULES
 from tests.models import model, node
 
 RANDOM = np.random.default_rng(0)
@@ -284,7 +284,7 @@ def test_rules_of_exported_programs_take_operands_in_the_order_of_pytorch():
     shared = {
         name: getattr(rule, "rule", rule)
         for name, rule in BY_POSITION.items()
-        if ("pnnx", LEFT + name) not in LOWERINGS
+        if ("pnnx", LEFT + name) not in IMPORT_RULES
     }
     bound = {
         name: rule.parameters

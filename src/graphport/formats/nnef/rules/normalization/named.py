@@ -54,7 +54,7 @@ def _written_out(b: Builder, *operands: Value, epsilon: float) -> Value:
     return b(Add, offset, b(Div, b(Mul, scale, b(Sub, x, mean)), deviation))
 
 
-@BatchNormalizationView.lift("nnef")
+@BatchNormalizationView.export_rule("nnef")
 def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[Value, ...] | None:
     """Export inference BatchNormalization; parameters become (1, C)."""
     if op.training_mode or b.count > 1:
@@ -91,7 +91,7 @@ def local_response_normalization(
     return b(Div, input, b(Pow, sigma, b.like(input, beta)))
 
 
-@LRNView.lift("nnef")
+@LRNView.export_rule("nnef")
 def export_lrn(b: Builder, op: LRNView) -> tuple[Value, ...]:
     """A window over channels alone."""
     window = tuple(op.size if axis == 1 else 1 for axis in range(len(b.dims(op.x))))
@@ -146,7 +146,7 @@ def l2_normalization(b: Builder, input: Value, *, axes: Shaped, bias: float = 0.
     return _divided(b, input, sigma, bias, epsilon)
 
 
-@LpNormalization.lift("nnef")
+@LpNormalization.export_rule("nnef")
 def export_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> tuple[Value, ...]:
     """0 where the norm is 0, which the smallest divisor brings about."""
     place = axis % len(b.dims(input))

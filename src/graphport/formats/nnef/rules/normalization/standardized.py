@@ -50,7 +50,7 @@ def _standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> 
     return term(b, "div", centred, term(b, "sqrt", term(b, "add", variance, epsilon)))
 
 
-@LayerNormalizationView.lift("nnef")
+@LayerNormalizationView.export_rule("nnef")
 def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> tuple[Value, ...] | None:
     """Export LayerNormalization by its formula, with the optional mean and inverse deviation."""
     if op.stash_type != 1:
@@ -62,7 +62,7 @@ def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> tuple[
     return (y, mean, term(b, "rcp", deviation))[: b.count] if b.count > 1 else (y,)
 
 
-@RMSNormalizationView.lift("nnef")
+@RMSNormalizationView.export_rule("nnef")
 def export_rms_normalization(b: Builder, op: RMSNormalizationView) -> tuple[Value, ...] | None:
     """Its definition."""
     if op.stash_type != 1:
@@ -74,7 +74,7 @@ def export_rms_normalization(b: Builder, op: RMSNormalizationView) -> tuple[Valu
     )
 
 
-@InstanceNormalization.lift("nnef")
+@InstanceNormalization.export_rule("nnef")
 def export_instance_normalization(
     b: Builder, input: Value, scale: Value, shift: Value, *, epsilon: float = 1e-5
 ) -> tuple[Value, ...]:
@@ -86,7 +86,7 @@ def _per_channel(b: Builder, x: Value, scale: Value, shift: Value) -> Value:
     return term(b, "add", term(b, "mul", x, channel_row(b, scale)), channel_row(b, shift))
 
 
-@GroupNormalizationView.lift("nnef")
+@GroupNormalizationView.export_rule("nnef")
 def export_group_normalization(b: Builder, op: GroupNormalizationView) -> tuple[Value, ...] | None:
     """Export GroupNormalization with a temporary group axis; all dims but the first must be static."""
     dims = b.dims(op.x)
@@ -104,7 +104,7 @@ def _reshaped(b: Builder, x: Value, *extents: int) -> Value:
     return term(b, "reshape", x, fact=fact, shape=(0, *extents), axis_start=0, axis_count=-1)
 
 
-@MeanVarianceNormalization.lift("nnef")
+@MeanVarianceNormalization.export_rule("nnef")
 def export_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> tuple[Value, ...]:
     """Its definition."""
     _, centred, variance = _moments(b, x, axes)

@@ -29,7 +29,7 @@ _EXACT = 1 << 24
 Starts = list[np.ndarray[Any, np.dtype[np.int64]]]
 
 
-@MaxPoolView.lift("nnef")
+@MaxPoolView.export_rule("nnef")
 def export_max_pool(b: Builder, op: MaxPoolView) -> tuple[Value, ...] | None:
     """Export MaxPool with an ignored border; tensor indices are computed from window positions."""
     if fact_of(op.x).shape is None:

@@ -139,7 +139,7 @@ def _counts(dims: Sequence[Dim], slid: Window) -> Any:
     return found
 
 
-@AveragePoolView.lift("nnef")
+@AveragePoolView.export_rule("nnef")
 def export_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...] | None:
     """Padding that counts is a `constant` border, else an ignored one."""
     if fact_of(op.x).shape is None:
@@ -160,13 +160,13 @@ def export_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...] | 
     return emitted_pool(b, "avg_pool", op.x, op.kernel_shape, padding, border, op.strides, op.dilations)
 
 
-@GlobalAveragePool.lift("nnef")
+@GlobalAveragePool.export_rule("nnef")
 def export_global_average_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
     """The mean over all spatial axes."""
     return b.emit("mean_reduce", x, axes=tuple(range(2, len(b.dims(x)))))
 
 
-@GlobalMaxPool.lift("nnef")
+@GlobalMaxPool.export_rule("nnef")
 def export_global_max_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
     """The largest over all spatial axes."""
     return b.emit("max_reduce", x, axes=tuple(range(2, len(b.dims(x)))))

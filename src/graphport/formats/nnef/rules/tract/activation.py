@@ -56,10 +56,10 @@ def _over(b: Builder, page: str, x: Value, axes: tuple[int, ...]) -> Value:
     return emit("Transpose", y, perm=tuple(int(place) for place in np.argsort(order)))
 
 
-# Lifting
+# Export rules
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 # Of doubles formulas: tract has these words for other reals alone.
 Sigmoid
     -> is_double(x): Reciprocal(Add(Exp(Neg(x)), 1.0))

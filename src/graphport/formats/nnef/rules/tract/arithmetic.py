@@ -13,7 +13,7 @@ from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, ROWS,
 from graphport.formats.nnef.rules.tract.rows import fact_like, static_integers
 from graphport.formats.nnef.rules.tract.types import datum_name
 from graphport.ops.constant_folding import folded
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError, export_rule
 from graphport.ops.lowering.leading_broadcast import append_axes, prepend_axes
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.shapes import broadcast
@@ -223,14 +223,16 @@ def quantized_bias(b: Builder, bias: Value, *, scale: float) -> Value:
     return emit("Mul", emit("Cast", bias, to=DType.FLOAT32), b.constant(np.float32(scale)))
 
 
-# Lifting
+# Export rules
 
 
 def _first_result(rule: Callable[..., Any]) -> Callable[..., Value]:
     return lambda b, *operands: rule(b, *operands)[0]
 
 
-ROWS.having(round_of_doubles=_first_result(nnef.export_round), erf_of_doubles=_first_result(nnef.export_erf)).lift("""
+ROWS.having(
+    round_of_doubles=_first_result(nnef.export_round), erf_of_doubles=_first_result(nnef.export_erf)
+).export_rules("""
 BitwiseNot -> tract_core_bitnot(x)
 # tract knows these of other reals alone.
 Round
@@ -243,14 +245,14 @@ HardSwish
     -> is_double(x): Mul(x, HardSigmoid(x, alpha=1 / 6, beta=0.5))
     -> tract_core_hard_swish(x)
 """)
-BROADCAST.lift("""
+BROADCAST.export_rules("""
 BitwiseAnd -> tract_core_bitand(a, b)
 BitwiseOr -> tract_core_bitor(a, b)
 BitwiseXor -> tract_core_bitxor(a, b)
 """)
 
 
-ROWS.having(datum=lambda _, dtype: datum_name(dtype)).lift("""
+ROWS.having(datum=lambda _, dtype: datum_name(dtype)).export_rules("""
 Cast(round_mode: ignored, saturate: ignored)
     -> name = datum(to); name is not None: tract_core_cast(input, to=name)
 CastLike(round_mode: ignored, saturate: ignored)
@@ -262,7 +264,7 @@ _FARTHEST = 256
 """So many values are looked at that a factor is computed of."""
 
 
-@lift(DIALECT, "Mul")
+@export_rule(DIALECT, "Mul")
 def export_mul(b: Builder, x: Value, other: Value) -> Any:
     """Export Mul of integers that may be equal as `x * (y - 1) + x`: tract computes squares in float.
 
@@ -301,7 +303,7 @@ def _subtracts_one(value: Value) -> bool:
     return number is not None and bool((number.numpy() == 1).all())
 
 
-@lift(DIALECT, "Mod")
+@export_rule(DIALECT, "Mod")
 def export_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
     """`a - b * floor(a / b)`, or of a truncated quotient; of integers by way of doubles."""
     dtype = a.dtype
@@ -321,7 +323,7 @@ def export_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
     return b.emit("tract_core_cast", rest[0], to=datum_name(dtype) or "i64")
 
 
-@lift(DIALECT, "CumSum")
+@export_rule(DIALECT, "CumSum")
 def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Any:
     known = static_integers(axis)
     if not known:
@@ -330,7 +332,7 @@ def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reve
     return b.emit("tract_core_cumsum", x, axis=place, exclusive=bool(exclusive), reverse=bool(reverse))
 
 
-@lift(DIALECT, "BitShift")
+@export_rule(DIALECT, "BitShift")
 def export_shift(b: Builder, x: Value, y: Value, *, direction: str) -> Any:
     """Export BitShift: tract uses only the low bits of a shift amount, so amounts above the width give 0."""
     dtype = x.dtype

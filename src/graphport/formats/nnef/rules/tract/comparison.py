@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, ROWS, import_rule, unified
 from graphport.formats.nnef.rules.tract.rows import fact_like
-from graphport.ops.declare import lift
+from graphport.ops.declare import export_rule
 from graphport.ops.lowering.leading_broadcast import append_axes, emit_elementwise
 from graphport.ops.lowering.op_builder import OpBuilder
 
@@ -44,17 +44,17 @@ tract_core_is_inf(input, *, detect_positive: any = True, detect_negative: any = 
 """)
 
 
-# Lifting
+# Export rules
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 IsNaN
     -> is_double(x): ne(x, x)
     -> tract_core_is_nan(x)
 """)
 
 
-@lift(DIALECT, "IsInf")
+@export_rule(DIALECT, "IsInf")
 def export_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
     """Export IsInf; float64 is compared with the largest number: tract tests float16 and float32 only."""
     sides = bool(detect_positive), bool(detect_negative)
@@ -69,17 +69,17 @@ def export_is_inf(b: Builder, x: Value, *, detect_negative: int = 1, detect_posi
 
 # tract 0.23.9 miscompiles products around `le` and `ge` of integers, and splits a `select` by `lt`, `le` or `ge` of two
 # ranges at the index of another axis. It analyzes no `gt`.
-@lift(DIALECT, "Less")
+@export_rule(DIALECT, "Less")
 def export_less(b: Builder, x: Value, y: Value) -> Any:
     return emit_elementwise(b, "gt", y, x, dtype=DType.BOOL)
 
 
-@lift(DIALECT, "LessOrEqual")
+@export_rule(DIALECT, "LessOrEqual")
 def export_less_or_equal(b: Builder, x: Value, y: Value) -> Any:
     return _negate_greater(b, x, y) or emit_elementwise(b, "le", x, y, dtype=DType.BOOL)
 
 
-@lift(DIALECT, "GreaterOrEqual")
+@export_rule(DIALECT, "GreaterOrEqual")
 def export_greater_or_equal(b: Builder, x: Value, y: Value) -> Any:
     return _negate_greater(b, y, x) or emit_elementwise(b, "ge", x, y, dtype=DType.BOOL)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.tract.binding import DIALECT
 from graphport.ops.constant_folding import folded
-from graphport.ops.declare import lift
+from graphport.ops.declare import export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.operands import vector
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-@lift(DIALECT, "Scan")
+@export_rule(DIALECT, "Scan")
 def export_scan(
     b: Builder,
     *operands: Value,

@@ -36,7 +36,7 @@ def non_max_suppression(
     )
 
 
-@NonMaxSuppressionView.lift(DIALECT)
+@NonMaxSuppressionView.export_rule(DIALECT)
 def export_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Any:
     """Export NonMaxSuppression with scalar limits."""
     most = _scalar_limit(b, op.max_output_boxes_per_class, np.int64(0))

@@ -9,7 +9,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule, unified
 from graphport.formats.nnef.rules.tract.rows import dims_of
-from graphport.ops.declare import lift
+from graphport.ops.declare import export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _scalar(b: Builder, value: Value) -> Value:
     return OpBuilder(b)("Squeeze", value) if b.dims(value) else value
 
 
-@lift(DIALECT, "Range")
+@export_rule(DIALECT, "Range")
 def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> Any:
     known = [dims_of(each) for each in (start, limit, delta)]
     if not any(isinstance(each[0], Symbolic) for each in known if each):

@@ -23,7 +23,7 @@ from graphport.formats.nnef.rules.tract.rows import dims_of, fact_like, static_i
 from graphport.formats.nnef.rules.tract.types import datum, datum_name
 from graphport.ir.graph import Value
 from graphport.ops.constant_folding import folded
-from graphport.ops.declare import ShapeError, lift
+from graphport.ops.declare import ShapeError, export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.pages.indexing.slicing import FAR
 from graphport.ops.views.indexing import SliceView
@@ -157,10 +157,10 @@ def reverse_lookup(b: Builder, input: Value, keys: Value, *, fallback: int) -> V
     return emit("Cast", emit("Where", some, place, fallback), to=DType.INT32)
 
 
-# Lifting
+# Export rules
 
 
-ROWS.lift("""
+ROWS.export_rules("""
 Gather -> tract_core_gather(data, indices, axis=axis(axis, data))
 GatherElements -> tract_core_gather_elements(data, indices, axis=axis(axis, data))
 ScatterElements
@@ -168,7 +168,7 @@ ScatterElements
 """)
 
 
-@lift(DIALECT, "GatherND")
+@export_rule(DIALECT, "GatherND")
 def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Any:
     return b.emit("tract_core_gather_nd", data, _from_front(b, data, indices, batch_dims), batch_dims=batch_dims)
 
@@ -189,12 +189,12 @@ def _from_front(b: Builder, data: Value, indices: Value, behind: int = 0) -> Val
     return emit("Where", emit("Less", indices, b.like(indices, 0)), moved, indices)
 
 
-@lift(DIALECT, "ScatterND")
+@export_rule(DIALECT, "ScatterND")
 def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Any:
     return b.emit("tract_core_scatter_nd", data, _from_front(b, data, indices), updates, reduction=reduction)
 
 
-@lift(DIALECT, "OneHot")
+@export_rule(DIALECT, "OneHot")
 def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Any:
     known = static_integers(depth)
     if not known or values.storage is None or not values.is_constant:
@@ -213,7 +213,7 @@ def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, a
     return b.emit("tract_core_cast", hot[0], to=datum_name(dtype) or "f32")
 
 
-@TopKView.lift(DIALECT)
+@TopKView.export_rule(DIALECT)
 def export_topk(b: Builder, op: TopKView) -> Any:
     count = static_integers(op.k)
     if not count:
@@ -222,18 +222,18 @@ def export_topk(b: Builder, op: TopKView) -> Any:
     return b.emit("tract_core_topk", op.x, facts=[UNKNOWN, UNKNOWN], **given)
 
 
-@lift(DIALECT, "Trilu")
+@export_rule(DIALECT, "Trilu")
 def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Any:
     offset = k if k is not None else b.constant(np.array(0, np.int64))
     return b.emit("tract_core_trilu", input, offset, upper=bool(upper))
 
 
-@lift(DIALECT, "NonZero")
+@export_rule(DIALECT, "NonZero")
 def export_non_zero(b: Builder, x: Value) -> Any:
     return b.emit("tract_onnx_non_zero", x)
 
 
-@SliceView.lift(DIALECT)
+@SliceView.export_rule(DIALECT)
 def export_slice(b: Builder, op: SliceView) -> Any:
     """Export Slice with symbolic bounds; strided slices of static dims become gathers.
 

@@ -10,7 +10,7 @@ from graphport.formats.nnef.rules import matmul as nnef
 from graphport.formats.nnef.rules.reduction_einsum import lettered
 from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule, unified
 from graphport.formats.nnef.rules.tract.types import datum, datum_name
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError, export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def matrix_equation(b: Builder, A: Value, B: Value, axes: tuple[int, ...]) -> st
     return f"{one},{other}->{result}"
 
 
-@lift(DIALECT, "Einsum")
+@export_rule(DIALECT, "Einsum")
 def export_einsum(b: Builder, *inputs: Value, equation: str) -> Any:
     found = lettered(equation, [len(b.dims(value)) for value in inputs])
     if found is None:

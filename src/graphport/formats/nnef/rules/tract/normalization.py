@@ -155,6 +155,6 @@ def _size(b: Builder, x: Value) -> Value:
     return emit("Sqrt", emit("ReduceSum", emit("Mul", x, x), b.constant(np.array([-1], np.int64)), keepdims=0))
 
 
-@LRNView.lift(DIALECT)
+@LRNView.export_rule(DIALECT)
 def export_lrn(b: Builder, op: LRNView) -> Any:
     return b.emit("tract_onnx_lrn", op.x, alpha=op.alpha, beta=op.beta, bias=op.bias, size=op.size)

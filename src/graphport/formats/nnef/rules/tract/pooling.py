@@ -73,7 +73,7 @@ def max_pool_with_index(b: Builder, input: Value, **attributes: Any) -> tuple[Va
     return found.restored(b, y), found.restored(b, emit("Mod", indices, plane))
 
 
-@MaxPoolView.lift(DIALECT)
+@MaxPoolView.export_rule(DIALECT)
 def export_max_pool(b: Builder, op: MaxPoolView) -> Any:
     """Export MaxPool with indices, which tract counts per channel and ONNX in the tensor."""
     dims = b.dims(op.x)

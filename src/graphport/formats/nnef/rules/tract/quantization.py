@@ -35,7 +35,7 @@ def _as_broadcastable(b: Builder, value: Value, rank: int, axis: int) -> Value |
     return b.constant(numbers.reshape(*[1] * place, -1, *[1] * (rank - place - 1)))
 
 
-@QuantizeLinearView.lift(DIALECT)
+@QuantizeLinearView.export_rule(DIALECT)
 def export_quantize(b: Builder, op: QuantizeLinearView) -> Any:
     rank = len(b.dims(op.x))
     target = DType.UINT8 if op.y_zero_point is None else op.y_zero_point.dtype
@@ -118,7 +118,7 @@ def _of_block(storage: Storage, axis: int) -> Any:
     return np.expand_dims(storage.numpy().astype(np.float32), axis + 1)
 
 
-@DequantizeLinearView.lift(DIALECT)
+@DequantizeLinearView.export_rule(DIALECT)
 def export_dequantize(b: Builder, op: DequantizeLinearView) -> Any:
     rank = len(b.dims(op.x))
     scale = _as_broadcastable(b, op.x_scale, rank, op.axis)

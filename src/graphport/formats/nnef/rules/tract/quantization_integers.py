@@ -14,7 +14,7 @@ from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule
 from graphport.formats.nnef.rules.tract.matmul import matrix_equation
 from graphport.formats.nnef.rules.tract.types import datum, datum_name
 from graphport.ops.constant_folding import folded
-from graphport.ops.declare import ShapeError, UnsupportedError, lift
+from graphport.ops.declare import ShapeError, UnsupportedError, export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.windows import window_options
 from graphport.ops.views.convolution import ConvIntegerView, QLinearConvView
@@ -242,13 +242,13 @@ def _convolved(
     )
 
 
-@QLinearConvView.lift(DIALECT)
+@QLinearConvView.export_rule(DIALECT)
 def export_qlinear_conv(b: Builder, op: QLinearConvView) -> Any:
     zeros, scales = (op.x_zero_point, op.w_zero_point, op.y_zero_point), (op.x_scale, op.w_scale, op.y_scale)
     return _convolved(b, op, op.b, zeros, scales, _type(op.y_zero_point))
 
 
-@ConvIntegerView.lift(DIALECT)
+@ConvIntegerView.export_rule(DIALECT)
 def export_conv_integer(b: Builder, op: ConvIntegerView) -> Any:
     one = b.constant(np.float32(1))
     return _convolved(b, op, None, (op.x_zero_point, op.w_zero_point, None), (one, one, one), DType.INT32)
@@ -291,13 +291,13 @@ def _multiplied(
     return b.emit("tract_core_einsum_q", *operands, expr=f"{','.join(texts)}->{result}", acc="i32", output=name)
 
 
-@QLinearMatMulView.lift(DIALECT)
+@QLinearMatMulView.export_rule(DIALECT)
 def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Any:
     zeros, scales = (op.a_zero_point, op.b_zero_point, op.y_zero_point), (op.a_scale, op.b_scale, op.y_scale)
     return _multiplied(b, op.a, op.b, zeros, scales, _type(op.y_zero_point))
 
 
-@lift(DIALECT, "MatMulInteger")
+@export_rule(DIALECT, "MatMulInteger")
 def export_matmul_integer(
     b: Builder, a: Value, other: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
 ) -> Any:

@@ -8,7 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.tract.binding import DIALECT, ROWS, import_rule
 from graphport.formats.nnef.rules.tract.types import datum_name
-from graphport.ops.declare import UnsupportedError, lift
+from graphport.ops.declare import UnsupportedError, export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ tract_onnx_multinomial(input, *, dtype: ignored = 6, sample_size=1, seed: ignore
 # Export rules: the seed is omitted, because each runtime generates different numbers
 
 
-@lift(DIALECT, "RandomUniform")
+@export_rule(DIALECT, "RandomUniform")
 def export_uniform(
     b: Builder,
     *,
@@ -55,7 +55,7 @@ def export_uniform(
     return _emit_random(b, "uniform", (low, high), shape, dtype)
 
 
-@lift(DIALECT, "RandomNormal")
+@export_rule(DIALECT, "RandomNormal")
 def export_normal(
     b: Builder,
     *,
@@ -69,7 +69,7 @@ def export_normal(
     return _emit_random(b, "normal", (mean, scale), shape, dtype)
 
 
-@lift(DIALECT, "RandomUniformLike")
+@export_rule(DIALECT, "RandomUniformLike")
 def export_uniform_like(
     b: Builder,
     input: Value,
@@ -83,7 +83,7 @@ def export_uniform_like(
     return _emit_random(b, "uniform", (low, high), b.dims(input), dtype or input.dtype)
 
 
-@lift(DIALECT, "RandomNormalLike")
+@export_rule(DIALECT, "RandomNormalLike")
 def export_normal_like(
     b: Builder,
     input: Value,
@@ -112,7 +112,7 @@ def _emit_random(
     )
 
 
-@lift(DIALECT, "Multinomial")
+@export_rule(DIALECT, "Multinomial")
 def export_multinomial(
     b: Builder, input: Value, *, dtype: DType = DType.INT32, sample_size: int = 1, seed: float | None = None
 ) -> Any:

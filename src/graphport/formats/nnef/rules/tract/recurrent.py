@@ -77,6 +77,6 @@ def gru_seq(
 
 # Export rules: loops, where the standard's flavour unrolls
 
-LSTMView.lift(DIALECT)(lstm_in_steps)
-GRUView.lift(DIALECT)(gru_in_steps)
-RNNView.lift(DIALECT)(rnn_in_steps)
+LSTMView.export_rule(DIALECT)(lstm_in_steps)
+GRUView.export_rule(DIALECT)(gru_in_steps)
+RNNView.export_rule(DIALECT)(rnn_in_steps)

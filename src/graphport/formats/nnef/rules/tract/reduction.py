@@ -12,7 +12,7 @@ from graphport.formats.nnef.rules.reduction import reduced
 from graphport.formats.nnef.rules.tract.binding import DIALECT, axis_of, import_rule
 from graphport.formats.nnef.rules.tract.rows import static_integers
 from graphport.ops import registry
-from graphport.ops.declare import ShapeError, UnsupportedError, lift
+from graphport.ops.declare import ShapeError, UnsupportedError, export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ _logical("ReduceMax", "any_reduce")
 _logical("ReduceMin", "all_reduce")
 
 
-# Lifting
+# Export rules
 
 
-@lift(DIALECT, "ReduceProd")
+@export_rule(DIALECT, "ReduceProd")
 def export_product(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Any:
@@ -90,12 +90,12 @@ def _emit_reduction(b: Builder, import_rule: str, data: Value, axes: tuple[int, 
 
 
 def _arg(page: str, import_rule: str) -> None:
-    @lift(DIALECT, page)
-    def lifted(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
+    @export_rule(DIALECT, page)
+    def exported(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
         name = f"tract_core_{import_rule}_last" if select_last_index else import_rule
         return _emit_reduction(b, name, data, (axis % len(b.dims(data)),), keepdims)
 
-    del lifted
+    del exported
 
 
 _arg("ArgMax", "argmax_reduce")

@@ -15,7 +15,7 @@ from graphport.formats.nnef.rules.copies import protect_copies
 from graphport.formats.nnef.rules.tract.binding import DIALECT, Numbers, axis_of, elements, import_rule, static, vector
 from graphport.formats.nnef.rules.tract.rows import dims_of
 from graphport.ir.graph import Value
-from graphport.ops.declare import ShapeError, UnsupportedError, lift
+from graphport.ops.declare import ShapeError, UnsupportedError, export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -125,10 +125,10 @@ def joined(b: Builder, input: Value, *, axis: int) -> Value:
     return emit("Reshape", input, emit("Concat", front, emit("Shape", input, start=axis + 2, end=rank), axis=0))
 
 
-# Lifting
+# Export rules
 
 
-@lift(DIALECT, "Reshape")
+@export_rule(DIALECT, "Reshape")
 def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Any:
     """Export Reshape with symbolic result dims; one unknown dim is inferred."""
     dims = b.outcome.shape
@@ -168,7 +168,7 @@ def has_open_divisor(terms: Terms) -> bool:
     return any(monomial for divisor in divisors for monomial, _ in divisor) or any(map(has_open_divisor, inner))
 
 
-@lift(DIALECT, "Expand")
+@export_rule(DIALECT, "Expand")
 def export_expand(b: Builder, input: Value, shape: Value) -> Any:
     dims = dims_of(shape)
     if dims is None:
@@ -187,7 +187,7 @@ def export_expand(b: Builder, input: Value, shape: Value) -> Any:
     return protect_copies(b, b.emit("tract_core_broadcast", x, facts=[TensorFact(x.dtype, target)], shape=target))
 
 
-@lift(DIALECT, "Tile")
+@export_rule(DIALECT, "Tile")
 def export_tile(b: Builder, input: Value, repeats: Value) -> Any:
     times: Any = dims_of(repeats)
     if times is None:
@@ -196,7 +196,7 @@ def export_tile(b: Builder, input: Value, repeats: Value) -> Any:
     return protect_copies(b, b.emit("tile", input, facts=[TensorFact(input.dtype, dims)], repeats=times))
 
 
-@lift(DIALECT, "Shape")
+@export_rule(DIALECT, "Shape")
 def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Any:
     rank = len(b.dims(data))
     first, last, _ = slice(start, end).indices(rank)
@@ -209,7 +209,7 @@ def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = N
     return b.emit("slice", wide[0], axes=(0,), begin=(first,), end=(last,), stride=())
 
 
-@lift(DIALECT, "ConstantOfShape")
+@export_rule(DIALECT, "ConstantOfShape")
 def export_fill(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
     """One number, stretched over extents that only a run knows."""
     dims: Any = dims_of(input)

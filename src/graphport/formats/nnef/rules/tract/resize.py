@@ -123,7 +123,7 @@ def _is_exact(b: Builder, op: ResizeView) -> bool:
     return all(isinstance(size // dim, int) and size // dim * dim == size for size, dim in pairs)
 
 
-@ResizeView.lift(DIALECT)
+@ResizeView.export_rule(DIALECT)
 def export_resize(b: Builder, op: ResizeView) -> Any:
     """Export Resize in the modes that tract supports; others are exported by the standard's rules."""
     is_plain = (
@@ -149,7 +149,7 @@ def export_resize(b: Builder, op: ResizeView) -> Any:
     return b.emit("tract_core_resize", op.x, by, to, **given)
 
 
-@GridSampleView.lift(DIALECT)
+@GridSampleView.export_rule(DIALECT)
 def export_grid_sample(b: Builder, op: GridSampleView) -> Any:
     names = {"linear": "bilinear", "nearest": "nearest"}
     if op.mode not in names:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
 
-Lifted = Any
+Exported = Any
 
 
 def dims_of(value: Value | None) -> tuple[Dim, ...] | None:

@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.ops.declare import Lowering, UnsupportedError, lower
+from graphport.ops.declare import ImportRule, UnsupportedError, lower
 from graphport.ops.lowering.table import Rows
 from graphport.ops.pages.activation import Clip, HardSigmoid, LeakyRelu, Relu, Sigmoid, Tanh
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 DIALECT = "com.microsoft"
 
 
-def import_rule(name: str) -> Callable[[Lowering], Lowering]:
+def import_rule(name: str) -> Callable[[ImportRule], ImportRule]:
     """Register an import rule for an operator of the domain.
 
     The domain has no schema: operands and attributes without a parameter of the function are unsupported forms.
     """
 
-    def register(function: Lowering) -> Lowering:
+    def register(function: ImportRule) -> ImportRule:
         signature = inspect.signature(function)
         names = {each.name for each in signature.parameters.values() if each.kind is not each.KEYWORD_ONLY}
 

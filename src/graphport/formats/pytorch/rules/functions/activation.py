@@ -145,7 +145,7 @@ nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.Featur
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-PNNX.lift("""
+PNNX.export_rules("""
 Gelu -> F.gelu(input=x, approximate=approximate)
 Softplus -> F.softplus(input=x, beta=1, threshold=20)
 Softmax -> F.softmax(input=input, dim=axis)
@@ -158,7 +158,7 @@ Dropout(ratio: ignored, seed: ignored) -> training_mode is None: nn.Identity(inp
 """)
 
 
-@Selu.lift(DIALECT)
+@Selu.export_rule(DIALECT)
 def export_selu(
     b: Builder, x: Value, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323
 ) -> Value | None:
@@ -167,14 +167,14 @@ def export_selu(
     return expressed(b, f"mul(@0,{gamma!r})", called(b, "F.elu", input=x, alpha=alpha))
 
 
-@HardSigmoid.lift(DIALECT)
+@HardSigmoid.export_rule(DIALECT)
 def export_hard_sigmoid(b: Builder, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value | None:
     if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
         return called(b, "F.hardsigmoid", input=x)
     return expressed(b, f"minimum(maximum(add(mul(@0,{alpha!r}),{beta!r}),0.0),1.0)", x)
 
 
-@PRelu.lift(DIALECT)
+@PRelu.export_rule(DIALECT)
 def export_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
     """Export PRelu with a single slope or per-channel slopes."""
     dims, slopes = b.dims(x), b.dims(slope)
@@ -185,7 +185,7 @@ def export_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
     return expressed(b, "add(maximum(@0,0),mul(@1,minimum(@0,0)))", x, slope)
 
 
-@Hardmax.lift(DIALECT)
+@Hardmax.export_rule(DIALECT)
 def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value | None:
     """Export Hardmax as a one-hot encoding of the first maximum."""
     dims = b.dims(input)
@@ -201,7 +201,7 @@ def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Value | None:
     return called(b, "Tensor.to", input=moved, copy=False, dtype=NAMES[dtype_of(input)])
 
 
-@Clip.lift(DIALECT)
+@Clip.export_rule(DIALECT)
 def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value | None = None) -> Value:
     bounds = [None if each is None else _bound(each) for each in (min, max)]
     return called(b, "torch.clamp", input=input, min=bounds[0], max=bounds[1])

@@ -46,7 +46,7 @@ def _chained(b: Builder, name: str, *operands: Value) -> Value | None:
     return reduce(lambda x, y: emitted(b, name, x, y), operands)
 
 
-@Div.lift(DIALECT)
+@Div.export_rule(DIALECT)
 def export_div(b: Builder, x: Value, y: Value) -> Value:
     """Export Div: integers need a rounding mode, because PyTorch's division of integers returns floats."""
     if dtype_of(x).is_floating:
@@ -54,7 +54,7 @@ def export_div(b: Builder, x: Value, y: Value) -> Value:
     return called(b, "torch.div", input=x, other=y, rounding_mode="trunc")
 
 
-@Pow.lift(DIALECT)
+@Pow.export_rule(DIALECT)
 def export_pow(b: Builder, x: Value, y: Value) -> Value | None:
     """Export Pow; the result has the type of the base, which PyTorch promotes unless the exponent's type fits."""
     base, exponent = dtype_of(x), dtype_of(y)
@@ -64,13 +64,13 @@ def export_pow(b: Builder, x: Value, y: Value) -> Value | None:
     return emitted(b, "pow", x, y) if fits else None
 
 
-@Mean.lift(DIALECT)
+@Mean.export_rule(DIALECT)
 def export_mean(b: Builder, *operands: Value) -> Value | None:
     total = _chained(b, "add", *operands)
     return None if total is None else emitted(b, "div", total, b.like(operands[0], len(operands)))
 
 
-PNNX.having(expression=emitted, chained=_chained).lift("""
+PNNX.having(expression=emitted, chained=_chained).export_rules("""
 # Functions of the expression language, on operands of one type.
 Abs -> expression("abs", x)
 Acos -> expression("acos", input)
@@ -109,7 +109,7 @@ IsNaN -> torch.isnan(input=x)
 """)
 
 
-@IsInf.lift(DIALECT)
+@IsInf.export_rule(DIALECT)
 def export_isinf(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value | None:
     """Export IsInf; for one sign as a comparison."""
     if detect_negative and detect_positive:
@@ -124,7 +124,7 @@ def _name(b: Builder, dtype: DType) -> str | None:
     return NAMES.get(dtype)
 
 
-PNNX.having(name_of=_name).lift("""
+PNNX.having(name_of=_name).export_rules("""
 Cast(saturate: ignored, round_mode: ignored)
     -> name = name_of(to); name is not None: Tensor.to(input=input, copy=False, dtype=name)
 """)

@@ -362,7 +362,7 @@ def transformer_encoder_layer(
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@AttentionView.lift(DIALECT)
+@AttentionView.export_rule(DIALECT)
 def export_attention(b: Builder, op: AttentionView) -> Value | None:
     """Export Attention with a separate head axis, without cache."""
     q, k, v = op.q, op.k, op.v

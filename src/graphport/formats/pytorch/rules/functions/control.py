@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from graphport.formats.pytorch.rules.binding import DIALECT, emits
-from graphport.ops.declare import Refusal, lift
-from graphport.ops.lowering.branches import lift_if
+from graphport.ops.declare import Refusal, export_rule
+from graphport.ops.lowering.branches import export_if
 
 _WITHOUT_A_BODY = "its subgraphs are missing: pnnx does not write them"
 
 emits("prim::If", "prim::Loop")(Refusal(_WITHOUT_A_BODY))
-lift(DIALECT, "If")(lift_if)
+export_rule(DIALECT, "If")(export_if)

@@ -235,7 +235,7 @@ def unfold(b: Builder, input: Value, kernel_size: Any, dilation: Any = 1, paddin
 Axes = tuple[int, ...]
 
 
-@ConvView.lift(DIALECT)
+@ConvView.export_rule(DIALECT)
 def export_conv(b: Builder, op: ConvView) -> Value | None:
     """Export Conv as a module for constant weights, else as a function; asymmetric padding is separate."""
     x = op.x
@@ -289,7 +289,7 @@ def _module(
     )
 
 
-@ConvTransposeView.lift(DIALECT)
+@ConvTransposeView.export_rule(DIALECT)
 def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Value | None:
     """Export ConvTranspose with padding and output padding."""
     dims, shape = b.dims(op.x), b.dims(op.w)

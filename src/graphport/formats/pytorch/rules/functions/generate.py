@@ -166,7 +166,7 @@ def scalar_tensor(b: Builder, s: Any = None, data: Any = None, dtype: Any = None
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@Constant.lift(DIALECT)
+@Constant.export_rule(DIALECT)
 def export_constant(b: Builder, **value: Any) -> Value | None:
     """Export Constant as `pnnx.Attribute`."""
     if "sparse_value" in value:
@@ -174,7 +174,7 @@ def export_constant(b: Builder, **value: Any) -> Value | None:
     return b.constant(constant_value(value))
 
 
-@ConstantOfShape.lift(DIALECT)
+@ConstantOfShape.export_rule(DIALECT)
 def export_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> Value | None:
     dims = elements_of(input)
     size: Any = input if dims is None else computed_list(b, dims)
@@ -191,7 +191,7 @@ def export_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> 
     return called(b, "torch.full", size=size, fill_value=number_, dtype=name)
 
 
-@Range.lift(DIALECT)
+@Range.export_rule(DIALECT)
 def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> Value | None:
     """Export Range with static or symbolic bounds, else with scalar tensors."""
     dtype = dtype_of(start)

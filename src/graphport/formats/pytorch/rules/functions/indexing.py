@@ -25,7 +25,7 @@ from graphport.ops.views.indexing import SliceView
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@SliceView.lift(DIALECT)
+@SliceView.export_rule(DIALECT)
 def export_slice(b: Builder, op: SliceView) -> Value | None:
     """Export Slice axis by axis; PyTorch has positive steps only, so reversed axes are flipped first."""
     first, last, by = static(op.starts), static(op.ends), static(op.steps)
@@ -97,7 +97,7 @@ def _flipped(place: int, count: int) -> int:
     return count - 1 - max(min(place + count * (place < 0), count - 1), -1)
 
 
-@Gather.lift(DIALECT)
+@Gather.export_rule(DIALECT)
 def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Value | None:
     """Export Gather for one index, a vector, table rows, or an index tensor (gathered flat and reshaped)."""
     rank = len(b.dims(indices))
@@ -133,4 +133,4 @@ def _block(b: Builder, data: Value, row: Value, block: Sequence[Dim], axis: int)
     return called(b, "Tensor.reshape", input=y, shape=shape)
 
 
-PNNX.lift("GatherElements -> torch.gather(input=data, index=indices, dim=axis)")
+PNNX.export_rules("GatherElements -> torch.gather(input=data, index=indices, dim=axis)")

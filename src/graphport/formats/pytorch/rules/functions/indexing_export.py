@@ -20,7 +20,7 @@ from graphport.ops.shapes import broadcast
 from graphport.ops.views.indexing import ScatterElementsView
 
 
-@Trilu.lift(DIALECT)
+@Trilu.export_rule(DIALECT)
 def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Value | None:
     diagonal = 0 if k is None else None if (known := weight_of(k)) is None else int(known.numpy().reshape(-1)[0])
     if diagonal is None:
@@ -28,7 +28,7 @@ def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int
     return called(b, "torch.triu" if upper else "torch.tril", input=input, diagonal=diagonal)
 
 
-@NonZero.lift(DIALECT)
+@NonZero.export_rule(DIALECT)
 def export_nonzero(b: Builder, x: Value) -> Value | None:
     """Export NonZero: the transpose of PyTorch's result."""
     if not b.dims(x):
@@ -37,7 +37,7 @@ def export_nonzero(b: Builder, x: Value) -> Value | None:
     return called(b, "Tensor.permute", input=rows, dims=(1, 0))
 
 
-@Unique.lift(DIALECT)
+@Unique.export_rule(DIALECT)
 def export_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int = 1) -> Value | None:
     """Export Unique with sorted values and without further results."""
     if b.count > 1 or axis is not None or not sorted:
@@ -45,7 +45,7 @@ def export_unique(b: Builder, x: Value, *, axis: int | None = None, sorted: int 
     return called(b, "torch.unique", input=x, sorted=True)
 
 
-@Compress.lift(DIALECT)
+@Compress.export_rule(DIALECT)
 def export_compress(b: Builder, input: Value, condition: Value, *, axis: int | None = None) -> Value | None:
     """Export Compress with a constant mask as indices."""
     known = constant_elements(condition)
@@ -55,7 +55,7 @@ def export_compress(b: Builder, input: Value, condition: Value, *, axis: int | N
     return called(b, "torch.index_select", input=input, index=b.constant(indices.astype(np.int64)), dim=axis)
 
 
-@ScatterElementsView.lift(DIALECT)
+@ScatterElementsView.export_rule(DIALECT)
 def export_scatter_elements(b: Builder, op: ScatterElementsView) -> Value | None:
     index = counted(b, op.indices, b.dims(op.data)[op.axis])
     if index is None:
@@ -85,7 +85,7 @@ def _columns(b: Builder, indices: Value) -> list[Value] | None:
     return list(b.emit("torch.unbind", indices, facts=facts, dim=len(dims) - 1))
 
 
-@GatherND.lift(DIALECT)
+@GatherND.export_rule(DIALECT)
 def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int = 0) -> Value | None:
     columns = _columns(b, indices) if not batch_dims else None
     if columns is None:
@@ -94,7 +94,7 @@ def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int
     return b.emit("Tensor.index", data, _listed(b, columns), **keys)[0]
 
 
-@ScatterND.lift(DIALECT)
+@ScatterND.export_rule(DIALECT)
 def export_scatter_nd(
     b: Builder, data: Value, indices: Value, updates: Value, *, reduction: str = "none"
 ) -> Value | None:
@@ -112,7 +112,7 @@ def _listed(b: Builder, columns: Sequence[Value]) -> Value:
     return b.emit("Expression", *columns, expr=f"[{references}]")[0]
 
 
-@OneHot.lift(DIALECT)
+@OneHot.export_rule(DIALECT)
 def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value | None:
     """Export OneHot: compare the range of the new axis with the normalized indices."""
     known, count = weight_of(values), weight_of(depth)

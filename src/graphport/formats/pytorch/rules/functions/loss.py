@@ -233,7 +233,7 @@ _NEVER = -100
 """PyTorch's default `ignore_index`, which no class has."""
 
 
-@NegativeLogLikelihoodLossView.lift(DIALECT)
+@NegativeLogLikelihoodLossView.export_rule(DIALECT)
 def export_nll_loss(b: Builder, op: NegativeLogLikelihoodLossView) -> Value:
     """Export NegativeLogLikelihoodLoss; PyTorch's targets are int64."""
     dims = b.dims(op.input)

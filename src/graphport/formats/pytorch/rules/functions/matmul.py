@@ -141,10 +141,10 @@ def kron(b: Builder, input: Value, other: Value) -> Value:
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-PNNX.lift("MatMul -> torch.matmul(input=a, other=b)")
+PNNX.export_rules("MatMul -> torch.matmul(input=a, other=b)")
 
 
-@GemmView.lift(DIALECT)
+@GemmView.export_rule(DIALECT)
 def export_gemm(b: Builder, op: GemmView) -> Value:
     """Export Gemm as a module for a constant weight matrix, else as addmm."""
     weight, bias = weight_of(op.b), weight_of(op.c)
@@ -169,7 +169,7 @@ def _transposed(b: Builder, x: Value) -> Value:
     return called(b, "torch.t", TensorFact(dtype_of(x), (dims[1], dims[0])), input=x)
 
 
-@Einsum.lift(DIALECT)
+@Einsum.export_rule(DIALECT)
 def export_einsum(b: Builder, *inputs: Value, equation: str) -> Value:
     return b.emit("torch.einsum", *inputs, equation="".join(equation.split()))[0]
 

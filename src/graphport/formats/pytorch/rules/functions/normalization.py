@@ -181,7 +181,7 @@ nn.CosineSimilarity, F.cosine_similarity, aten::cosine_similarity(x1, x2, dim: a
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-PNNX.lift("""
+PNNX.export_rules("""
 BatchNormalization(momentum: ignored)
     -> F.batch_norm(input=x, running_mean=input_mean, running_var=input_var, weight=scale, bias=b, eps=epsilon)
 InstanceNormalization -> F.instance_norm(input=input, weight=scale, bias=b, eps=epsilon)
@@ -191,7 +191,7 @@ LRN -> size % 2 == 1: F.local_response_norm(input=x, size=size, alpha=alpha, bet
 """)
 
 
-@LayerNormalizationView.lift(DIALECT)
+@LayerNormalizationView.export_rule(DIALECT)
 def export_layer_norm(b: Builder, op: LayerNormalizationView) -> Value | None:
     shape = _shape(b, op.x, op.scale, op.axis)
     if shape is None or b.count > 1:
@@ -199,7 +199,7 @@ def export_layer_norm(b: Builder, op: LayerNormalizationView) -> Value | None:
     return called(b, "F.layer_norm", input=op.x, weight=op.scale, bias=op.b, normalized_shape=shape, eps=op.epsilon)
 
 
-@RMSNormalizationView.lift(DIALECT)
+@RMSNormalizationView.export_rule(DIALECT)
 def export_rms_norm(b: Builder, op: RMSNormalizationView) -> Value | None:
     shape = _shape(b, op.x, op.scale, op.axis)
     if shape is None:

@@ -113,7 +113,7 @@ nn.ZeroPad3d, nn.ConstantPad3d(input, padding, value=None) -> padded(input, padd
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@PadView.lift(DIALECT)
+@PadView.export_rule(DIALECT)
 def export_pad(b: Builder, op: PadView) -> Value | None:
     rank = len(b.dims(op.data))
     numbers, padded_axes = elements_of(op.pads), static(op.axes) if op.axes is not None else tuple(range(rank))

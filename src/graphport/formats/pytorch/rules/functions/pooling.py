@@ -288,14 +288,14 @@ def _with_indices(b: Builder, op_type: str, x: Value, kernel: Axes, more: dict[s
     return y, b.emit("Expression", indices, b.constant(first), expr="add(@0,@1)")[0]
 
 
-@MaxPoolView.lift(DIALECT)
+@MaxPoolView.export_rule(DIALECT)
 def export_max_pool(b: Builder, op: MaxPoolView) -> Value | tuple[Value, ...] | None:
     if op.storage_order and b.count > 1:
         return None
     return _emitted(b, "max", op, {"dilation": op.dilations or (1,) * len(op.kernel_shape), "return_indices": False})
 
 
-@AveragePoolView.lift(DIALECT)
+@AveragePoolView.export_rule(DIALECT)
 def export_average_pool(b: Builder, op: AveragePoolView) -> Value | tuple[Value, ...] | None:
     if any(d != 1 for d in op.dilations or ()):
         return None
@@ -310,7 +310,7 @@ def _global(b: Builder, x: Value, op_type: str) -> Value | None:
     return called(b, f"F.adaptive_{op_type}_pool{count}d", input=x, output_size=(1,) * count)
 
 
-PNNX.having(pooled=_global).lift("""
+PNNX.having(pooled=_global).export_rules("""
 GlobalAveragePool -> pooled(x, "avg")
 GlobalMaxPool -> pooled(x, "max")
 """)

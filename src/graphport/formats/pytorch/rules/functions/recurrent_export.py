@@ -37,7 +37,7 @@ def _slice_direction(storage: Storage, way: int, order: Sequence[int], half: int
     return Computed(moved, (storage,), storage.dtype, (length, *storage.shape[2:]))
 
 
-def _lifted(
+def _export_recurrent(
     b: Builder, op_type: str, order: Sequence[int], op: Recurrent, states: Sequence[Value | None], **more: Any
 ) -> tuple[Value, ...]:
     """Export a layer as a module; unsupported features are unrolled."""
@@ -92,23 +92,23 @@ def _in_module_order(b: Builder, op: Recurrent, x: Value) -> Value:
     return called(b, "torch.flip", x.fact, input=x, dims=(0,)) if op.direction == "reverse" else x
 
 
-@LSTMView.lift(DIALECT)
+@LSTMView.export_rule(DIALECT)
 def export_lstm(b: Builder, op: LSTMView) -> tuple[Value, ...]:
     if reason := unsupported_parts(op, ("Sigmoid", "Tanh", "Tanh")):
         return in_steps(b, op, reason)
-    return _lifted(b, "nn.LSTM", _LSTM, op, (op.initial_h, op.initial_c))
+    return _export_recurrent(b, "nn.LSTM", _LSTM, op, (op.initial_h, op.initial_c))
 
 
-@GRUView.lift(DIALECT)
+@GRUView.export_rule(DIALECT)
 def export_gru(b: Builder, op: GRUView) -> tuple[Value, ...]:
     if reason := unsupported_parts(op, ("Sigmoid", "Tanh")) or ("" if op.linear_before_reset else RESETS_STATE):
         return in_steps(b, op, reason)
-    return _lifted(b, "nn.GRU", _GRU, op, (op.initial_h,))
+    return _export_recurrent(b, "nn.GRU", _GRU, op, (op.initial_h,))
 
 
-@RNNView.lift(DIALECT)
+@RNNView.export_rule(DIALECT)
 def export_rnn(b: Builder, op: RNNView) -> tuple[Value, ...]:
     name = "relu" if op.activations and op.activations[0].lower() == "relu" else "tanh"
     if reason := unsupported_parts(op, (name,)):
         return in_steps(b, op, reason)
-    return _lifted(b, "nn.RNN", _RNN, op, (op.initial_h,), nonlinearity=name)
+    return _export_recurrent(b, "nn.RNN", _RNN, op, (op.initial_h,), nonlinearity=name)

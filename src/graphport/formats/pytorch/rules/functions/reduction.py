@@ -252,7 +252,7 @@ def _placed(b: Builder, op_type: str, data: Value, axis: int, keepdims: int) -> 
     return called(b, op_type, input=data, dim=axis, keepdim=bool(keepdims))
 
 
-PNNX.having(reduced=_emitted, place=_placed).lift("""
+PNNX.having(reduced=_emitted, place=_placed).export_rules("""
 ReduceSum -> reduced("torch.sum", data, axes, keepdims, noop_with_empty_axes)
 ReduceMean -> reduced("torch.mean", data, axes, keepdims, noop_with_empty_axes)
 ReduceMax -> reduced("torch.amax", data, axes, keepdims, noop_with_empty_axes)
@@ -266,7 +266,7 @@ ArgMin -> place("torch.argmin", data, axis, keepdims)
 """)
 
 
-@ReduceProd.lift(DIALECT)
+@ReduceProd.export_rule(DIALECT)
 def export_prod(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value | None:
@@ -277,7 +277,7 @@ def export_prod(
     return called(b, "torch.prod", input=data, dim=chosen[0], keepdim=bool(keepdims), **stated)
 
 
-@CumSum.lift(DIALECT)
+@CumSum.export_rule(DIALECT)
 def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value | None:
     """Export CumSum; `reverse` by flipping before and after."""
     place, stated = static(axis), _own_type(dtype_of(x))
@@ -290,7 +290,7 @@ def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reve
     return flipped(called(b, "torch.cumsum", input=flipped(x), dim=place[0], **stated))
 
 
-@TopKView.lift(DIALECT)
+@TopKView.export_rule(DIALECT)
 def export_topk(b: Builder, op: TopKView) -> tuple[Value, ...] | None:
     count = static(op.k)
     if count is None:

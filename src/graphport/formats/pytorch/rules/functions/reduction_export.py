@@ -24,7 +24,7 @@ def _summed(b: Builder, x: Value, axes: Value | None, keepdims: int, is_idle: in
     return called(b, "torch.sum", fact, input=x, dim=known_axes or tuple(range(len(b.dims(x)))), keepdim=bool(keepdims))
 
 
-@ReduceSumSquare.lift(DIALECT)
+@ReduceSumSquare.export_rule(DIALECT)
 def export_sum_square(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value | None:
@@ -33,7 +33,7 @@ def export_sum_square(
     return _summed(b, expressed(b, "square(@0)", data), axes, keepdims, noop_with_empty_axes)
 
 
-@ReduceLogSum.lift(DIALECT)
+@ReduceLogSum.export_rule(DIALECT)
 def export_log_sum(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value | None:
@@ -43,7 +43,7 @@ def export_log_sum(
     return b.emit("Expression", total, expr="log(@0)")[0]
 
 
-@CumProd.lift(DIALECT)
+@CumProd.export_rule(DIALECT)
 def export_cumprod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value | None:
     place = static(axis)
     if exclusive or reverse or place is None or not dtype_of(x).is_floating:
@@ -51,19 +51,19 @@ def export_cumprod(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, rev
     return called(b, "torch.cumprod", input=x, dim=place[0])
 
 
-PNNX.lift("""
+PNNX.export_rules("""
 # Rows of zeros stay such.
 LpNormalization -> rank(input) > 0: F.normalize(input=input, p=1.0 * p, dim=axis, eps=1e-12)
 """)
 
 
-@GlobalLpPool.lift(DIALECT)
+@GlobalLpPool.export_rule(DIALECT)
 def export_global_lp_pool(b: Builder, x: Value, *, p: int = 2) -> Value | None:
     axes = tuple(range(2, len(b.dims(x))))
     return called(b, "torch.norm", input=x, p=float(p), dim=axes, keepdim=True) if axes else None
 
 
-@MeanVarianceNormalization.lift(DIALECT)
+@MeanVarianceNormalization.export_rule(DIALECT)
 def export_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value:
     """Export MeanVarianceNormalization.  Source: ONNX's function body, which adds 1e-9 to the standard deviation."""
 

@@ -47,7 +47,7 @@ def _shaped(b: Builder, x: Value, target: Sequence[Any]) -> Value | None:
     return called(b, "Tensor.reshape", TensorFact(dtype_of(x), tuple(target)), input=x, shape=numbers)
 
 
-@Reshape.lift(DIALECT)
+@Reshape.export_rule(DIALECT)
 def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
     known = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     y = None if known is None else _shaped(b, data, target_of(b.dims(data), known, copies_zero=not allowzero))
@@ -56,7 +56,7 @@ def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0)
     return called(b, "Tensor.reshape", input=data, shape=shape)
 
 
-@Flatten.lift(DIALECT)
+@Flatten.export_rule(DIALECT)
 def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
     """Export Flatten: flatten the axes before `axis`, and the axes from it on."""
     dims = b.dims(input)
@@ -70,7 +70,7 @@ def export_flatten(b: Builder, input: Value, *, axis: int = 1) -> Value | None:
     return _shaped(b, input, [prod(numbers[:place]), prod(numbers[place:])])
 
 
-@Squeeze.lift(DIALECT)
+@Squeeze.export_rule(DIALECT)
 def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value | None:
     dims = b.dims(data)
     chosen = tuple(axis for axis, dim in enumerate(dims) if dim == 1) if axes is None else static(axes)
@@ -80,7 +80,7 @@ def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Value 
     return _shaped(b, data, [dim for axis, dim in enumerate(dims) if axis not in gone])
 
 
-@Unsqueeze.lift(DIALECT)
+@Unsqueeze.export_rule(DIALECT)
 def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
     chosen = static(axes)
     if chosen is None:
@@ -93,7 +93,7 @@ def export_unsqueeze(b: Builder, data: Value, axes: Value) -> Value | None:
     return y
 
 
-@Transpose.lift(DIALECT)
+@Transpose.export_rule(DIALECT)
 def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = None) -> Value:
     order = tuple(reversed(range(len(b.dims(data))))) if perm is None else perm
     if not order:
@@ -101,12 +101,12 @@ def export_transpose(b: Builder, data: Value, *, perm: tuple[int, ...] | None = 
     return called(b, "Tensor.permute", input=data, dims=order)
 
 
-@Concat.lift(DIALECT)
+@Concat.export_rule(DIALECT)
 def export_concat(b: Builder, *inputs: Value, axis: int) -> Value:
     return b.emit("torch.cat", *inputs, dim=axis)[0]
 
 
-@Split.lift(DIALECT)
+@Split.export_rule(DIALECT)
 def export_split(
     b: Builder, input: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...] | None:
@@ -121,14 +121,14 @@ def export_split(
     return b.emit("torch.split", input, facts=[UNKNOWN] * b.count, split_size_or_sections=parts, dim=axis, **keys)
 
 
-@Tile.lift(DIALECT)
+@Tile.export_rule(DIALECT)
 def export_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
     times = elements_of(repeats)
     sizes = None if times is None else computed_list(b, times, input)
     return None if sizes is None else called(b, "Tensor.repeat", input=input, sizes=sizes)
 
 
-@Expand.lift(DIALECT)
+@Expand.export_rule(DIALECT)
 def export_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     wanted = elements_of(shape)
     target = None if wanted is None else broadcast(b.dims(input), wanted)
@@ -141,7 +141,7 @@ def export_expand(b: Builder, input: Value, shape: Value) -> Value | None:
     return called(b, "Tensor.expand", input=input, sizes=sizes)
 
 
-@DepthToSpace.lift(DIALECT)
+@DepthToSpace.export_rule(DIALECT)
 def export_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value | None:
     """Export DepthToSpace; mode DCR needs reshape, transpose and reshape."""
     if mode == "CRD":
@@ -158,7 +158,7 @@ def export_depth_to_space(b: Builder, input: Value, *, blocksize: int, mode: str
     )
 
 
-@SpaceToDepth.lift(DIALECT)
+@SpaceToDepth.export_rule(DIALECT)
 def export_space_to_depth(b: Builder, input: Value, *, blocksize: int) -> Value | None:
     n, c, h, w = b.dims(input, 4)
     if not isinstance(c, int) or not isinstance(h, int) or not isinstance(w, int):
@@ -177,7 +177,7 @@ def _permute_then_reshape(b: Builder, x: Value, order: tuple[int, ...], target: 
     return _shaped(b, called(b, "Tensor.permute", fact, input=x, dims=order), target)
 
 
-@Size.lift(DIALECT)
+@Size.export_rule(DIALECT)
 def export_size(b: Builder, data: Value) -> Value:
     """Export Size: the product of the dims."""
     dims = b.dims(data)
@@ -188,7 +188,7 @@ def export_size(b: Builder, data: Value) -> Value:
     return b.emit("Expression", data, expr=text)[0]
 
 
-@Shape.lift(DIALECT)
+@Shape.export_rule(DIALECT)
 def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Value | None:
     """Return the sizes one by one, or as numbers if all are static."""
     dims = b.dims(data)
@@ -200,7 +200,7 @@ def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = N
     return b.emit("Expression", data, expr=f"[{entries}]")[0]
 
 
-@Col2ImView.lift(DIALECT)
+@Col2ImView.export_rule(DIALECT)
 def export_col2im(b: Builder, op: Col2ImView) -> Value | None:
     """Export Col2Im over two axes with symmetric padding."""
     size, kernel, pads = static(op.image_shape), static(op.block_shape), op.pads or (0,) * 4

@@ -183,7 +183,7 @@ F.affine_grid, aten::affine_grid_generator(theta, size, align_corners=False)
 _REFUSED = {"axes", "extrapolation_value", "keep_aspect_ratio_policy"}
 
 
-@ResizeView.lift(DIALECT)
+@ResizeView.export_rule(DIALECT)
 def export_resize(b: Builder, op: ResizeView) -> Value | None:
     """Export Resize by PyTorch's function if the coordinates agree; else per axis by gather or a matrix."""
     return _interpolated(b, op) or _by_axes(b, op)
@@ -258,7 +258,7 @@ def _op_name(mode: str, way: str, rounding: str, count: int) -> str | None:
     return _LINEAR[count - 1] if mode == "linear" else "bicubic" if count == 2 else None
 
 
-PNNX.having(static=lambda _, x: static(x)).lift("""
+PNNX.having(static=lambda _, x: static(x)).export_rules("""
 GridSample
     -> F.grid_sample(
         input=x, grid=grid, mode=mode if mode == "nearest" else "bilinear" if mode == "linear" else "bicubic",

@@ -343,7 +343,7 @@ def _evened(b: Builder, x: Value, window: Any, step: int, *, is_centered: bool, 
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@DFTView.lift(DIALECT)
+@DFTView.export_rule(DIALECT)
 def export_dft(b: Builder, op: DFTView) -> Value | None:
     """Export DFT between view_as_complex and view_as_real."""
     dims = b.dims(op.input)
@@ -371,7 +371,7 @@ def export_dft(b: Builder, op: DFTView) -> Value | None:
     return called(b, "torch.view_as_real", input=y)
 
 
-@STFTView.lift(DIALECT)
+@STFTView.export_rule(DIALECT)
 def export_stft(b: Builder, op: STFTView) -> Value | None:
     """Export STFT of real signals; PyTorch puts frequencies before frames."""
     dims = b.dims(op.signal)

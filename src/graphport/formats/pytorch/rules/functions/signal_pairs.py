@@ -28,7 +28,7 @@ from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.lowering.table import Rows
 from graphport.ops.pages.arithmetic import Add, Cos, Div, Exp, Mul, Neg, Sin, Sub
 from graphport.ops.pages.reshape import Concat, Split, Squeeze, Unsqueeze
-from graphport.ops.rows.rule import Lowering
+from graphport.ops.rows.rule import ImportRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def in_pairs(function: Function, b: Builder, /, *operands: Value | None, **attri
 def of_pairs(op_type: str, function: Function, ignores: Sequence[str] = ()) -> Function:
     """Return the rule of an operator with complex operands or results."""
     rule = partial(in_pairs, bound(op_type, function, ignores))
-    if isinstance(function, Lowering):
+    if isinstance(function, ImportRule):
         # A function may also be the rule for real tensors; a row is not.
         vars(rule)["__wrapped__"] = function
     return rule

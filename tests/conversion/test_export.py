@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from graphport.backends import reference
+from graphport.conversion.export import Remedies, export_graph, unsupported
 from graphport.conversion.legalize import legalize
-from graphport.conversion.lift import Remedies, lift, unsupported
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.onnx import from_proto
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
-from graphport.ops.declare import LIFTINGS, Rule, UnsupportedError
+from graphport.ops.declare import EXPORT_RULES, Rule, UnsupportedError
 from graphport.ops.pages.arithmetic import Abs, Add, Div
 from tests.models import model, node, perceptron
 
@@ -22,7 +22,7 @@ def say(monkeypatch):
     """Let an operator be said by a function in a made-up dialect."""
 
     def rule(name, function):
-        monkeypatch.setitem(LIFTINGS, ("madeup", name), [Rule("madeup", name, function)])
+        monkeypatch.setitem(EXPORT_RULES, ("madeup", name), [Rule("madeup", name, function)])
 
     return rule
 
@@ -37,7 +37,7 @@ def test_all_that_cannot_be_expressed_is_reported_at_once_with_counts():
     proto = model(nodes, [("x", [2, 3])], [("e", [2, 3])], domains={"com.example": 1})
     proto.graph.output.append(model([], [], [("d", None)]).graph.output[0])
     graph, _ = legalize(from_proto(proto))
-    _, findings = lift(graph, "madeup")
+    _, findings = export_graph(graph, "madeup")
     assert unsupported(graph, "madeup") == {"Hardmax": 2, "Relu": 1, "NonZero": 1, "com.example.Foo": 1}
     assert [finding.code for finding in findings] == ["LEG0002"] * 4
     assert findings[0].message.startswith("madeup: unsupported operator Hardmax (2)")
@@ -48,45 +48,45 @@ def test_all_that_cannot_be_expressed_is_reported_at_once_with_counts():
 def test_the_argument_is_not_changed():
     graph, _ = legalize(from_proto(perceptron(1)))
     before = to_text(graph)
-    lift(graph, "nnef")
+    export_graph(graph, "nnef")
     unsupported(graph, "nnef")
     assert to_text(graph) == before
 
 
 def test_what_no_output_depends_on_need_not_be_said():
     graph = graph_of([node("Relu", ["x"], ["y"]), node("NonZero", ["x"], ["unread"])], [("y", [2, 3])])
-    lifted, findings = lift(graph, "nnef")
+    exported, findings = export_graph(graph, "nnef")
     assert findings == []
-    assert [said.op for said in lifted] == ["nnef.relu"]
+    assert [said.op for said in exported] == ["nnef.relu"]
     assert unsupported(graph, "nnef") == {}
 
 
 def test_public_names_stay():
     graph = graph_of([node("Relu", ["x"], ["y"]), node("Sigmoid", ["y"], ["z"])], [("z", [2, 3]), ("y", [2, 3])])
-    lifted, _ = lift(graph, "nnef")
-    verify(lifted)
-    assert [value.name for value in lifted.inputs] == ["x"]
-    assert [value.name for value in lifted.outputs] == ["z", "y"]
+    exported, _ = export_graph(graph, "nnef")
+    verify(exported)
+    assert [value.name for value in exported.inputs] == ["x"]
+    assert [value.name for value in exported.outputs] == ["z", "y"]
 
 
 def test_an_output_that_is_stated_by_its_operand_keeps_its_name(say):
     say("Relu", lambda b, x: (x,))
     say("Identity", lambda b, input: b.emit("copy", input))
     graph = graph_of([node("Relu", ["x"], ["y"])], [("y", [2, 3])])
-    lifted, findings = lift(graph, "madeup")
-    verify(lifted)
+    exported, findings = export_graph(graph, "madeup")
+    verify(exported)
     assert findings == []
-    assert [said.op for said in lifted] == ["madeup.copy"]
-    assert [value.name for value in lifted.outputs] == ["y"]
+    assert [said.op for said in exported] == ["madeup.copy"]
+    assert [value.name for value in exported.outputs] == ["y"]
 
 
 def test_an_inner_value_that_is_stated_by_its_operand_goes(say):
     say("Relu", lambda b, x: (x,))
     say("Sigmoid", lambda b, x: b.emit("sigmoid", x))
     graph = graph_of([node("Relu", ["x"], ["h"]), node("Sigmoid", ["h"], ["y"])], [("y", [2, 3])])
-    lifted, _ = lift(graph, "madeup")
-    verify(lifted)
-    assert [str(said) for said in lifted] == ["%y = madeup.sigmoid(%x)"]
+    exported, _ = export_graph(graph, "madeup")
+    verify(exported)
+    assert [str(said) for said in exported] == ["%y = madeup.sigmoid(%x)"]
 
 
 def test_a_lifting_that_gives_up_leaves_nothing_behind(say):
@@ -95,17 +95,17 @@ def test_a_lifting_that_gives_up_leaves_nothing_behind(say):
 
     say("Relu", try_it)
     graph = graph_of([node("Relu", ["x"], ["y"])], [("y", [2, 3])])
-    lifted, findings = lift(graph, "madeup")
-    assert [said.op for said in lifted] == ["Relu"]
+    exported, findings = export_graph(graph, "madeup")
+    assert [said.op for said in exported] == ["Relu"]
     assert len(findings) == 1
 
 
 def test_lifting_and_legalizing_keeps_the_meaning():
     graph, _ = legalize(from_proto(perceptron(2)))
-    lifted, findings = lift(graph, "nnef")
+    exported, findings = export_graph(graph, "nnef")
     assert findings == []
-    assert {said.dialect for said in lifted} == {"nnef"}
-    again, findings = legalize(lifted)
+    assert {said.dialect for said in exported} == {"nnef"}
+    again, findings = legalize(exported)
     assert findings == []
     verify(again)
     x = np.random.default_rng(3).normal(size=(2, 4)).astype(np.float32)
@@ -118,18 +118,18 @@ def test_a_rule_may_be_made_of_canonical_operators(say):
     for name in ("Div", "Add", "Abs"):
         say(name, lambda b, *operands, name=name: b.emit(name.lower(), *operands, facts=[operands[0].fact]))
     graph = graph_of([node("Softsign", ["x"], ["y"]), node("Softsign", ["y"], ["z"])], [("z", [2, 3])])
-    lifted, findings = lift(graph, "madeup")
+    exported, findings = export_graph(graph, "madeup")
     assert findings == []
-    assert [said.op for said in lifted] == [f"madeup.{op_type}" for op_type in ("abs", "add", "div")] * 2
-    assert [value.name for value in lifted.outputs] == ["z"]
-    verify(lifted)
+    assert [said.op for said in exported] == [f"madeup.{op_type}" for op_type in ("abs", "add", "div")] * 2
+    assert [value.name for value in exported.outputs] == ["z"]
+    verify(exported)
 
 
 def test_what_a_part_cannot_be_expressed_for_is_reported_of_the_whole(say):
     say("Softsign", lambda b, x: (b(Div, b(Abs, x), b(Abs, x)),))
     say("Div", lambda b, left, right: b.emit("div", left, right, facts=[left.fact]))
     graph = graph_of([node("Softsign", ["x"], ["y"]), node("Softsign", ["y"], ["z"])], [("z", [2, 3])])
-    _, findings = lift(graph, "madeup")
+    _, findings = export_graph(graph, "madeup")
     message = "madeup: unsupported operator Softsign (2): its lowering contains Abs: no export rule exists"
     assert [finding.message for finding in findings] == [message]
     assert unsupported(graph, "madeup") == {"Softsign": 2}
@@ -144,7 +144,7 @@ def test_an_extent_too_long_to_write_is_refused_and_no_fault_of_ours(ending, mon
         [("x", [wide, "n", 3])],
         [("y", None)],
     )
-    _, findings = lift(legalize(from_proto(proto))[0], ending)
+    _, findings = export_graph(legalize(from_proto(proto))[0], ending)
     assert {finding.code for finding in findings} <= {"LEG0002"}
 
 
@@ -153,12 +153,12 @@ def test_a_name_goes_to_the_first_result_alone():
     operator = node("LayerNormalization", ["x", "g"], ["y", "m", "i"], name="norm")
     graph = graph_of([operator], [("y", None), ("m", None), ("i", None)], constants={"g": np.ones(3, np.float32)})
     for dialect in ("openvino", "nnef"):
-        lifted, _ = lift(graph, dialect)
-        verify(lifted)
-        named = {each.name for each in lifted if each.name == "norm"}
-        assert len([each for each in lifted if each.name == "norm"]) == 1 == len(named)
-        assert lifted.outputs[0].producer.name == "norm"
-        assert [value.name for value in lifted.outputs] == ["y", "m", "i"]
+        exported, _ = export_graph(graph, dialect)
+        verify(exported)
+        named = {each.name for each in exported if each.name == "norm"}
+        assert len([each for each in exported if each.name == "norm"]) == 1 == len(named)
+        assert exported.outputs[0].producer.name == "norm"
+        assert [value.name for value in exported.outputs] == ["y", "m", "i"]
 
 
 def test_of_lengths_that_nothing_said_reads_only_their_readers_are_reported():
@@ -185,10 +185,10 @@ def test_a_rule_is_asked_once_for_nodes_that_are_alike_unless_it_looks_around(sa
         say("Abs", lambda b, x: b.emit("abs", x))
         names = [f"y{place}" for place in range(4)]
         graph = graph_of([node("Relu", ["x"], [name]) for name in names], [(name, [2, 3]) for name in names])
-        lifted, findings = lift(graph, "madeup")
-        verify(lifted)
-        assert (findings, [value.name for value in lifted.outputs]) == ([], names)
-        assert [each.op_type for each in lifted] == ["abs" if is_canonical else "relu"] * 4
+        exported, findings = export_graph(graph, "madeup")
+        verify(exported)
+        assert (findings, [value.name for value in exported.outputs]) == ([], names)
+        assert [each.op_type for each in exported] == ["abs" if is_canonical else "relu"] * 4
         assert len(asked) == (4 if looks or is_canonical else 1), (looks, is_canonical)
 
 
@@ -209,7 +209,7 @@ def test_what_many_fail_for_alike_is_reported_once(say, count):
     nodes = [node("Tanh" if count > 2 else "Relu", ["x"], ["again"])]
     nodes += [node(name, ["x"], [f"y{place}"]) for place, name in enumerate(MANY[:count])]
     outputs = [("again", [2, 3]), *((f"y{place}", [2, 3]) for place in range(count))]
-    _, findings = lift(graph_of(nodes, outputs), "madeup")
+    _, findings = export_graph(graph_of(nodes, outputs), "madeup")
     (finding,) = findings
     counts = sorted(((name, 1 + (name == nodes[0].op_type)) for name in MANY[:count]), key=lambda each: -each[1])
     listed = ", ".join(f"{name} ({number})" for name, number in counts[:6])
@@ -225,7 +225,7 @@ def test_causes_are_reported_before_reasons_and_each_by_itself(say):
     refusing(say, "Abs", cause="two")
     refusing(say, "Neg")
     nodes = [node(name, ["x"], [f"y{place}"]) for place, name in enumerate(("Neg", "Abs", "Relu", "Neg", "Abs"))]
-    _, findings = lift(graph_of(nodes, [(f"y{place}", [2, 3]) for place in range(5)]), "madeup")
+    _, findings = export_graph(graph_of(nodes, [(f"y{place}", [2, 3]) for place in range(5)]), "madeup")
     assert [finding.message for finding in findings] == [
         "madeup: unsupported operator Abs (2): two",
         "madeup: unsupported operator Relu (1): one",
@@ -238,9 +238,9 @@ def test_what_is_left_to_its_readers_is_reported_where_nothing_else_is(say):
     refusing(say, "Relu", is_secondary=True)
     refusing(say, "Abs")
     nodes = [node("Relu", ["x"], ["h"]), node("Abs", ["h"], ["y"])]
-    _, findings = lift(graph_of(nodes, [("y", [2, 3])]), "madeup")
+    _, findings = export_graph(graph_of(nodes, [("y", [2, 3])]), "madeup")
     assert [finding.message for finding in findings] == ["madeup: unsupported operator Abs (1): it is late"]
-    _, findings = lift(graph_of(nodes[:1], [("h", [2, 3])]), "madeup")
+    _, findings = export_graph(graph_of(nodes[:1], [("h", [2, 3])]), "madeup")
     assert [finding.message for finding in findings] == ["madeup: unsupported operator Relu (1): it is late"]
 
 
@@ -249,7 +249,7 @@ def test_where_a_model_may_be_cut_is_what_is_computed_before_it(say):
     nodes = [node("Relu", ["x"], [f"h{place}"]) for place in range(8)]
     nodes += [node("Sum", ["x", "w", *(f"h{place}" for place in range(8)), "h0"], ["y"]), node("Hardmax", ["x"], ["z"])]
     graph = graph_of(nodes, [("y", [2, 3]), ("z", [2, 3])], constants={"w": np.ones((2, 3), np.float32)})
-    helps = {finding.message.split()[3]: finding.help for finding in lift(graph, "madeup")[1]}
+    helps = {finding.message.split()[3]: finding.help for finding in export_graph(graph, "madeup")[1]}
     cut = "choose another format, or export the part before it: graphport cut MODEL PART --to h0,h1,h2,h3,h4,h5"
     assert helps == {"Sum": cut, "Hardmax": "choose another format"}
 
@@ -261,7 +261,7 @@ def test_what_nodes_are_refused_for_alike_is_reported_once_whatever_values_are_c
 
     say("Relu", refuse)
     nodes = [node("Relu", [f"x{i}" if i else "x"], [f"x{i + 1}"]) for i in range(5)]
-    _, findings = lift(graph_of(nodes, [("x5", [2, 3])]), "madeup")
+    _, findings = export_graph(graph_of(nodes, [("x5", [2, 3])]), "madeup")
     assert [finding.message for finding in findings] == [
         "madeup: unsupported operator Relu (5): x is float32[2, 3], which is too little"
     ]
@@ -280,20 +280,20 @@ def test_a_model_does_not_grow_without_bounds(say, monkeypatch, most, fits):
     nodes = [node("Relu", [f"x{i}" if i else "x"], [f"x{i + 1}"]) for i in range(4)]
     graph = graph_of(nodes, [("x4", [2, 3])])
     if fits:
-        assert len(lift(graph, "madeup")[0]) == 12
+        assert len(export_graph(graph, "madeup")[0]) == 12
         return
     with pytest.raises(DiagnosticError, match="add more than 7 nodes") as caught:
-        lift(graph, "madeup")
+        export_graph(graph, "madeup")
     assert [each.code for each in caught.value.diagnostics] == ["LEG0008"]
 
 
 def test_no_cut_is_named_at_an_unknown_value_or_after_an_unsupported_node(say):
     nodes = [node("Relu", ["x"], ["h"]), node("Abs", ["h"], ["y"])]
     graph = graph_of(nodes, [("y", [2, 3])])
-    assert {finding.help for finding in lift(graph, "madeup")[1]} == {"choose another format"}
+    assert {finding.help for finding in export_graph(graph, "madeup")[1]} == {"choose another format"}
     say("Relu", lambda b, x: b.emit("relu", x, facts=[x.fact]))
-    assert [finding.help for finding in lift(graph, "madeup")[1]] == [
+    assert [finding.help for finding in export_graph(graph, "madeup")[1]] == [
         "choose another format, or export the part before it: graphport cut MODEL PART --to h"
     ]
     unknown = Remedies(names=frozenset())
-    assert [finding.help for finding in lift(graph, "madeup", remedies=unknown)[1]] == ["choose another format"]
+    assert [finding.help for finding in export_graph(graph, "madeup", remedies=unknown)[1]] == ["choose another format"]

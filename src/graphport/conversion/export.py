@@ -51,7 +51,7 @@ class Remedies(NamedTuple):
     """Operators that stay unsupported with bound dims."""
 
 
-def lift(
+def export_graph(
     graph: Graph, dialect: str, *, newest: int | None = None, remedies: Remedies | None = None
 ) -> tuple[Graph, list[Diagnostic]]:
     """Convert a copy of the canonical `graph` to `dialect`. Return it with the findings.
@@ -223,7 +223,7 @@ def _may_wait_for_extents(node: Node, dialect: str) -> bool:
     if all(isinstance(fact, TensorFact) and fact.elements is not None for fact in results):
         return True
     page = None if node.dialect else registry.pages().get(node.op_type)
-    return page is not None and bool(registry.liftings(dialect, page))
+    return page is not None and bool(registry.export_rules(dialect, page))
 
 
 def _result_names(node: Node) -> set[str]:
@@ -365,7 +365,7 @@ def _export_nodes(graph: Graph, dialect: str) -> list[_Unsupported]:
         current = pending.pop()
         for node in current:
             if node.dialect != dialect:
-                key = None if node.dialect else state.repetition.key_to_lift(node)
+                key = None if node.dialect else state.repetition.export_key(node)
                 if not _repeat(current, node, state, key):
                     failed += _emit(current, node, state, key)
         pending += [body for node in current if node.has_bodies and node.dialect == dialect for body in node.bodies()]
@@ -391,7 +391,7 @@ def _emit(graph: Graph, node: Node, state: _ExportState, key: Hashable) -> list[
     while pending:
         current = pending.pop()
         if current is not node:
-            key = state.repetition.key_to_lift(current)
+            key = state.repetition.export_key(current)
             if _repeat(graph, current, state, key):
                 continue
         before = current.previous
@@ -479,7 +479,7 @@ def _export_node(graph: Graph, node: Node, state: _ExportState, key: Hashable) -
     refusal: Exception = UnsupportedError("no export rule exists")
     rules = state.rules.get(page)
     if rules is None:
-        rules = state.rules[page] = registry.liftings(state.dialect, page)
+        rules = state.rules[page] = registry.export_rules(state.dialect, page)
     state_before, looks_around = state.repetition.state_before(), False
     for rule in rules:
         stem = node.results[0].name if node.results else node.op_type
