@@ -44,6 +44,12 @@ def test_a_model_is_written_and_its_noise_is_reported(place):
     assert gp.load(place / "out.onnx")
 
 
+def test_bytes_include_external_data(place):
+    gp.save(gp.load(place / "net.onnx"), place / "net.onnx", external_data="weights.bin")
+    document = json.loads(_run(place, "--json", "--preset", "fast", "--no-latency").stdout)
+    assert document["bytes"]["source"] == sum((place / name).stat().st_size for name in ("net.onnx", "weights.bin"))
+
+
 def test_json_is_one_document(place):
     result = _run(place, "--json", "--preset", "fast")
     document = json.loads(result.stdout)

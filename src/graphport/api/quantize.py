@@ -12,6 +12,7 @@ from graphport.api.model import QuantizedModel
 from graphport.api.rewrite import keep_opset, prepare
 from graphport.api.run import runnable
 from graphport.quantization.dispatch import Method, dispatch
+from graphport.quantization.narrow_sources import narrow_result, narrow_type, widen_source
 from graphport.quantization.record import final_decisions, note_documents
 from graphport.runtimes.run_limits import limits_runs
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from graphport.api.model import ModelSource
+    from graphport.core.diagnostics import Diagnostic
     from graphport.quantization.samples import Progress
     from graphport.quantization.settings import Settings
 
@@ -68,10 +70,16 @@ def quantize(
     model = as_model(model)
     from graphport.quantization.quantize import quantize as quantize_graph
     from graphport.quantization.settings import Settings
+    from graphport.quantization.targets import target as find_target
 
     chosen = settings if isinstance(settings, Settings) else Settings.from_json(_settings_argument(settings))
     chosen = chosen.updated(**changes, **({} if target is None else {"target": target}))
     graph = source = runnable(model)
+    narrow = narrow_type(graph)
+    notes: list[Diagnostic] = []
+    if narrow is not None:
+        graph, note = widen_source(graph, narrow)
+        notes.append(note)
     if chosen.prepare:
         graph = prepare(replace(model, graph=graph, kept=None), verify=False)[0].graph
         keep_opset(model.graph, graph)
@@ -85,6 +93,9 @@ def quantize(
         metric=metric,
         source=source,
     )
+    if narrow is not None:
+        found = narrow_result(found, source, narrow, find_target(chosen.target))
+        report = replace(report, findings=(*notes, *report.findings))
     exact = report.exact_layers
     result = QuantizedModel(
         found, model.format, model.path, model.findings, model.versions, report, scales, exact, chosen.form

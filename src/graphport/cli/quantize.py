@@ -209,7 +209,7 @@ def verb(
     refuse_destination(model.graph, dst, format, options["target"])
     if explain is not None:
         _check_layer_name(model, explain)
-    source_bytes = _size(src)
+    source_bytes = _size(src, model)
     measure = None if metric is None else import_function(metric)
     if perplexity is not None:
         measure = graphport.perplexity(model, perplexity)
@@ -343,12 +343,24 @@ def _progress() -> Generator[Progress]:
         yield step.go_on
 
 
-def _size(path: Path) -> int | None:
-    """Return the bytes of a file including its external weights, or of all files of a folder."""
+def _size(path: Path, model: Model | None = None) -> int | None:
+    """Return the bytes of a model: of its file and the files of its weights, or of all files of a folder."""
+    import graphport
+    from graphport.core.storage import FileStorage, MappedFile
+    from graphport.ir.graph import walk
+
     if path.is_dir():
         return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    files = [path, *([path.with_suffix(".bin")] if path.suffix in _WITH_WEIGHTS_BESIDE else [])]
-    return sum(file.stat().st_size for file in files if file.exists()) if path.exists() else None
+    if not path.exists():
+        return None
+    files = {path.resolve(), *([path.with_suffix(".bin")] if path.suffix in _WITH_WEIGHTS_BESIDE else [])}
+    if model is None and path.with_name(f"{path.name}.data").exists():
+        model = graphport.load(path)
+    for value in () if model is None else (value for graph in walk(model.graph) for value in graph.constants):
+        stored = value.storage.file if isinstance(value.storage, FileStorage) else None
+        if isinstance(stored, MappedFile):
+            files.add(stored.path.resolve())
+    return sum(file.stat().st_size for file in files if file.exists())
 
 
 def _times(model: Model, result: QuantizedModel, samples: object | None) -> dict[str, Any] | None:

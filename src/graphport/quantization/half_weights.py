@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _FEWEST = 16
 """Minimum number of elements of a converted constant: smaller ones save nothing."""
+_FEWEST_NARROW = 1024
+"""Minimum number of elements of a constant that keeps the narrow type of the source."""
 _LARGEST = 65504.0
 
 
@@ -31,26 +33,55 @@ def half_weights(graph: Graph) -> Graph:
     bodies.
     """
     twin = rewrite.copy(graph)
-    for value in list(twin.constants):
-        users = value.users
-        is_read = len(users) == len(value.uses) > 0 and all(user.graph is twin and not user.dialect for user in users)
-        if is_read and _is_fit(value) and all(value in data_operands(user) for user in users):
-            _store(twin, value)
+    for value in _float_constants(twin, _FEWEST):
+        if _fits_range(value):
+            _store(twin, value, DType.FLOAT16)
     return twin
 
 
-def _is_fit(value: Value) -> bool:
-    stored = value.storage
-    if stored is None or stored.count < _FEWEST or not is_float32(value):
+def narrow_weights(graph: Graph, dtype: DType) -> Graph:
+    """Return a copy of `graph` that stores large float32 constants in `dtype` if all elements are representable.
+
+    Does not apply to scales, and to the exceptions of `half_weights`.
+    """
+    twin = rewrite.copy(graph)
+    for value in _float_constants(twin, _FEWEST_NARROW):
+        is_scale = any(user.op in ("QuantizeLinear", "DequantizeLinear") for user in value.users)
+        if not is_scale and _is_exact(value, dtype):
+            _store(twin, value, dtype)
+    return twin
+
+
+def _float_constants(graph: Graph, fewest: int) -> list[Value]:
+    """Return the float32 constants with at least `fewest` elements that only nodes of `graph` read, as data."""
+    found: list[Value] = []
+    for value in graph.constants:
+        users, stored = value.users, value.storage
+        if stored is None or stored.count < fewest or not is_float32(value):
+            continue
+        is_read = len(users) == len(value.uses) > 0 and all(user.graph is graph and not user.dialect for user in users)
+        if is_read and all(value in data_operands(user) for user in users):
+            found.append(value)
+    return found
+
+
+def _fits_range(value: Value) -> bool:
+    return value.storage is not None and bool(np.abs(value.storage.numpy()).max(initial=0) <= _LARGEST)
+
+
+def _is_exact(value: Value, dtype: DType) -> bool:
+    if value.storage is None:
         return False
-    return bool(np.abs(stored.numpy()).max(initial=0) <= _LARGEST)
+    with np.errstate(over="ignore"):
+        elements = value.storage.numpy()
+        return bool(np.array_equal(elements.astype(dtype.numpy).astype(np.float32), elements))
 
 
-def _store(graph: Graph, value: Value) -> None:
+def _store(graph: Graph, value: Value, dtype: DType) -> None:
     stored = value.storage
     if stored is None:
         return
-    half = store_array(stored.numpy().astype(np.float16), DType.FLOAT16)
+    half = store_array(stored.numpy().astype(dtype.numpy), dtype)
     codes = graph.add_constant(graph.fresh(f"{value.name}_half"), TensorFact.of(half), half)
     real = Value(graph.fresh(f"{value.name}_single"), value.fact)
     graph.insert_after(None, Node("Cast", [codes], [real], {"to": DType.FLOAT32}))

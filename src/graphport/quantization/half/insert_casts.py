@@ -151,6 +151,13 @@ def widened(graph: Graph, *, keep_io: bool) -> Graph:
     return twin
 
 
+def narrow_interface(graph: Graph, source: Graph) -> None:
+    """Insert casts at float32 inputs and outputs of `graph` that are float16 or bfloat16 in `source`."""
+    types = {value.name: value.fact for value in [*source.inputs, *source.outputs]}
+    given = {value: types.get(value.name) for value in [*graph.inputs, *graph.outputs] if is_float32(value)}
+    _restore(graph, {x: fact for x, fact in given.items() if isinstance(fact, TensorFact) and fact.dtype in NARROW})
+
+
 def _skip(node: Node) -> None:
     """Remove a cast that has no effect any more."""
     if node.attributes.get("to") is DType.FLOAT32 and not node.output.is_output:
