@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from typing import cast as as_type
 
+import ml_dtypes
 import numpy as np
 
 from graphport.core.dtypes import DType
@@ -162,9 +163,22 @@ def scalar(b: Builder, number: float, dtype: DType) -> Value:
 
 def ends_of(dtype: DType) -> tuple[float, float]:
     """Return the limits of a dtype: infinities, or the smallest and largest integer."""
+    return (-np.inf, np.inf) if dtype.is_floating else finite_limits(dtype)
+
+
+def finite_limits(dtype: DType) -> tuple[float, float]:
+    """Return the smallest and largest finite number of a dtype.
+
+    Raises:
+        ShapeError: the dtype has no order (bool, complex, string).
+    """
     if dtype.is_floating:
-        return -np.inf, np.inf
-    limits = np.iinfo(dtype.numpy)
+        limits = ml_dtypes.finfo(dtype.numpy)
+        return float(limits.min), float(limits.max)
+    if not dtype.is_integer:
+        message = f"a tensor of {dtype}, expected floats or integers"
+        raise ShapeError(message)
+    limits = ml_dtypes.iinfo(dtype.numpy)
     return int(limits.min), int(limits.max)
 
 

@@ -7,14 +7,12 @@ from math import e, log, log2, pi
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from graphport.core.dtypes import DType
 from graphport.formats.keras.rules.activation import ACTIVATIONS, glu, relu_of, sparsemax
 from graphport.formats.keras.rules.operation import axes_of, floating, named_dtype, operation, promoted, tensor
 from graphport.formats.keras.rules.tensors import binary, reduced
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import cast, dtype_of, ends_of
+from graphport.ops.lowering.operands import cast, dtype_of, ends_of, finite_limits
 from graphport.ops.pages.activation import Celu, Clip, Elu, Gelu, LeakyRelu, LogSoftmax, Shrink, Softmax
 from graphport.ops.pages.arithmetic import (
     Abs,
@@ -364,9 +362,9 @@ def nan_to_num(b: Builder, x: Value, *, nan: float = 0.0, posinf: Any = None, ne
     if not dtype_of(x).is_floating:
         return b(Identity, x)
     y = b(Where, b(IsNaN, x), b.like(x, nan), x)
-    limits = np.finfo(dtype_of(x).numpy) if dtype_of(x) is not DType.BFLOAT16 else np.finfo(np.float32)
-    high = float(limits.max) if posinf is None else posinf
-    low = float(limits.min) if neginf is None else neginf
+    low, high = finite_limits(dtype_of(x))
+    high = high if posinf is None else posinf
+    low = low if neginf is None else neginf
     below, above = ends_of(dtype_of(x))
     y = b(Where, b(Equal, y, b.like(x, above)), b.like(x, high), y)
     return b(Where, b(Equal, y, b.like(x, below)), b.like(x, low), y)

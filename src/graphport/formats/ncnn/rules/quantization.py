@@ -254,7 +254,7 @@ def integers_of(x: Value, w: Value, *, axis: int = 0) -> Integers | None:
 def _input_of(x: Value) -> tuple[Value, Storage] | None:
     """Return the value that is quantized to `x`, and its scale."""
     node = x.producer
-    quantize = None if node is None else node.inputs[0]
+    quantize = None if node is None else node.operand(0)
     first = None if quantize is None else quantize.producer
     if node is None or node.op != "DequantizeLinear" or first is None or first.op != "QuantizeLinear":
         return None
@@ -264,7 +264,7 @@ def _input_of(x: Value) -> tuple[Value, Storage] | None:
     numbers = {float(step.numpy().reshape(-1)[0]) for step in steps if step is not None}
     if len(numbers) > 1 or not _is_zero(node.operand(2)) or not _is_zero(first.operand(2)):
         return None
-    given, step = first.inputs[0], steps[0]
+    given, step = first.operand(0), steps[0]
     return None if given is None or step is None else (given, step)
 
 

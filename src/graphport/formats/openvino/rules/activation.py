@@ -10,9 +10,9 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.binding import ROWS
 from graphport.formats.openvino.rules.emitting import emitted_extent, emitted_top_k, renamed
-from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.operands import cast, dtype_of, index, integers, reshaped, scalar, vector
+from graphport.ops.lowering.operands import cast, dtype_of, finite_limits, index, integers, reshaped, scalar, vector
 from graphport.ops.pages.activation import Clip, Dropout, Hardmax, PRelu, Relu
 from graphport.ops.pages.arithmetic import Max
 from graphport.ops.pages.reshape import Identity
@@ -120,12 +120,9 @@ def clamp(b: Builder, x: Value, *, min: float, max: float) -> Value:
     dtype = dtype_of(x)
     if dtype.is_floating:
         return b(Clip, x, scalar(b, min, dtype), scalar(b, max, dtype))
-    if not dtype.is_integer:
-        message = f"a tensor of {dtype}, expected floats or integers"
-        raise ShapeError(message)
-    limits = np.iinfo(dtype.numpy)
-    low = int(np.clip(np.ceil(min), limits.min, limits.max))
-    high = limits.max if max >= limits.max else int(np.clip(np.floor(max), limits.min, limits.max))
+    least, greatest = finite_limits(dtype)
+    low = int(np.clip(np.ceil(min), least, greatest))
+    high = greatest if max >= greatest else int(np.clip(np.floor(max), least, greatest))
     return b(Clip, x, b.constant(low, dtype), b.constant(high, dtype))
 
 

@@ -16,7 +16,17 @@ from graphport.ops.constant_folding import Computed
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.decompositions.inverse import determinant, inverted
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.operands import as_int64, cast, dtype_of, index, integers, sizes, transposed, vector
+from graphport.ops.lowering.operands import (
+    as_int64,
+    cast,
+    dtype_of,
+    finite_limits,
+    index,
+    integers,
+    sizes,
+    transposed,
+    vector,
+)
 from graphport.ops.pages.arithmetic import Sub
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.matmul import Det, MatMul, MatMulInteger
@@ -176,10 +186,10 @@ def export_qlinear_matmul(b: Builder, op: QLinearMatMulView) -> Exported:
 
 def requantized(b: Builder, scaled: Value, zero_point: Value) -> Value:
     """Requantize floats to the type of `zero_point`: round, add the zero point, saturate."""
-    limits = np.iinfo(dtype_of(zero_point).numpy)
+    least, greatest = finite_limits(dtype_of(zero_point))
     rounded = emit(b, "opset5.Round", scaled, mode="half_to_even")
     moved = emit(b, "opset1.Add", rounded, emitted_cast(b, zero_point, DType.FLOAT32))
-    clipped = emit(b, "opset1.Clamp", moved, min=float(limits.min), max=float(limits.max))
+    clipped = emit(b, "opset1.Clamp", moved, min=float(least), max=float(greatest))
     return emitted_cast(b, clipped, dtype_of(zero_point))
 
 

@@ -19,7 +19,7 @@ from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, ends_of
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul
 from graphport.ops.pages.comparison import Equal, Greater, Less, Where
 from graphport.ops.pages.generate import Range
@@ -168,13 +168,7 @@ def scatter_reduce_(
     if reduce == "mean" and not dtype_of(self).is_floating:
         message = "scatter_reduce with reduce=mean of integers"
         raise UnsupportedError(message)
-    if reduce in _NEUTRAL:
-        neutral = _NEUTRAL[reduce]
-    else:
-        wide = dtype_of(self)
-        lowest = reduce == "amax"
-        ends = (-np.inf, np.inf) if wide.is_floating else (np.iinfo(wide.numpy).min, np.iinfo(wide.numpy).max)
-        neutral = ends[0] if lowest else ends[1]
+    neutral = _NEUTRAL[reduce] if reduce in _NEUTRAL else ends_of(dtype_of(self))[0 if reduce == "amax" else 1]
     base = self if scalar_of(include_self) else scatter(b, self, axis, index, None, None, neutral)
     if reduce != "mean":
         return scatter_reduce(b, base, axis, index, src, reduce)

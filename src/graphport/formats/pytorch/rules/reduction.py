@@ -21,7 +21,7 @@ from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, ends_of
 from graphport.ops.pages.arithmetic import Div, Max, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, LessOrEqual, Not, Where
 from graphport.ops.pages.generate import Range
@@ -94,9 +94,7 @@ def _running(page: Page, b: Builder, self: Value, dim: Any) -> Answer:
     indices = b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
     seen = b(LessOrEqual, indices, b(Unsqueeze, indices, vector(b, [1])))
     wide = b(Unsqueeze, x, vector(b, [rank - 1]))
-    kind = dtype_of(x)
-    info = (np.inf, -np.inf) if kind.is_floating else (np.iinfo(kind.numpy).max, np.iinfo(kind.numpy).min)
-    worst = info[1] if page is ReduceMax else info[0]
+    worst = ends_of(dtype_of(x))[0 if page is ReduceMax else 1]
     shown = b(Where, seen, wide, b.like(x, worst))
     values = b(page, shown, vector(b, [rank]), keepdims=0)
     is_best = b(And, seen, b(Equal, wide, b(Unsqueeze, values, vector(b, [rank]))))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from graphport.core.dims import Dim
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN
@@ -21,7 +19,7 @@ from graphport.formats.pytorch.rules.emitting import (
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, export_rule
-from graphport.ops.lowering.operands import cast, dtype_of, integers
+from graphport.ops.lowering.operands import cast, dtype_of, ends_of, integers
 from graphport.ops.pages.reduction import ArgMax, ArgMin, CumProd, CumSum, Einsum
 from graphport.ops.views.reduction import TopKView
 
@@ -107,11 +105,8 @@ def _of_nothing(b: Builder, x: Value, places: tuple[Any, ...], *, keeps: bool, i
     own = dtype_of(x)
     if own is DType.BOOL:
         number: Any = not is_largest
-    elif own.is_floating:
-        number = -np.inf if is_largest else np.inf
     else:
-        limits = np.iinfo(own.numpy)
-        number = int(limits.min if is_largest else limits.max)
+        number = ends_of(own)[0 if is_largest else 1]
     sizes = [
         1 if axis in places else size_of(b, x, axis) for axis in range(len(b.dims(x))) if keeps or axis not in places
     ]

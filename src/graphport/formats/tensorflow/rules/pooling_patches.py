@@ -11,7 +11,7 @@ from graphport.formats.tensorflow.rules.binding import from_channels_first, oper
 from graphport.formats.tensorflow.rules.convolution import window
 from graphport.ops.declare import ShapeError
 from graphport.ops.lowering.extents import counted, extent, joined
-from graphport.ops.lowering.operands import cast, dtype_of, ends_of, reshaped, sizes, transposed, vector
+from graphport.ops.lowering.operands import cast, dtype_of, finite_limits, reshaped, sizes, transposed, vector
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mod, Mul, Sub
 from graphport.ops.pages.indexing import Gather
 from graphport.ops.pages.padding import Pad
@@ -94,7 +94,7 @@ def dilation_2d(
 ) -> Value:
     """The largest sum of a window and the filter [rows, columns, channels]."""
     kernel = sizes(b.dims(w)[:2], "the filter")
-    lowest = float(np.finfo(dtype_of(x).numpy).min) if dtype_of(x).is_floating else ends_of(dtype_of(x))[0]
+    lowest = finite_limits(dtype_of(x))[0]
     found = image_patches(b, x, kernel, strides[1:3], rates[1:3], padding, lowest)
     return b(ReduceMax, b(Add, found, b(Unsqueeze, w, vector(b, [1]))), vector(b, [2, 4]), keepdims=0)
 

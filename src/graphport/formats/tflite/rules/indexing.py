@@ -19,6 +19,7 @@ from graphport.ops.lowering.operands import (
     as_vector,
     cast,
     dtype_of,
+    finite_limits,
     reshaped,
     scalar,
     sizes,
@@ -191,8 +192,7 @@ def sparse_to_dense(op: Operator) -> Value:
 def _neutral_element(dtype: DType, reduction: str) -> object:
     if reduction in ("add", "mul"):
         return 0 if reduction == "add" else 1
-    limits = np.finfo(dtype.numpy) if dtype.is_floating else np.iinfo(dtype.numpy)
-    return limits.min if reduction == "max" else limits.max
+    return finite_limits(dtype)[0 if reduction == "max" else 1]
 
 
 def _gathered_up(b: Builder, x: Value, numbers: Value, count: Value, reduction: str) -> Value:

@@ -30,7 +30,7 @@ from graphport.formats.tflite.rules.emitting import NUMERIC_TYPES, cast_to, expo
 from graphport.formats.tflite.rules.rows import FLOAT_ROWS, ROWS
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.operands import dtype_of, reshaped, sizes, vector
+from graphport.ops.lowering.operands import dtype_of, finite_limits, reshaped, sizes, vector
 from graphport.ops.lowering.windows import window_of, window_options
 from graphport.ops.pages import arithmetic
 from graphport.ops.pages.convolution.window import Window, window
@@ -105,7 +105,7 @@ def _largest(b: Builder, x: Value, slid: Window, storage_order: int) -> Exported
     dtype = dtype_of(x)
     dims = sizes(b.dims(x), "the pooled tensor") if b.count > 1 else (1, 1, *[1] * len(slid.lengths))
     wide = x if dtype in NUMERIC_TYPES else cast_to(b, x, DType.INT32 if dtype.is_integer else DType.FLOAT32)
-    least = np.finfo(np.float32).min if dtype.is_floating else np.iinfo(dtype.numpy).min
+    least = finite_limits(DType.FLOAT32 if dtype.is_floating else dtype)[0]
     space = dims[2:]
     weights = [int(prod(space[:axis] if storage_order else space[axis + 1 :])) for axis in range(len(space))]
     best: Value | None = None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.expression.functions import ARITIES, NUMPY_FUNCTIONS, SIGNATURES
@@ -20,7 +18,7 @@ from graphport.ir.graph import Value
 from graphport.ops import expressions
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, finite_limits
 from graphport.ops.pages.arithmetic import Abs, Add, Div, Max, Min, Mul, Reciprocal, Sub
 from graphport.ops.pages.comparison import Equal, IsInf, IsNaN, Less, Or, Where
 from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
@@ -284,9 +282,9 @@ def nan_to_num(b: Builder, input: Value, nan: Any = None, posinf: Any = None, ne
     dtype = dtype_of(input)
     if not dtype.is_floating:
         return input
-    limits = np.finfo(dtype.numpy)
-    high = float(limits.max) if posinf is None else scalar_of(posinf)
-    low = float(limits.min) if neginf is None else scalar_of(neginf)
+    low, high = finite_limits(dtype)
+    high = high if posinf is None else scalar_of(posinf)
+    low = low if neginf is None else scalar_of(neginf)
     y = b(Where, b(IsNaN, input), b.like(input, scalar_of(nan) or 0.0), input)
     y = b(Where, b(IsInf, y, detect_negative=0), b.like(input, high), y)
     return b(Where, b(IsInf, y, detect_positive=0), b.like(input, low), y)

@@ -16,7 +16,7 @@ from graphport.formats.pytorch.rules.rows import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Page, UnsupportedError
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, ends_of
 from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
 from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, IsNaN, Less, LessOrEqual, Where
 from graphport.ops.pages.generate import Range
@@ -41,10 +41,7 @@ def running_extreme(page: Page, b: Builder, input: Value, dim: Any) -> tuple[Val
     perm = [*(a for a in range(rank) if a != axis), axis]
     x = b(Transpose, input, perm=tuple(perm))
     behind = b(Unsqueeze, x, vector(b, [rank - 1]))
-    worst = -np.inf if page is ReduceMax else np.inf
-    if not dtype_of(x).is_floating:
-        limits = np.iinfo(dtype_of(x).numpy)
-        worst = limits.min if page is ReduceMax else limits.max
+    worst = ends_of(dtype_of(x))[0 if page is ReduceMax else 1]
     seen = b.constant(np.tril(np.ones((count, count), bool)))
     wide = b(Where, seen, behind, b.like(x, worst))
     values = b(page, wide, vector(b, [rank]), keepdims=0)
