@@ -181,7 +181,7 @@ def convert(  # noqa: PLR0913  keywords, each documented
         inputs=inputs,
         least_snr=kind.least_snr(**options),
         has_checks=raw is None,
-        before_accepting=with_ncnn if options.get("code") else None,
+        before_accepting=with_ncnn if options.get("code") and kind.name == "pnnx" else None,
     )
     log_findings(done.findings)
     findings = [*model.findings, *done.findings]

@@ -189,11 +189,11 @@ WRITER = (
         help="Storage type of float32 weights: int8 only in OpenVINO IR, bf16 only in ncnn.",
     ),
     grouped(
-        "Written as PNNX",
+        "Written as PNNX or .pt2",
         "--code",
         is_flag=True,
         default=None,
-        help="Also write NAME_pnnx.py (a PyTorch module) and NAME_ncnn.py next to NAME.ncnn.param.",
+        help="Also write a PyTorch module: NAME_pnnx.py (and NAME_ncnn.py), or NAME_module.py.",
     ),
     grouped(
         "Written as .pt2",

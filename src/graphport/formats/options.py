@@ -18,7 +18,7 @@ class FileOptions(TypedDict, total=False):
     batch: int | None
     """ncnn: batch size of the inputs, on their first axis."""
     code: bool | None
-    """PNNX: also write a PyTorch module."""
+    """PNNX, PyTorch: also write a PyTorch module."""
     documents: Documents | None
     """Archive: metadata of the model, such as its findings and proof."""
     external_data: bool | str | None

@@ -65,12 +65,10 @@ def widened(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return next((array.astype(wide.numpy) for own, wide in _HELD_AS.items() if array.dtype == own.numpy), array)
 
 
-def run_all(folder: Path, *, unflatten: bool = False) -> None:
-    """Run all programs of a folder in torch; with `unflatten` as modules with submodules."""
+def run_all(folder: Path, form: str = "program") -> None:
+    """Run all programs of a folder in torch; `form` is `program`, `unflatten` (with submodules) or `code` (as Python)."""
     script = Path(__file__).with_name("run_programs.py")
-    subprocess.run(
-        [PYTHON, "-W", "ignore", str(script), str(folder), *["unflatten"] * unflatten], check=True, timeout=SECONDS
-    )
+    subprocess.run([PYTHON, "-W", "ignore", str(script), str(folder), form], check=True, timeout=SECONDS)
 
 
 def outcome(path: Path) -> Outcome:

@@ -1,4 +1,4 @@
-"""Run exported programs in torch, in one process: `PYTHON run_programs.py FOLDER [unflatten]`; PYTHON has torch.
+"""Run exported programs in torch, in one process: `PYTHON run_programs.py FOLDER [unflatten|code]`; PYTHON has torch.
 
 Each `NAME.pt2` is loaded by `torch.export.load` and run on `NAME.in.npz`; `NAME.out.npz` has its outputs, or `NAME.error`
 the first line of the error. Arrays that NumPy has no type for are integers of their width, and the name of the array ends in
@@ -8,6 +8,7 @@ the type.
 from __future__ import annotations
 
 import logging
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,11 @@ def run(path: Path) -> None:
         if "unflatten" in sys.argv:
             module = torch.export.unflatten(program)
             assert set(module.state_dict()) == set(program.state_dict)
+        elif "code" in sys.argv:
+            module = runpy.run_path(f"{stem}_module.py")["load"]()
+            assert set(module.state_dict()) == set(program.state_dict)
+            trained = {name for name, each in module.named_parameters() if each.requires_grad}
+            assert trained == {name for name, each in program.named_parameters() if each.requires_grad}
         with np.load(f"{stem}.in.npz") as given, torch.no_grad():
             names = sorted(given.files, key=lambda name: int(name.partition("|")[0]))
             found = module(*(to_tensor(name, given[name]) for name in names))

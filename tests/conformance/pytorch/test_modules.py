@@ -48,7 +48,8 @@ def network(draw):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
-def test_modules_with_submodules_compute_what_the_program_computes(tmp_path):
+@pytest.mark.parametrize("form", ["unflatten", "code"])
+def test_modules_with_submodules_compute_what_the_program_computes(tmp_path, form):
     expected = {}
     for seed in range(COUNT):
         draw = random.Random(seed)
@@ -56,10 +57,10 @@ def test_modules_with_submodules_compute_what_the_program_computes(tmp_path):
         onnx.save(network(draw), tmp_path / f"{seed}.onnx")
         x = draw.elements.standard_normal((4, 4)).astype(np.float32)
         model = gp.load(tmp_path / f"{seed}.onnx")
-        gp.save(model, tmp_path / f"{seed}.pt2")
+        gp.save(model, tmp_path / f"{seed}.pt2", code=form == "code")
         programs.store(tmp_path / f"{seed}.pt2", [x])
         expected[seed] = list(gp.run(model, {"x": x}).values())
-    programs.run_all(tmp_path, unflatten=True)
+    programs.run_all(tmp_path, form)
     for seed, outputs in expected.items():
         found = programs.outcome(tmp_path / f"{seed}.pt2")
         assert not found.error, (seed, found.error)

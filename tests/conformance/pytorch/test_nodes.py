@@ -28,7 +28,8 @@ def is_near(found, expected):
     return np.allclose(*wide, rtol=max(tolerance, 1e-3), atol=tolerance, equal_nan=True)
 
 
-def test_what_is_written_computes_the_same_in_torch(tmp_path):
+@pytest.mark.parametrize("form", ["program", "code"])
+def test_what_is_written_computes_the_same_in_torch(tmp_path, form):
     expected, refused = {}, {}
     for name in names():
         case = cases()[name]
@@ -39,13 +40,13 @@ def test_what_is_written_computes_the_same_in_torch(tmp_path):
         onnx.save(case.model, tmp_path / "case.onnx")
         path = tmp_path / f"{name}.pt2"
         try:
-            gp.save(gp.load(tmp_path / "case.onnx"), path)
+            gp.save(gp.load(tmp_path / "case.onnx"), path, code=form == "code")
         except gp.DiagnosticError as error:
             refused[name] = error.diagnostics[0].message
             continue
         programs.store(path, inputs)
         expected[name] = outputs
-    programs.run_all(tmp_path)
+    programs.run_all(tmp_path, form)
     wrong = {}
     for name, outputs in expected.items():
         found = programs.outcome(tmp_path / f"{name}.pt2")

@@ -44,7 +44,7 @@ FORMAT = Format(
         write=deferred(__name__, "write"),
     ),
     options=("program", "states"),
-    choices=("allow_custom", "qdq"),
+    choices=("allow_custom", "code", "qdq"),
     preparations=("qdq",),
     packed_in=("zip",),
     tells=True,

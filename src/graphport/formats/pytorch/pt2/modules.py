@@ -47,7 +47,7 @@ def readable_name(value: Value, paths: Mapping[Node, Path]) -> str:
     own = value.name.removeprefix("onnx::")
     if not _GENERATED.fullmatch(value.name) or len(value.uses) != 1:
         return own
-    node, index = value.uses[0]
+    node, index = next(iter(value.uses))
     keys = node.attributes.get(KEYS) if isinstance(node, Node) else None
     name = _WEIGHTS.get(str(keys[index])) if isinstance(keys, tuple) else None
     path = paths.get(node) if isinstance(node, Node) else None

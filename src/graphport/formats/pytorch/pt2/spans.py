@@ -33,7 +33,7 @@ class Spans:
         name, metadata = self._metadata[index]
         found = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
         place = _frame(found.get("stack_trace"))
-        modules = _modules_of(found.get("nn_module_stack"))
+        modules = modules_of(found.get("nn_module_stack"))
         module = modules[-1] if modules else ""
         parts = [part for part in (place, f"in {module}" if module else "", f"node {name}") if part]
         return Span(self._source, place=", ".join(parts), scope=scope_of_modules(modules) if modules else None)
@@ -54,7 +54,7 @@ def _frame(trace: Any) -> str:
     return f"{file}:{line}" + (f" `{shown}`" if shown else "")
 
 
-def _modules_of(stack: Any) -> list[str]:
+def modules_of(stack: Any) -> list[str]:
     """Return the qualified names in `KEY,NAME,TYPE;KEY,NAME,TYPE`, outermost first; the root has an empty name."""
     if not isinstance(stack, str):
         return []

@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.atomic_write import together
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.python_code import CodeError
 from graphport.formats.pytorch.graph_passes.narrow_types import report_narrow_types
 from graphport.formats.pytorch.pt2.archive import ArchiveWriter
 from graphport.formats.pytorch.pt2.custom_operators import CustomOperators
+from graphport.formats.pytorch.pt2.module_code import code_of
 from graphport.formats.pytorch.pt2.program_writer import ProgramWriter
+from graphport.formats.pytorch.pt2.safetensors import header, write_weights
 from graphport.formats.pytorch.pt2.schema import DTYPES, STRIDED
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import BinaryIO
 
     from graphport.core.storage import Storage
@@ -26,7 +30,12 @@ _NUMBER_OF = {dtype: number for number, dtype in DTYPES.items()}
 
 
 def write(
-    graph: Graph, path: str | Path, *, allow_custom: bool | None = None, findings: list[Diagnostic] | None = None
+    graph: Graph,
+    path: str | Path,
+    *,
+    allow_custom: bool | None = None,
+    code: bool | None = None,
+    findings: list[Diagnostic] | None = None,
 ) -> None:
     """Write a graph as an exported program.
 
@@ -34,12 +43,13 @@ def write(
         graph: the graph.
         path: the output file.
         allow_custom: write operators that torch lacks as custom operators, and stubs of them as `NAME_custom.py`.
+        code: also write `NAME_module.py`, a PyTorch module, and its weights as `NAME_module.safetensors`.
         findings: receives a warning for each element type that torch lacks and that a wider type holds (PT0106).
 
     Raises:
         DiagnosticError: PT0101 the rank or element type of a value is unknown or not supported by torch; PT0102 the
             elements of a weight are not available; PT0103 an operator does not exist in torch; PT0104 an operator
-            does not have the argument; PT0105 the file cannot be written.
+            does not have the argument; PT0105 the file cannot be written; PT0107 the program has no form in Python.
     """
     target = Path(path)
     source = Source(str(path))
@@ -48,17 +58,40 @@ def write(
     document = writer.document()
     if writer.findings:
         raise DiagnosticError(*writer.findings)
+    module = _module(document, writer, target, source) if code else None
     if findings is not None:
         findings += report_narrow_types(graph)
     try:
         with together(target) as files:
-            code = "" if custom is None else custom.code(target.name)
-            if code:
-                files.open_file(target.with_name(f"{target.stem}_custom.py")).write(code.encode())
+            stubs = "" if custom is None else custom.code(target.name)
+            if stubs:
+                files.open_file(target.with_name(f"{target.stem}_custom.py")).write(stubs.encode())
+            if module is not None:
+                files.open_file(target.with_name(f"{target.stem}_module.py")).write(module.text.encode())
+                weights = files.open_file(target.with_name(f"{target.stem}_module.safetensors"))
+                write_weights(weights, module.header, module.weights)
             _write_archive(files.open_file(target), target.stem or MODEL, document, writer.weights)
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
         raise DiagnosticError(Diagnostic("PT0105", message, Span(source), "choose another path")) from error
+
+
+class _Module(NamedTuple):
+    """A program as Python source and the file of its weights."""
+
+    text: str
+    header: bytes
+    weights: Mapping[str, Storage]
+
+
+def _module(document: dict[str, Any], writer: ProgramWriter, target: Path, source: Source) -> _Module:
+    weights = {name: storage for name, (storage, _) in writer.weights.items()}
+    try:
+        text = code_of(document, target.stem, f"{target.stem}_module.safetensors")
+        return _Module(text, header(weights), weights)
+    except CodeError as error:
+        message = f"cannot generate the Python code: {error}"
+        raise DiagnosticError(Diagnostic("PT0107", message, Span(source), "omit --code")) from error
 
 
 def _write_archive(
