@@ -16,7 +16,7 @@ from graphport.api.load import as_model
 from graphport.api.model import Model, QuantizedModel
 from graphport.api.staging import stage_target
 from graphport.conversion.export import Remedies, export_graph, refusals
-from graphport.conversion.hooks import optimize
+from graphport.conversion.hooks import before_export, optimize
 from graphport.conversion.legalize import legalize
 from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core import budget
@@ -228,6 +228,9 @@ def convert_to_dialect(
             optimize(graph, target)
     elif kind.name == "onnx" and isinstance(model, QuantizedModel):
         graph = _with_integer_form(graph, model)
+    elif kind.name == "onnx":
+        graph = rewrite.copy(graph) if graph is model.graph else graph
+        before_export(graph, kind.name)
     return remove_unused_constants(graph)
 
 

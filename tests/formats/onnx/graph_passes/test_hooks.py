@@ -11,6 +11,7 @@ import pytest
 from onnx.helper import make_empty_tensor_value_info
 
 import graphport as gp
+from graphport.api.model import Model
 from graphport.core.dims import Symbol
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
@@ -105,11 +106,14 @@ def padded(filler: Any, op_type: str = "MaxPool", dtype: DType = DType.FLOAT32, 
 @pytest.mark.parametrize("filler", [None, 0.0])
 def test_zeros_around_a_choice_are_chosen_in_any_session(filler, tmp_path):
     """The optimizer of ONNX Runtime 1.31 takes them for padding, unless they are negative."""
-    graph, _ = padded(filler)
-    gp.save(gp.from_onnx(to_proto(graph)), tmp_path / "y.onnx")
+    graph, pad = padded(filler)
     x = np.array([[[-3, -2, -5]]], np.float32)
-    (found,) = onnxruntime.InferenceSession(str(tmp_path / "y.onnx")).run(None, {"x": x})
-    np.testing.assert_array_equal(found, [[[0, -2, -2, 0]]])
+    for source in (gp.from_onnx(to_proto(graph)), Model(graph, "pt2")):
+        gp.save(source, tmp_path / "y.onnx")
+        (found,) = onnxruntime.InferenceSession(str(tmp_path / "y.onnx")).run(None, {"x": x})
+        np.testing.assert_array_equal(found, [[[0, -2, -2, 0]]])
+    assert len(pad.operands) == (2 if filler is None else 3)
+    assert filler is None or not np.signbit(pad.operands[2].storage.numpy())
 
 
 @pytest.mark.parametrize(

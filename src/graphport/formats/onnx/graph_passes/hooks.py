@@ -51,6 +51,9 @@ def after(graph: Graph) -> None:
         compute_as_others(inner, graph.opsets.get("onnx", OPSET))
 
 
+before_export = after
+
+
 def _move_half_pixels(node: Node) -> None:
     """Replace TensorFlow's coordinate mode by half pixels.
 
