@@ -57,6 +57,16 @@ def layer_reports(
             )
         )
     found += [
+        LayerReport(
+            node.name or node.output.name,
+            node.op,
+            is_quantized=True,
+            means="nearest",
+            weight_bytes=sum(value.storage.count for value in node.operands[1:3] if value.storage is not None),
+        )
+        for node in placement.recurrent
+    ]
+    found += [
         LayerReport(node.name or node.output.name, node.op, is_quantized=False, reasons=(reason,))
         for node, reason in placement.floating.items()
     ]

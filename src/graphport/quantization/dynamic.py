@@ -14,6 +14,7 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops.infer import infer
 from graphport.passes.substitution import add_constant
+from graphport.quantization.recurrent import round_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 
 def rounded_while_it_runs(graph: Graph, target: Target) -> Graph:
     """Return a copy of `graph` with dynamically quantized products, as the kernels of `target` compute them."""
-    return products_of_rows(graph) if target.rounds_rows else dynamic_products(graph)
+    if target.rounds_rows:
+        return products_of_rows(graph)
+    twin = dynamic_products(graph)
+    round_inputs(twin)
+    return twin
 
 
 def dynamic_products(graph: Graph) -> Graph:

@@ -10,6 +10,7 @@ from graphport.quantization.lookup_tables import block_tables, has_tables
 from graphport.quantization.nbits import exact_products, has_two_bits
 from graphport.quantization.open_axes import unnamed
 from graphport.quantization.qoperator import as_qoperators
+from graphport.quantization.recurrent import dynamic_lstms
 from graphport.quantization.rotary_embeddings import with_rotations
 from graphport.quantization.targets import target as find_target
 
@@ -34,6 +35,8 @@ def to_export_form(graph: Graph, settings: Settings, exact: Collection[str] = ()
         graph = exact_products(graph, exact)
     if exact:
         graph = with_rotations(graph)
+    if is_own and settings.dynamic:
+        graph = dynamic_lstms(graph)
     if is_own and has_tables(graph):
         graph = block_tables(graph)
     if is_own:

@@ -17,6 +17,7 @@ from graphport.passes.substitution import add_constant
 from graphport.quantization.integer_sums import emit_sums
 from graphport.quantization.parameters import QuantizationParameters, activation_qparams, limits
 from graphport.quantization.placement import data_operands, moves
+from graphport.quantization.recurrent import store_recurrent
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -89,6 +90,8 @@ def insert_qdq(graph: Graph, quantization: Quantization) -> Graph:
     for node, weight in quantization.tables.items():
         name = nodes[node].operands[0].name
         nodes[node].set_input(0, constant(twin, nodes[node], weight.codes, weight.qparams, name))
+    for node, most in quantization.placement.recurrent.items():
+        store_recurrent(twin, nodes[node], most)
     for layer in (*quantization.placement.layers.values(), *quantization.alone.values()):
         _emit_layer(twin, layer, nodes, values, quantization)
     for node in quantization.placement.pointwise:

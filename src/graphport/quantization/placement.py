@@ -34,7 +34,7 @@ class Placement:
     `summing` are layers that return unrounded integer sums. `floating` contains the reason of each float layer.
     `shared` are values that use the qparams of another value and must fit them. `requantized` are nodes
     whose operands and result need equal qparams, with the operands that keep their own and are requantized; `results`
-    are the quantized results of such nodes.
+    are the quantized results of such nodes. `recurrent` are recurrent nodes with int8 weights, with the largest code.
     """
 
     layers: dict[Node, Layer] = field(default_factory=dict["Node", Layer])
@@ -47,6 +47,7 @@ class Placement:
     shared: dict[Value, list[Value]] = field(default_factory=dict["Value", list["Value"]])
     requantized: dict[Node, list[Value]] = field(default_factory=dict["Node", list["Value"]])
     results: dict[Node, Value] = field(default_factory=dict["Node", "Value"])
+    recurrent: dict[Node, int] = field(default_factory=dict["Node", int])
 
     @property
     def roots(self) -> list[Value]:

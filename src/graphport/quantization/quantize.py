@@ -166,7 +166,7 @@ def _inserted(session: QuantizationSession, best: Candidate) -> Graph:
     settings, made = session.choices.settings, insert_qdq(best.graph, best.quantization)
     if settings.dynamic:
         made = rounded_while_it_runs(made, session.choices.target)
-        best.noise = session.judge.noise(made)
+        best.noise = session.judge.noise(to_export_form(made, settings))
         session.steps.append(Step("round while it runs", best.noise.snr, is_kept=True))
     if settings.full_integer:
         full_integer(made)

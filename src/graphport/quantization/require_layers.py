@@ -23,7 +23,7 @@ def refuse_empty(graph: Graph, placement: Placement, target: Target) -> None:
     Raises:
         DiagnosticError: QUANT0007 there is none; the remedy depends on the reasons.
     """
-    if placement.layers:
+    if placement.layers or placement.recurrent:
         return
     reasons = list(dict.fromkeys(f"{node.op}: {reason}" for node, reason in placement.floating.items()))
     inside = inner_layers(graph)

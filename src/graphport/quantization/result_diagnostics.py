@@ -77,7 +77,7 @@ def _slower(target: str, how: str, remedy: str) -> Diagnostic:
 
 
 def _nothing(quantization: Quantization) -> list[Diagnostic]:
-    if quantization.weights or quantization.tables or quantization.halves:
+    if quantization.weights or quantization.tables or quantization.halves or quantization.placement.recurrent:
         return []
     message = "no layer is quantized"
     reasons = list(dict.fromkeys(quantization.placement.floating.values()))

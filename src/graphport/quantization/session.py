@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from graphport.core.diagnostics import Diagnostic
+from graphport.core.dtypes import DType
 from graphport.ir import rewrite
 from graphport.quantization.calibrate import calibrate, candidate_qparams
 from graphport.quantization.candidate import Candidate
@@ -34,12 +35,14 @@ from graphport.quantization.layerwise import Follower, bytes_of
 from graphport.quantization.lookup_tables import asked_tables
 from graphport.quantization.parameters import QuantizationParameters, activation_qparams, limits
 from graphport.quantization.placement import UNDISPATCHED, decide_placement
+from graphport.quantization.recurrent import is_storable
 from graphport.quantization.report import Step
 from graphport.quantization.require_layers import refuse_empty
 from graphport.quantization.search import range_search
 from graphport.quantization.shards import Plan, here, merged, parted, sharded
 from graphport.quantization.statistics_file import observed_with
 from graphport.quantization.unscale import unscale
+from graphport.quantization.weights import PAIR
 from graphport.quantization.wide_activations import widened
 from graphport.quantization.writer_support import rejected_layers
 
@@ -171,6 +174,11 @@ class QuantizationSession:
             target = replace(target, pointwise=target.pointwise - target.bytes_only)
         is_whole = settings.full_integer
         found = decide_placement(graph, target, chosen | asked, asked, forced=forced, summed=summed, is_whole=is_whole)
+        if settings.weights_only and DType.INT8 in target.stored:
+            most = PAIR // 2 if settings.dynamic and self.choices.reach != "full" else limits(DType.INT8)[1]
+            found.recurrent = {node: most for node in found.floating if node in chosen and is_storable(node)}
+            for node in found.recurrent:
+                del found.floating[node]
         for node, reason in found.floating.items():
             if reason == UNDISPATCHED:
                 found.floating[node] = f"{reason}: {decisions[node].reason}"

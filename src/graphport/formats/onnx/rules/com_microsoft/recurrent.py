@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.formats.onnx.rules.com_microsoft.binding import import_rule, only
+from graphport.formats.onnx.rules.com_microsoft.binding import import_rule
 from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear
 from graphport.ops.pages.recurrent import LSTM
 from graphport.ops.pages.reshape import Reshape, Transpose
@@ -44,9 +44,9 @@ def dynamic_quantize_lstm(
 
 def _dequantized(b: Builder, w: Value, scale: Value, zero_point: Value) -> Value:
     """Weights [D, K, 4H] as floats [D, 4H, K]."""
-    rank = len(b.dims(scale))
-    only("scales per direction or per gate", holds=rank == 1 or (rank == 2 and b.dims(scale)[0] == 1))
     turned = b(Transpose, w, perm=(0, 2, 1))
-    if rank == 1:
+    if len(b.dims(scale)) == 1:
         return b(DequantizeLinear, turned, scale, zero_point, axis=0)
-    return b(DequantizeLinear, turned, *(b(Reshape, each, b.constant([-1])) for each in (scale, zero_point)), axis=1)
+    rows = b(Reshape, turned, b.constant([-1, b.dims(w)[1]]))
+    parameters = (b(Reshape, each, b.constant([-1])) for each in (scale, zero_point))
+    return b(Reshape, b(DequantizeLinear, rows, *parameters, axis=0), b.constant(list(b.dims(turned))))
