@@ -2,10 +2,8 @@
 
 import numpy as np
 import onnxruntime
-import pytest
 
 import graphport as gp
-from graphport.core.diagnostics import DiagnosticError
 from tests.formats.nnef.tract.test_writing import computed
 from tests.models import model, node, typed, write_onnx
 
@@ -88,9 +86,3 @@ def test_models_with_open_sizes_compute_the_same(tmp_path):
         (found,) = np.load(place / "found.npz").values()
         assert found.shape == wanted.shape, place.name
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=place.name)
-
-
-def test_sizes_that_only_a_run_knows_are_refused(tmp_path):
-    path = write_onnx(tmp_path / "m.onnx", resize([7, 9], "linear", ["n", 2, "h", "w"]))
-    with pytest.raises(DiagnosticError, match=r"Resize .*the shape of the resized tensor must be known"):
-        gp.save(gp.load(path), tmp_path / "model", format="nnef", flavour="tract")

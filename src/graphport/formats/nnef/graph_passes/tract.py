@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.graph_passes import quantization_file
+from graphport.formats.nnef.graph_passes.input_multiples import state_multiples
 from graphport.formats.nnef.graph_passes.input_shapes import settle_inputs
 from graphport.formats.nnef.graph_passes.tract_images import size_open_images
 from graphport.formats.nnef.rules.tract.types import datum_name
@@ -27,6 +28,7 @@ def before(graph: Graph) -> None:
 def before_export(graph: Graph) -> None:
     """Set the dims of inputs that operators determine: tract compares declared dims with its own inference."""
     settle_inputs(graph)
+    state_multiples(graph)
     _hide_caches(graph)
     for inner in list(walk(graph)):
         size_open_images(inner)

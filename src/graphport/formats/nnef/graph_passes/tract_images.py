@@ -15,6 +15,7 @@ import numpy as np
 from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
+from graphport.formats.nnef.graph_passes.tract_sampling import sample_by_indices
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.ops.pattern import constant_numbers
@@ -37,7 +38,10 @@ def size_open_images(graph: Graph) -> None:
             case "SpaceToDepth":
                 _slice_cells(graph, node)
             case "Resize":
-                _shrink(graph, node)
+                if not _shrink(graph, node):
+                    sample_by_indices(graph, node)
+            case "Slice":
+                sample_by_indices(graph, node)
             case _:
                 pass
 
@@ -104,12 +108,12 @@ def _slice_cells(graph: Graph, node: Node) -> None:
     graph.remove(node)
 
 
-def _shrink(graph: Graph, node: Node) -> None:
-    """Resize by 1/2, 1/4 or 1/8: every k-th element, or the mean of each 2 x 2 cell."""
+def _shrink(graph: Graph, node: Node) -> bool:
+    """Resize by 1/2, 1/4 or 1/8: every k-th element, or the mean of each 2 x 2 cell. Return whether it applies."""
     x = node.operands[0]
     factors = _factors(node)
     if not _is_open_image(x) or factors is None or max(factors) == 1:
-        return
+        return False
     coordinates = node.attributes.get("coordinate_transformation_mode", "half_pixel")
     mode = node.attributes.get("mode", "nearest")
     if mode == "linear" and coordinates == "half_pixel" and set(factors) == {2}:
@@ -121,9 +125,10 @@ def _shrink(graph: Graph, node: Node) -> None:
         starts = [_nearest((k - 1) / 2, node.attributes.get("nearest_mode", "round_prefer_floor")) for k in factors]
         result = _sliced(graph, node, x, starts, factors, node.output.fact)
     else:
-        return
+        return False
     rewrite.replace(node.output, result)
     graph.remove(node)
+    return True
 
 
 def _factors(node: Node) -> tuple[int, int] | None:

@@ -250,7 +250,13 @@ def export_conv_transpose(b: Builder, op: ConvTransposeView) -> tuple[Value, ...
         shape = tuple(n for n in full if isinstance(n, int))
         gaps = [n - a for a, n in zip(natural, geometry.lengths, strict=True)]
         stretched = any(decide_less(gap, s) is not True for gap, s in zip(gaps, slide.stride, strict=True))
-        if len(shape) != len(full) or stretched:
+        if len(shape) != len(full):
+            # `output_shape` has no dynamic dims; less padding at the end is equivalent.
+            shape = ()
+            padding = tuple(
+                (p, q - gap) if isinstance(gap, int) else (p, -1) for (p, q), gap in zip(padding, gaps, strict=True)
+            )
+        if stretched or min(q for _, q in padding) < 0:
             return None
     return b.emit(
         "deconv",

@@ -13,7 +13,7 @@ from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.padding_borders import check_border, pad_mode, padded
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
-from graphport.ops.pages.convolution.window import Window, same_pads, window
+from graphport.ops.pages.convolution.window import Window, constant_pads, same_pads, window
 from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Concat, Shape
 from graphport.ops.view import Attributes
@@ -172,8 +172,17 @@ def emitted_padding(
     for n, k, s, d, (begin, end), out in axes:
         over = (out - 1) * s + (k - 1) * d + 1 - n - begin if ceil_mode else end
         if isinstance(begin, Symbolic) or isinstance(end, Symbolic) or isinstance(over, Symbolic):
-            return None
-        pairs.append((begin, max(end, over)))
+            given = (begin, end) if isinstance(begin, int) and isinstance(end, int) else (0, 0)
+            pair = (
+                constant_pads(k, s, d, auto_pad=auto_pad, pads=given, ceil_mode=ceil_mode)
+                if isinstance(k, int)
+                else None
+            )
+            if pair is None:
+                return None
+            pairs.append(pair)
+        else:
+            pairs.append((begin, max(end, over)))
     return tuple(pairs), slid
 
 

@@ -114,6 +114,29 @@ def same_pads(n: Dim, kernel: Dim, stride: int, dilation: int, auto_pad: str) ->
     return (large, small) if auto_pad == "SAME_LOWER" else (small, large)
 
 
+def constant_pads(
+    kernel: int, stride: int, dilation: int, *, auto_pad: str, pads: tuple[int, int], ceil_mode: int
+) -> tuple[int, int] | None:
+    """Return the explicit pads of one axis that are equivalent at every size; `None` if they depend on the size."""
+    reach = (kernel - 1) * dilation + 1
+    first = stride * (reach + max(*pads, 0) + 1)
+    # The pads are periodic in the size, with the stride as period.
+    sizes = range(first, first + stride)
+    slid = [
+        window(
+            (n,), (kernel,), auto_pad=auto_pad, dilations=(dilation,), pads=pads, strides=(stride,), ceil_mode=ceil_mode
+        )
+        for n in sizes
+    ]
+    found = [(n, *integer_pads(each.pads)[0], *integer_dims(each.lengths)) for n, each in zip(sizes, slid, strict=True)]
+    begin = found[0][1]
+    end = max(0, *((out - 1) * stride + reach - n - begin for n, _, _, out in found))
+    is_same = all(
+        other == begin and out == out_length(n, kernel, (begin, end), stride, dilation) for n, other, _, out in found
+    )
+    return (begin, end) if is_same else None
+
+
 def integer_dims(dims: Sequence[Dim]) -> tuple[int, ...]:
     """Return the dims of an array, which are integers.
 

@@ -43,7 +43,8 @@ class GraphBuilder(ABC):
         self._literals: dict[tuple[DType, str], Value] = {}
         self._statement: Assignment | None = None
         self._count = 0
-        self._given: dict[Symbolic, tuple[Value, int]] = {}
+        self._given: dict[tuple[Atom, ...], tuple[Value, int, int]] = {}
+        """Input, axis and factor by the symbol of a dim that is a multiple of it."""
         self._looked_at = 0
         # Arrays by identity, with the total number of nested items: names can make one array an item of many.
         self._arrays: dict[int, tuple[Any, int]] = {}
@@ -183,13 +184,14 @@ class GraphBuilder(ABC):
             self._looked_at += 1
             dims = value.shape
             for axis, dim in enumerate(dims or ()):
-                if isinstance(dim, Symbolic):
-                    self._given.setdefault(dim, (value, axis))
-        own = Symbolic((((variable,), 1),))
-        if own in self._given:
-            value, axis = self._given[own]
+                if isinstance(dim, Symbolic) and len(dim.terms) == 1:
+                    ((atoms, factor),) = dim.terms
+                    self._given.setdefault(atoms, (value, axis, factor))
+        if (variable,) in self._given:
+            value, axis, factor = self._given[variable,]
             (shape,) = self.node("Shape", [value], 1, dialect="", start=axis, end=axis + 1)
-            return self.node("Squeeze", [shape, self.tensor([0])], 1, dialect="")[0]
+            (size,) = self.node("Squeeze", [shape, self.tensor([0])], 1, dialect="")
+            return size if factor == 1 else self._arithmetic("Div", size, self.tensor(factor))
         message = f"no input declares the extent {variable.name}"
         raise self.fault(
             "NNEF0903", message, None, "use the symbol in the shape of an input, which sets its value at run time"
