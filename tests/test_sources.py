@@ -159,6 +159,67 @@ def test_an_object_that_is_no_model_is_refused_with_a_remedy(source: Any, remedy
     assert remedy in str(told.value)
 
 
+class Name:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __fspath__(self) -> bytes:
+        return bytes(self.path)
+
+
+class Failing(io.RawIOBase):
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        raise OSError("the device is gone")
+
+    def write(self, data: Any) -> int:
+        raise OSError("no space left")
+
+
+ANY: Any = gp
+WRONG_ARGUMENTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a text as shapes": (lambda net: ANY.load(gp.to_onnx(net), shapes="1x3"), "shapes is '1x3', expected Mapping"),
+    "a dim that is None": (lambda net: ANY.load(gp.to_onnx(net), shapes={"x": [None, 3]}), r"x\[0\] is None"),
+    "no backend": (lambda net: ANY.run(net, X, backend=None), "backend is None, expected str"),
+    "a text as a number": (lambda net: ANY.run(net, X, threads="two"), "threads is 'two', expected int"),
+    "a text as limits": (lambda net: ANY.compare(net, net, limits="30"), "limits is '30'"),
+    "a text as names": (lambda net: ANY.cut(net, "h", ["y"]), "inputs is 'h', expected Sequence"),
+    "a list as a mapping": (lambda net: ANY.merge(net, net, connect=["y"]), "connect is"),
+    "a field of an edit": (lambda net: ANY.edit(net, batch=1.5), "batch is 1.5, expected int"),
+    "an option of a writer": (lambda net: ANY.save(net, io.BytesIO(), format="onnx", opset="x"), "opset is 'x'"),
+    "no target": (lambda net: ANY.convert(net, None), "target is None"),
+    "no model": (lambda net: ANY.from_onnx(None), "NoneType"),
+    "a file that fails": (lambda net: ANY.load(Failing()), "the device is gone"),
+    "a file that is full": (lambda net: ANY.save(net, Failing(), format="onnx"), "no space left"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_ARGUMENTS)
+def test_an_argument_of_another_type_is_refused_by_name(name: str, path: Path) -> None:
+    call, message = WRONG_ARGUMENTS[name]
+    with pytest.raises(gp.DiagnosticError, match=message) as told:
+        call(gp.load(path))
+    assert {each.code for each in told.value.diagnostics} <= {"IO0020", "IO0021"}
+
+
+def test_numpy_numbers_and_bytes_of_paths_are_arguments(path: Path) -> None:
+    found = ANY.load(Name(path), shapes={"x": np.array([1, 3])})
+    np.testing.assert_array_equal(ANY.run(found, X, threads=np.int64(1))["y"], EXPECTED)
+
+
+def test_reports_with_graphs_are_copied_and_pickled(path: Path) -> None:
+    _, report = gp.simplify(path)
+    for twin in (copy.copy(report), copy.deepcopy(report), pickle.loads(pickle.dumps(report))):  # noqa: S301
+        assert [node.op for node in twin.graph] == [node.op for node in report.graph]
+        assert twin.passes == report.passes
+
+
+def test_a_quantized_model_is_shown_like_a_model(path: Path) -> None:
+    assert repr(gp.quantize(path, np.tile(X, (8, 1)), preset="fast")).startswith("<QuantizedModel ")
+
+
 def test_copies_are_independent_and_share_weights(path: Path) -> None:
     source = gp.load(path)
     twin = copy.deepcopy(source)

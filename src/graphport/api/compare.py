@@ -17,6 +17,7 @@ from graphport.comparison.limits import Limits
 from graphport.comparison.pairs import originals, pairs
 from graphport.comparison.stream import Stream, Unanswered
 from graphport.conversion.legalize import legalize
+from graphport.core.argument_types import check_arguments
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.core.facts import TensorFact
 from graphport.core.progress import stage
@@ -74,6 +75,7 @@ class FoundDifference:
 
 
 @limits_runs
+@check_arguments
 def compare(
     a: ModelSource,
     b: ModelSource,
@@ -119,6 +121,7 @@ def compared(
 
 
 @limits_runs
+@check_arguments
 def find_difference(
     a: ModelSource,
     b: ModelSource,

@@ -15,6 +15,7 @@ from graphport.api.temporary_source import SOURCE_NAME, path_of, write_temporary
 from graphport.api.verify import expect, reason_to_skip, side
 from graphport.conversion.coverage import missing_operators
 from graphport.conversion.operator_mapping import OperatorMapping, map_operators
+from graphport.core.argument_types import check_arguments
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.facts import TensorFact
 from graphport.core.log import log_findings
@@ -96,6 +97,7 @@ def _read_from_file(
 
 
 @_read_from_file
+@check_arguments
 def convert(  # noqa: PLR0913  keywords, each documented
     source: str | Path,
     target: str | Path,

@@ -16,6 +16,7 @@ from graphport.api.verify import expect, side
 from graphport.comparison import compare_outputs
 from graphport.comparison.precision import least_snr
 from graphport.core import budget
+from graphport.core.argument_types import check_arguments
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
 from graphport.core.facts import TensorFact
 from graphport.core.short_repr import short_repr
@@ -68,6 +69,7 @@ class CutReport:
         return self.proof is None or self.skipped is not None or self.proof.passed
 
 
+@check_arguments
 def cut(
     model: ModelSource, inputs: Sequence[str] = (), outputs: Sequence[str] = (), *, shapes: Shapes | None = None
 ) -> Model:

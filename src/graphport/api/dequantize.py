@@ -9,6 +9,7 @@ from graphport.api.load import as_model
 from graphport.api.model import DequantizedModel
 from graphport.api.rewrite import keep_opset
 from graphport.api.run import runnable
+from graphport.core.argument_types import check_arguments
 from graphport.quantization.record import note_documents
 from graphport.runtimes.run_limits import limits_runs
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 
 @limits_runs
+@check_arguments
 def dequantize(model: ModelSource, *, calibration: object = None, threads: int = 0) -> DequantizedModel:
     """Convert a quantized model to float; `.report` has the removed operators and the SNR relative to `model`.
 

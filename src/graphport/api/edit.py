@@ -19,6 +19,7 @@ from graphport.comparison.limits import Limits
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
 from graphport.core import budget
+from graphport.core.argument_types import raise_mismatches
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
 from graphport.core.dims import Symbolic, parse_dim
 from graphport.core.dtypes import DType
@@ -135,6 +136,7 @@ def edit(model: ModelSource, changes: Edit | None = None, **keywords: Any) -> Mo
             errors of shape inference.
     """
     model = as_model(model)
+    raise_mismatches("edit", {name: str(each) for name, each in Edit.__annotations__.items()}, keywords)
     changes = replace(changes, **keywords) if changes is not None else Edit(**keywords)
     return _edited(model, changes)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.api.load import as_model
 from graphport.api.rewrite import prepare
 from graphport.api.run import runnable
+from graphport.core.argument_types import check_arguments
 from graphport.runtimes.run_limits import limits_runs
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 @limits_runs
+@check_arguments
 def latency(
     model: ModelSource, target: str = "onnxruntime", *, inputs: Mapping[str, Any] | None = None
 ) -> LatencyTable:

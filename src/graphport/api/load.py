@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from graphport import formats
 from graphport.api.dialect_graphs import custom_domains, has_exact, record_dialect_graph
@@ -11,6 +14,7 @@ from graphport.api.model import Model
 from graphport.api.temporary_source import map_weights, path_of, replace_path, write_temporary
 from graphport.conversion.legalize import legalize
 from graphport.core import budget
+from graphport.core.argument_types import check_arguments, raise_mismatches
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.core.garbage_collection import paused_collection
 from graphport.core.log import log_findings
@@ -31,6 +35,7 @@ _FIXED = "inputs.fixed"
 """The note of a graph that names arguments whose values the reader has taken from `shapes`."""
 
 
+@check_arguments
 def load(
     path: ModelSource,
     *,
@@ -71,6 +76,7 @@ def load(
     return model
 
 
+@check_arguments
 def check(
     path: ModelSource,
     *,
@@ -115,8 +121,18 @@ def _read_source(path: ModelSource, format: str | None, **options: Any) -> tuple
 
 
 def normalize_shapes(shapes: Shapes | None) -> dict[str, Sequence[float | str]]:
-    """Return shapes as sequences: a single number or string is a sequence of one."""
-    return {name: [shape] if isinstance(shape, float | int | str) else shape for name, shape in (shapes or {}).items()}
+    """Return shapes as sequences: a single number or string is a sequence of one.
+
+    Raises:
+        DiagnosticError: IO0021 a dim is no number and no string.
+    """
+    found: dict[str, Sequence[float | str]] = {}
+    for name, given in (shapes or {}).items():
+        shape: Any = given.tolist() if isinstance(given, np.ndarray) else given
+        found[name] = [*shape] if isinstance(shape, Iterable) and not isinstance(shape, str) else [shape]
+    dims = {f"{name}[{axis}]": dim for name, shape in found.items() for axis, dim in enumerate(shape)}
+    raise_mismatches("shapes", dict.fromkeys(dims, "int | float | str"), dims)
+    return found
 
 
 @budget.fresh()
@@ -173,6 +189,8 @@ def from_onnx(model: Any) -> Model:
     """The model of an `onnx.ModelProto` or `onnx_ir.Model`."""
     from graphport.formats import onnx
 
+    if path_of(model) is not None or not hasattr(model, "graph"):
+        return load(model)
     kind = formats.FORMATS["onnx"]
     findings: list[Diagnostic] = []
     make = onnx.from_ir if type(model).__module__.startswith("onnx_ir") else onnx.from_proto
@@ -205,6 +223,7 @@ def from_jax(function: Any, *args: Any, **kwargs: Any) -> Model:
     return Model(graph, kind.name, None, findings, versions)
 
 
+@check_arguments
 def from_torch(
     module: Any, args: Any = (), kwargs: Any = None, *, dynamic_shapes: Any = None, states: bool = False
 ) -> Model:

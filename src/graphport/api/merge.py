@@ -17,6 +17,7 @@ from graphport.api.verify import side, size_of_files
 from graphport.comparison.limits import Limits
 from graphport.comparison.precision import least_snr
 from graphport.core import budget
+from graphport.core.argument_types import check_arguments
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, raise_errors
 from graphport.core.facts import TensorFact
 from graphport.core.short_repr import short_repr
@@ -60,6 +61,7 @@ class MergeReport:
         return self.proof is None or self.skipped is not None or self.proof.passed
 
 
+@check_arguments
 def merge(
     a: ModelSource, b: ModelSource, connect: Mapping[str, str] | None = None, *, branch: str | None = None
 ) -> Model:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copyreg
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from graphport.core.diagnostics import Diagnostic
 from graphport.core.short_repr import MAX_LENGTH, abridge_text
 from graphport.ir import rewrite
-from graphport.ir.graph import walk
+from graphport.ir.graph import Graph, walk
 from graphport.ir.results import labels
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from graphport.core.facts import Fact
     from graphport.formats.ncnn import Scales
-    from graphport.ir.graph import Graph, Value
+    from graphport.ir.graph import Value
     from graphport.quantization.dequantize import DequantizeReport
     from graphport.quantization.half.cast import CastReport
     from graphport.quantization.report import QuantizationReport
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
     """Arrays by input name, a list or tuple in the order of the inputs, or the only array: see `run`."""
     ModelSource = object
     """A `Model`, a path, bytes, a file that is open for reading bytes, or a model of another package: see `load`."""
+
+
+def _reduce_graph(graph: Graph) -> tuple[Any, ...]:
+    """Pickle as an archive file with the weights: nested objects of a deep graph exceed the recursion limit."""
+    from graphport.api.pickling import reduce_graph
+
+    return reduce_graph(graph)
+
+
+copyreg.pickle(Graph, _reduce_graph)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,14 +96,14 @@ class Model:
         return replace(self, graph=rewrite.copy(self.graph))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as an archive file with the weights: nested objects of a deep graph exceed the recursion limit."""
+        """Pickle without the records of the dialect graph."""
         from graphport.api.pickling import reduce_model
 
         return reduce_model(self)
 
     def __repr__(self) -> str:
         name = abridge_text(str(self.path or self.graph.name), MAX_LENGTH)
-        return f"<Model {name}: {len(self.graph)} nodes>"
+        return f"<{type(self).__name__} {name}: {len(self.graph)} nodes>"
 
     def _repr_html_(self) -> str:
         from graphport.reports.notebook import summary_of
@@ -100,21 +111,21 @@ class Model:
         return summary_of(self.graph, "" if self.path is None else self.path.name, self.format, self.versions)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CastModel(Model):
     """A model in another precision, and the report of the cast."""
 
     report: CastReport | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DequantizedModel(Model):
     """A float model that was quantized, and the report of the removed operators."""
 
     report: DequantizeReport | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class QuantizedModel(Model):
     """A quantized model, and the report of its quantization.
 

@@ -1,4 +1,4 @@
-"""Pickle models as archive files."""
+"""Pickle graphs as archive files."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from graphport.api.temporary_source import map_weights
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from graphport.ir.graph import Graph
+
 
 T = TypeVar("T")
-_DERIVED = ("graph", "kept", "words")
-"""Fields that are not pickled: the graph is an archive, the others are records of the dialect graph."""
+_DERIVED = ("kept", "words")
+"""Fields that are not pickled: records of the dialect graph."""
 
 
-def reduce_model(model: Any) -> tuple[Any, ...]:
-    """Return the function and the arguments that restore `model`."""
+def reduce_graph(graph: Graph) -> tuple[Any, ...]:
+    """Return the function and the arguments that restore `graph`."""
     with TemporaryDirectory(prefix="graphport-") as folder:
         path = Path(folder) / "model.graphport"
-        formats.FORMATS["archive"].write(model.graph, path)
-        data = path.read_bytes()
-    others = {each.name: getattr(model, each.name) for each in fields(model) if each.name not in _DERIVED}
-    return restore_model, (type(model), data, others)
+        formats.FORMATS["archive"].write(graph, path)
+        return restore_graph, (path.read_bytes(),)
 
 
-def restore_model(kind: Callable[..., T], data: bytes, others: Mapping[str, Any]) -> T:
-    """Return the model of `reduce_model`.
+def restore_graph(data: bytes) -> Graph:
+    """Return the graph of `reduce_graph`.
 
     Raises:
         DiagnosticError: errors of the reader.
@@ -40,4 +40,15 @@ def restore_model(kind: Callable[..., T], data: bytes, others: Mapping[str, Any]
         path.write_bytes(data)
         graph, _ = formats.FORMATS["archive"].read(path)
         map_weights(graph)
-    return kind(graph=graph, **others)
+    return graph
+
+
+def reduce_model(model: Any) -> tuple[Any, ...]:
+    """Return the function and the arguments that restore `model`."""
+    kept = {each.name: getattr(model, each.name) for each in fields(model) if each.name not in _DERIVED}
+    return restore_model, (type(model), kept)
+
+
+def restore_model(kind: Callable[..., T], kept: Mapping[str, Any]) -> T:
+    """Return the model of `reduce_model`."""
+    return kind(**kept)

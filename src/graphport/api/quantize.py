@@ -11,6 +11,7 @@ from graphport.api.load import as_model
 from graphport.api.model import QuantizedModel
 from graphport.api.rewrite import keep_opset, prepare
 from graphport.api.run import runnable
+from graphport.core.argument_types import check_arguments
 from graphport.quantization.dispatch import Method, dispatch
 from graphport.quantization.narrow_sources import narrow_result, narrow_type, widen_source
 from graphport.quantization.record import final_decisions, note_documents
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 @limits_runs
+@check_arguments
 def quantize(
     model: ModelSource,
     calibration: object = None,
@@ -107,6 +109,7 @@ def quantize(
     return result
 
 
+@check_arguments
 def perplexity(model: ModelSource, tokens: Any) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], float]:
     """Return a metric for `quantize(metric=…)`: the negative perplexity of a language model whose outputs are logits.
 

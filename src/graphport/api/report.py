@@ -15,6 +15,7 @@ from graphport.comparison.limits import Limits
 from graphport.conversion.inspection import inspect
 from graphport.conversion.legalize import legalize
 from graphport.core import budget
+from graphport.core.argument_types import check_arguments
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.short_repr import short_repr
 from graphport.core.storage import ArrayStorage
@@ -55,6 +56,7 @@ class Findings:
 
 @budget.fresh()
 @limits_runs
+@check_arguments
 def report(
     model: ModelSource,
     against: ModelSource | None = None,

@@ -19,6 +19,7 @@ from graphport.api.verify import expect, proven, reason_to_skip, side, tolerance
 from graphport.conversion.legalize import legalize
 from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core import budget
+from graphport.core.argument_types import check_arguments
 from graphport.core.diagnostics import Diagnostic, Source, raise_errors
 from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
@@ -106,6 +107,7 @@ class RewriteReport:
         return twin
 
 
+@check_arguments
 def prepare(
     model: ModelSource,
     *,
@@ -141,6 +143,7 @@ def prepare(
     return _checked(model, passes, inputs, verify=verify, verify_limit=verify_limit)
 
 
+@check_arguments
 def simplify(
     model: ModelSource,
     *,

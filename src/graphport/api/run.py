@@ -12,6 +12,7 @@ from graphport.api.load import as_model
 from graphport.api.model import QuantizedModel
 from graphport.backends import prepare as prepare_session
 from graphport.conversion.legalize import is_canonical, legalize
+from graphport.core.argument_types import check_arguments
 from graphport.core.diagnostics import DiagnosticError, raise_errors
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
@@ -32,6 +33,7 @@ MOST_TRIED = 8
 """How many sizes of inputs a model is run with until it runs, when inputs are generated."""
 
 
+@check_arguments
 def run(
     model: ModelSource,
     inputs: Inputs,
@@ -107,6 +109,7 @@ def _waits_for_shapes(graph: Graph) -> bool:
     return any(isinstance(value.fact, TensorFact) and not value.fact.is_static for value in graph.inputs)
 
 
+@check_arguments
 def session(model: ModelSource, backend: str = "auto", *, threads: int = 0) -> Runner:
     """`model` loaded into a backend once, for many runs; see `run`."""
     model = as_model(model)

@@ -20,6 +20,7 @@ from graphport.conversion.hooks import before_export, optimize
 from graphport.conversion.legalize import legalize
 from graphport.conversion.unused_constants import remove_unused_constants
 from graphport.core import budget
+from graphport.core.argument_types import check_arguments
 from graphport.core.atomic_write import replacing
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.ir import rewrite
@@ -45,6 +46,7 @@ class SaveReport(list[Diagnostic]):
     verdict: ClassVar[Verdict] = Verdict.NOT_VERIFIED
 
 
+@check_arguments
 def save(
     model: ModelSource, path: str | Path | BinaryIO, *, format: str | None = None, **options: Unpack[WriteOptions]
 ) -> SaveReport:
@@ -104,7 +106,11 @@ def _save_to_open_file(model: Model, file: BinaryIO, format: str | None, options
             message = f"{kind.title} stores this model in several files: {names}"
             raise DiagnosticError(Diagnostic("IO0020", message, None, "pass a path instead of an open file"))
         with path.open("rb") as source:
-            copyfileobj(source, file)
+            try:
+                copyfileobj(source, file)
+            except (OSError, ValueError) as error:
+                message = f"cannot write a model to an object of type {type(file).__name__}: {error}"
+                raise DiagnosticError(Diagnostic("IO0020", message, None, "pass a file opened in mode 'wb'")) from error
     return report
 
 

@@ -7,7 +7,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
-from os import PathLike, fspath
+from os import PathLike, fsdecode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,7 +27,7 @@ SOURCE_NAME = "<bytes>"
 
 def path_of(source: Any) -> Path | None:
     """Return the path that `source` is, or `None` if it is something else."""
-    return Path(fspath(source)) if isinstance(source, str | PathLike) else None
+    return Path(fsdecode(cast("Any", source))) if isinstance(source, str | PathLike) else None
 
 
 @contextmanager
@@ -59,7 +59,11 @@ def write_temporary(source: object, format: str | None = None) -> Generator[Path
 
 
 def _write_bytes(source: Any, path: Path) -> None:
-    data: Any = source.read() if hasattr(source, "read") else source
+    try:
+        data: Any = source.read() if hasattr(source, "read") else source
+    except (OSError, ValueError) as error:
+        message = f"cannot read a model from an object of type {_type_name(source)}: {error}"
+        raise DiagnosticError(Diagnostic("IO0020", message, None, "pass a file opened in mode 'rb'")) from error
     if not isinstance(data, (bytes, bytearray, memoryview)):
         message = f"cannot read a model from an object of type {_type_name(source)}"
         raise DiagnosticError(Diagnostic("IO0020", message, None, _remedy(source)))

@@ -11,6 +11,7 @@ from graphport.api.load import load
 from graphport.api.temporary_source import path_of
 from graphport.comparison.precision import least_snr
 from graphport.conversion.legalize import legalize
+from graphport.core.argument_types import check_arguments
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, raise_errors
 from graphport.ir.graph import walk
 from graphport.proof.case import Effort, Tolerance
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _FULL_EFFORT = Effort(60.0, asks_reference=True)
 
 
+@check_arguments
 def verify(  # noqa: PLR0913  keywords, each documented
     a: ModelSource,
     b: ModelSource,

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+from graphport.core.argument_types import raise_mismatches
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.faults import as_finding
 from graphport.core.garbage_collection import paused_collection
 from graphport.formats.interrupted_writes import report_marker
+from graphport.formats.options import option_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -180,11 +182,11 @@ class Format:
             write(graph, path, **rest, **({FINDINGS: findings} if self.tells else {}))
         return findings
 
-    def check_choices(self, options: Iterable[str]) -> None:
-        """Refuse options that its writer does not have.
+    def check_choices(self, options: Mapping[str, Any]) -> None:
+        """Refuse options that its writer does not have, and values of another type.
 
         Raises:
-            DiagnosticError: IO0008 for each option.
+            DiagnosticError: IO0008 for each option; IO0021 for each value.
         """
         unknown = sorted(set(options) - set(self.choices))
         if unknown:
@@ -195,6 +197,7 @@ class Format:
                     for name in unknown
                 )
             )
+        raise_mismatches(f"the writer of {self.title}", option_types(), options)
 
     def contents(self, path: Path) -> Contents | None:
         """The modules, weights, methods and extra files of a file; `None` for formats without modules."""

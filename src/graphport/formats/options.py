@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
@@ -50,3 +51,9 @@ class WriteOptions(FileOptions, total=False):
 
     edition: str | None
     """NNEF: `provisional` or `final`."""
+
+
+@cache
+def option_types() -> dict[str, str]:
+    """Return the annotation of each option."""
+    return {name: getattr(each, "__forward_arg__", str(each)) for name, each in WriteOptions.__annotations__.items()}
