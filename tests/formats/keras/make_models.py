@@ -221,6 +221,33 @@ def functions_with_defaults():
     return tf_keras.Model([x, y], found)
 
 
+def adaptive_pooling():
+    """Windows of unequal sizes, and of equal ones."""
+    layers = keras.layers
+    x = layers.Input((7, 8, 3), name="x")
+    found = [layers.AdaptiveAveragePooling2D((3, 4))(x), layers.AdaptiveMaxPooling2D((3, 5))(x)]
+    found.append(layers.AdaptiveMaxPooling2D((7, 2))(x))
+    return keras.Model(x, [*found, layers.AdaptiveAveragePooling1D(3, data_format="channels_first")(x[..., 0])])
+
+
+def lookups():
+    """Integers of a vocabulary, a mask token and other integers, in all modes that need no statistics."""
+    x = keras.layers.Input((5,), dtype="int64", name="x")
+    options = [{"mask_token": 0}, {"num_oov_indices": 3}, {"mask_token": 0, "output_mode": "multi_hot"}]
+    options.append({"num_oov_indices": 2, "output_mode": "count", "max_tokens": 9, "pad_to_max_tokens": True})
+    return keras.Model(x, [keras.layers.IntegerLookup(vocabulary=[4, 7, 2], **each)(x) for each in options])
+
+
+def reversible_embeddings():
+    """Tables that are also the last layer: shared with a limit, and with a kernel of their own."""
+    layers = keras.layers
+    tokens = layers.Input((4,), dtype="int32", name="tokens")
+    shared = layers.ReversibleEmbedding(9, 3, mask_zero=True, logit_soft_cap=2.0)
+    own = layers.ReversibleEmbedding(9, 3, tie_weights=False)
+    x = layers.LSTM(3, return_sequences=True)(shared(tokens))
+    return keras.Model(tokens, [shared(x, reverse=True), own(layers.Dense(3)(own(tokens)), reverse=True)])
+
+
 def main():
     images, tokens = normal(2, 6, 8, 3), np.array([[1, 2, 0, 3, 0], [4, 5, 6, 7, 8]], "int32")
     for name, k in (("", keras), ("_keras2", tf_keras)):
@@ -252,6 +279,9 @@ def rare():
     save("gated", gated(), [normal(2, 6, 4)], ".keras")
     at = np.array([[[0, 5], [1, 1], [2, 4], [3, 0]]] * 2, "int32")
     save("windows", windows(), [normal(2, 4, 6), at], ".keras")
+    save("adaptive_pooling", adaptive_pooling(), [normal(2, 7, 8, 3)], ".keras")
+    save("lookups", lookups(), [np.array([[4, 0, 7, 5, -1], [2, 2, 0, 8, 4]])], ".keras")
+    save("reversible_embeddings", reversible_embeddings(), tokens[:1], ".keras")
     save("functions_with_defaults_keras2", functions_with_defaults(), [normal(2, 5, 4), normal(2, 4, 3)], ".h5")
 
 

@@ -497,7 +497,7 @@ class GraphBuilder:
 
     def _source_mask(self, layer: LayerConfig, x: Tensor, options: Mapping[str, Any]) -> Mask | None:
         """The mask that `Masking` and `Embedding` compute from their input."""
-        if layer.class_name == "Embedding" and not options.get("mask_zero"):
+        if layer.class_name.endswith("Embedding") and (not options["mask_zero"] or options.get("reverse")):
             return None
         kept = {key: options[key] for key in ("mask_value",) if key in options}
         return self._mask(f"{layer.class_name}.mask", [(X, x.value)], kept, layer)

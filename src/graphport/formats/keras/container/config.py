@@ -227,7 +227,8 @@ class ConfigReader:
         if found.class_name in _REFUSED and not is_custom:
             message = f"unsupported: the class {found.class_name!r}: {_REFUSED[found.class_name]}"
         elif is_custom or not self._is_supported(found):
-            kind = "custom class" if is_custom or "." not in found.class_name else "operation"
+            kind = "operation" if "." in found.class_name and not is_custom else "custom class"
+            kind = "layer" if kind == "custom class" and not is_custom and isinstance(module, str) else kind
             shown = registered if ">" in registered else found.class_name
             message = f"unsupported: unknown {kind} {shown!r}"
         elif found.is_model and not isinstance(found.options.get("layers"), list):

@@ -9,14 +9,16 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
-from graphport.formats.keras.rules.binding import Layer, in_compute_type, layer
+from graphport.formats.keras.rules.binding import DTYPES, Layer, in_compute_type, layer
 from graphport.formats.keras.rules.padding import sides
 from graphport.formats.keras.rules.tensors import constant_of, expand_like, reduced, spatial_axes, squeezed, unsqueezed
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.lowering.operands import cast, dtype_of, vector
-from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.lowering.operands import cast, dtype_of, transposed, vector
+from graphport.ops.pages.activation import Tanh
+from graphport.ops.pages.arithmetic import Add, Div, Mod, Mul
 from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Not, Or, Where
 from graphport.ops.pages.indexing import Gather, OneHot, Slice
+from graphport.ops.pages.matmul import MatMul
 from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceMin, ReduceSum
 from graphport.ops.pages.reshape import Concat
 
@@ -31,8 +33,43 @@ _INDICES = (DType.INT32, DType.INT64)
 def embedding(at: Layer, *, input_dim: int = 0, output_dim: int = 0, mask_zero: bool = False) -> Value:
     """Rows of a table."""
     del input_dim, output_dim, mask_zero
+    return _rows(at)
+
+
+def _rows(at: Layer) -> Value:
     indices = at.x if dtype_of(at.x) in _INDICES else cast(at.b, at.x, DType.INT32)
     return in_compute_type(at, at.b(Gather, at.need("embeddings"), indices, axis=0))
+
+
+@layer(
+    "ReversibleEmbedding",
+    weights="embeddings reverse_embeddings:!tie_weights",
+    call="x reverse",
+    mask="make",
+    autocast=False,
+)
+def reversible_embedding(
+    at: Layer,
+    *,
+    input_dim: int = 0,
+    output_dim: int = 0,
+    mask_zero: bool = False,
+    tie_weights: bool = True,
+    reverse: bool = False,
+    reverse_dtype: str | None = None,
+    logit_soft_cap: float | None = None,
+) -> Value:
+    """Rows of a table or, with `reverse`, the products of `x` with all rows, limited to `logit_soft_cap`."""
+    del input_dim, output_dim, mask_zero
+    if not reverse:
+        return _rows(at)
+    b, dtype = at.b, at.dtype if reverse_dtype is None else DTYPES[reverse_dtype]
+    kernel = transposed(b, at.need("embeddings"), (1, 0)) if tie_weights else at.need("reverse_embeddings")
+    logits = b(MatMul, cast(b, at.x, dtype), cast(b, kernel, dtype))
+    if logit_soft_cap is None:
+        return logits
+    limit = b.like(logits, logit_soft_cap)
+    return b(Mul, b(Tanh, b(Div, logits, limit)), limit)
 
 
 @layer("Cropping1D", "Cropping2D", "Cropping3D")
@@ -63,7 +100,7 @@ def all_of(b: Builder, mask: Value, axes: list[int], *, keepdims: bool = False) 
     return cast(b, reduced(b, ReduceMin, cast(b, mask, DType.INT32), axes, keepdims=keepdims), DType.BOOL)
 
 
-@layer("Embedding.mask", autocast=False)
+@layer("Embedding.mask", "ReversibleEmbedding.mask", autocast=False)
 def embedding_mask(at: Layer) -> Value:
     """Steps whose index is not 0."""
     return at.b(Not, at.b(Equal, at.x, at.b.like(at.x, 0)))
@@ -188,31 +225,34 @@ def integer_lookup(
     pad_to_max_tokens: bool = False,
     oov_method: str = "floormod",
     idf_weights: Any = None,
+    keras_version: int = 3,
 ) -> Value:
-    """The index of an integer in a vocabulary; integers outside share an index."""
+    """The index of an integer in a vocabulary; integers outside share an index, or several by their remainder."""
     del vocabulary_dtype, oov_method, idf_weights, vocabulary_size
-    if not is_sequence(vocabulary) or num_oov_indices > 1 or pad_to_max_tokens:
-        message = "it has no vocabulary in the configuration, or several indices for other integers"
+    if not is_sequence(vocabulary) or not num_oov_indices:
+        message = "it has no vocabulary in the configuration, or no index for other integers"
         raise UnsupportedError(message)
-    if mask_token is not None and output_mode != "int":
-        message = f"a mask token with the output mode {output_mode!r}"
-        raise UnsupportedError(message)
-    del max_tokens
     b = at.b
     masked = [] if mask_token is None else [mask_token]
     if invert:
         tokens = [*masked, *[oov_token] * num_oov_indices, *vocabulary]
         return b(Gather, constant_of(b, tokens, DType.INT64), cast(b, at.x, DType.INT64), axis=0)
-    x = unsqueezed(b, cast(b, at.x, DType.INT64), [at.rank])
+    x = cast(b, at.x, DType.INT64)
     known = [each for each in vocabulary if each != mask_token]
-    is_token = b(Equal, x, constant_of(b, known, DType.INT64))
+    is_token = b(Equal, unsqueezed(b, x, [at.rank]), constant_of(b, known, DType.INT64))
     is_known = any_of(b, is_token, [at.rank])
-    first = len(masked) + num_oov_indices
+    # Mask tokens have an index in the mode "int" only.
+    others = len(masked) if output_mode == "int" else 0
+    first = others + num_oov_indices
+    depth = max_tokens if pad_to_max_tokens and max_tokens is not None else first + len(known)
     found = b(ArgMax, cast(b, is_token, DType.INT32), axis=at.rank, keepdims=0)
     found = b(Add, found, b.constant(np.int64(first)))
-    found = b(Where, is_known, found, b.constant(np.int64(len(masked))))
+    other = b.constant(np.int64(others))
+    if num_oov_indices > 1:
+        other = b(Add, b(Mod, x, b.constant(np.int64(num_oov_indices))), other)
+    found = b(Where, is_known, found, other)
     if mask_token is not None:
-        is_masked = b(Equal, cast(b, at.x, DType.INT64), b.constant(np.int64(mask_token)))
-        found = b(Where, is_masked, b.constant(np.int64(0)), found)
-    depth = first + len(known)
-    return encoded(at, found, depth, output_mode)
+        is_masked = b(Equal, x, b.constant(np.int64(mask_token)))
+        found = b(Where, is_masked, b.constant(np.int64(0 if output_mode == "int" else depth)), found)
+    result = encoded(at, found, depth, output_mode)
+    return cast(b, result, DType.INT64) if keras_version >= 3 else result

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 from graphport.formats.keras.rules.binding import Layer, layer, pair
 from graphport.formats.keras.rules.convolution import pads_of, window
 from graphport.formats.keras.rules.tensors import reduced, spatial_axes, to_channels_first, to_data_format, unsqueezed
-from graphport.ops.lowering.operands import cast
+from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.operands import cast, vector
 from graphport.ops.pages.arithmetic import Div, Mul
+from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.pooling import AveragePool, MaxPool
 from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceSum
+from graphport.ops.pages.reshape import Concat
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -65,3 +68,35 @@ def global_average_pooling_1d(at: Layer, *, data_format: str | None = None, keep
     weights = unsqueezed(b, cast(b, mask, at.dtype), [1 if axis == (2,) else 2])
     total = reduced(b, ReduceSum, b(Mul, at.x, weights), axis, keepdims=keepdims)
     return b(Div, total, reduced(b, ReduceSum, weights, axis, keepdims=keepdims))
+
+
+@layer("AdaptiveMaxPooling1D", "AdaptiveMaxPooling2D", "AdaptiveMaxPooling3D")
+def adaptive_max_pooling(at: Layer, *, output_size: Any = 1, data_format: str | None = None) -> Value:
+    """The largest element of each of `output_size` windows that cover a spatial dim."""
+    return _adaptive(at, ReduceMax, output_size, data_format)
+
+
+@layer("AdaptiveAveragePooling1D", "AdaptiveAveragePooling2D", "AdaptiveAveragePooling3D")
+def adaptive_average_pooling(at: Layer, *, output_size: Any = 1, data_format: str | None = None) -> Value:
+    """The mean of each of `output_size` windows that cover a spatial dim."""
+    return _adaptive(at, ReduceMean, output_size, data_format)
+
+
+def _adaptive(at: Layer, page: Page, output_size: Any, data_format: str | None) -> Value:
+    """Reduce window i of n: the elements from floor(i * size / n) to ceil((i + 1) * size / n) of each spatial dim."""
+    b, x, spatial = at.b, at.x, at.rank - 2
+    counts = pair(output_size, spatial, "output_size")
+    axes = spatial_axes(at.rank, data_format)
+    sizes = [size for axis in axes if isinstance(size := b.dims(x)[axis], int)]
+    if len(sizes) < spatial:
+        message = "adaptive pooling of an open spatial dim"
+        raise UnsupportedError(message)
+    steps = tuple(size // count for size, count in zip(sizes, counts, strict=True))
+    if all(size == step * count for size, step, count in zip(sizes, steps, counts, strict=True)):
+        pooling = MaxPool if page is ReduceMax else AveragePool
+        return _pooled(at, pooling, steps, steps, "valid", data_format)
+    for axis, size, count in zip(axes, sizes, counts, strict=True):
+        ends = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+        windows = [b(Slice, x, vector(b, [i]), vector(b, [end]), vector(b, [axis])) for i, end in ends]
+        x = b(Concat, *[reduced(b, page, each, [axis], keepdims=True) for each in windows], axis=axis)
+    return x
