@@ -70,6 +70,12 @@ class _Layer:
     layout: int
     lengths: tuple[int, ...] | None = None
     """Lengths of the sequences; `None` if all are complete."""
+    round_state: Function | None = None
+    """Function that quantizes the hidden state before matrix products."""
+
+    def rounded(self, state: Value) -> Value:
+        """Return the quantized hidden state."""
+        return state if self.round_state is None else self.round_state(self.b, state)
 
     def gated(self, value: Value) -> list[Value]:
         """Split [N, gates * hidden] into the parts of each gate."""
@@ -294,10 +300,10 @@ def lstm_in_steps(b: Builder, op: LSTMView) -> tuple[Value, ...]:
         op.layout,
         lengths,
     )
-    return _unroll(layer, lambda at, way: _lstm_step(at, op.p, way, couples=bool(op.input_forget)), 4, 2)[: b.count]
+    return _unroll(layer, lambda at, way: _lstm_step(at, way, p=op.p, couples=bool(op.input_forget)), 4, 2)[: b.count]
 
 
-def _lstm_step(layer: _Layer, p: Value | None, way: int, *, couples: bool) -> Step:
+def _lstm_step(layer: _Layer, way: int, *, p: Value | None, couples: bool) -> Step:
     b, (f, g, h) = layer.b, layer.activations(way, 3)
     hidden = layer.hidden_size
     weights = layer.rows(layer.weights[1], way, 0, 4 * hidden, is_transposed=True)
@@ -308,7 +314,7 @@ def _lstm_step(layer: _Layer, p: Value | None, way: int, *, couples: bool) -> St
 
     def step(entry: Value, state: State) -> State:
         before, cell = state
-        i, o, forget, c = layer.gated(b(Add, entry, b(MatMul, before, weights)))
+        i, o, forget, c = layer.gated(b(Add, entry, b(MatMul, layer.rounded(before), weights)))
         i = f(layer.clipped(peeped(i, 0, cell)))
         forget = b(Sub, b.like(i, 1.0), i) if couples else f(layer.clipped(peeped(forget, 2, cell)))
         cell = b(Add, b(Mul, forget, cell), b(Mul, i, g(layer.clipped(c))))
@@ -339,11 +345,12 @@ def _gru_step(layer: _Layer, way: int, *, resets_after: bool) -> Step:
 
     def step(entry: Value, state: State) -> State:
         (before,) = state
+        seen = layer.rounded(before)
         z, reset, n = layer.gated(entry)
-        state_z, state_r = layer.gated(b(MatMul, before, gates))
+        state_z, state_r = layer.gated(b(MatMul, seen, gates))
         z, reset = f(layer.clipped(b(Add, z, state_z))), f(layer.clipped(b(Add, reset, state_r)))
         if resets_after:
-            product = b(MatMul, before, candidate)
+            product = b(MatMul, seen, candidate)
             n = b(Add, n, b(Mul, reset, product if shift is None else b(Add, product, shift)))
         else:
             n = b(Add, n, b(MatMul, b(Mul, reset, before), candidate))
@@ -359,16 +366,41 @@ def rnn_in_steps(b: Builder, op: RNNView) -> tuple[Value, ...]:
     stated = _activation_functions(op.activations, op.activation_alpha, op.activation_beta)
     layer = _Layer(b, op.x, (op.w, op.r, op.b), (op.initial_h,), 1, stated, op.clip, op.direction, op.layout, lengths)
 
-    def cell(at: _Layer, way: int) -> Step:
-        weights = at.rows(op.r, way, 0, at.hidden_size, is_transposed=True)
-        (f,) = at.activations(way, 1)
+    return _unroll(layer, _rnn_step, 1, 1)[: b.count]
 
-        def step(entry: Value, state: State) -> State:
-            return (f(at.clipped(at.b(Add, entry, at.b(MatMul, state[0], weights)))),)
 
-        return step
+def _rnn_step(layer: _Layer, way: int) -> Step:
+    b, weights = layer.b, layer.rows(layer.weights[1], way, 0, layer.hidden_size, is_transposed=True)
+    (f,) = layer.activations(way, 1)
 
-    return _unroll(layer, cell, 1, 1)[: b.count]
+    def step(entry: Value, state: State) -> State:
+        return (f(layer.clipped(b(Add, entry, b(MatMul, layer.rounded(state[0]), weights)))),)
+
+    return step
+
+
+def rounded_loop(
+    b: Builder,
+    op_type: str,
+    x: Value,
+    weights: tuple[Value, Value, Value | None],
+    initial: Sequence[Value],
+    direction: str,
+    round_state: Function,
+) -> tuple[Value, ...]:
+    """Return a recurrent layer with default activations and a quantized hidden state as a loop (Scan).
+
+    Shapes: x [S, N, I]; weights and biases as in ONNX; initial states [D, N, H].  GRU has `linear_before_reset`.
+    """
+    names, gates, count, kept, cell = {
+        "LSTM": (("Sigmoid", "Tanh", "Tanh"), 4, 2, 4, partial(_lstm_step, p=None, couples=False)),
+        "GRU": (("Sigmoid", "Tanh"), 3, 1, 2, partial(_gru_step, resets_after=True)),
+        "RNN": (("Tanh",), 1, 1, 1, _rnn_step),
+    }[op_type]
+    functions = _activation_functions(names * len(DIRECTIONS[direction]), None, None)
+    states = tuple(initial) or (None,) * count
+    layer = _Layer(b, x, weights, states, gates, functions, None, direction, 0, None, round_state)
+    return _emit_loop(layer, lambda at, way: cell(at, way=way), kept, count)
 
 
 Recurrent: TypeAlias = GRUView | LSTMView | RNNView

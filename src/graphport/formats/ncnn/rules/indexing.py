@@ -35,7 +35,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import dtype_of, needed, sizes
-from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.arithmetic import Add, Div, Mul
 from graphport.ops.pages.indexing import Gather, Slice
 from graphport.ops.pages.reshape import Flatten, Reshape, Unsqueeze
 from graphport.ops.pattern import constant_numbers
@@ -121,11 +121,13 @@ def flip(at: Layer) -> Value:
 @layer("Embed")
 def embed(at: Layer) -> Value:
     """Embed: rows of a table; indices are integers in float storage."""
-    at.refuse(18)
+    is_int8 = at.choice(18, {0: False, 2: True}, "quantization of Embed")
     if not dtype_of(at.x).is_integer:
         message = "the indices are not declared as integers"
         raise UnsupportedError(message)
     rows = at.b(Gather, at.weight(0, [at.integer(1), at.integer(0)]), at.x)
+    if is_int8:
+        rows = at.b(Div, rows, at.b.constant(at.stored(1 + bool(at.integer(2)))))
     return at.b(Add, rows, at.weight(1, [at.integer(0)])) if at.integer(2) else rows
 
 

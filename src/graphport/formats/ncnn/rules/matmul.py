@@ -25,13 +25,13 @@ from graphport.formats.ncnn.rules.emitting import (
     stretched,
 )
 from graphport.formats.ncnn.rules.functions import both
-from graphport.formats.ncnn.rules.quantization import TERM, Integers, integers_of, rounded_operands
+from graphport.formats.ncnn.rules.quantization import TERM, Integers, integers_of, rounded_operands, rounded_rows
 from graphport.formats.pytorch.rules.binding import vector
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.arithmetic import Add, Mul
+from graphport.ops.pages.arithmetic import Add, Div, Mul
 from graphport.ops.pages.matmul import Gemm, MatMul
 from graphport.ops.pages.reshape import Flatten, Squeeze, Transpose, Unsqueeze
 from graphport.ops.views.matmul import GemmView
@@ -78,11 +78,16 @@ def matmul(at: Layer) -> Value:
     return b(Squeeze, y, vector(b, gone[: rank - 2]))
 
 
+_GEMM_TERM = 18
+"""Parameter of Gemm that enables integer computation."""
+
+
 @layer("Gemm")
 def gemm(at: Layer) -> Value:
     """`alpha * (A B + beta * C)`; each of the three is a blob or a weight."""
     b = at.b
-    at.refuse(11, 18)
+    at.refuse(11)
+    is_int8 = at.choice(_GEMM_TERM, {0: False, 2: True}, "quantization of Gemm")
     m, n, k = (at.integer(key) for key in (7, 8, 9))
     blobs, weights = list(at.inputs), 0
     turns_a, turns_b = at.integer(2), at.integer(3)
@@ -95,6 +100,14 @@ def gemm(at: Layer) -> Value:
             matrices.append(blobs.pop(0))
     left = _transposed(at, matrices[0]) if turns_a else matrices[0]
     right = _transposed(at, matrices[1]) if turns_b else matrices[1]
+    if is_int8:
+        place = weights + bool(at.integer(6) and at.integer(10) != -1)
+        if at.integer(4):
+            left = b(Div, left, b.constant(at.stored(place).reshaped([1, m, 1])))
+            place += 1
+        else:
+            left = rounded_rows(b, left)
+        right = b(Div, right, b.constant(at.stored(place))) if at.integer(5) else rounded_rows(b, right, (-2, -1))
     y = b(MatMul, left, right)
     alpha, beta = at.float_value(0, 1.0), at.float_value(1, 1.0)
     rows, columns = (b.dims(y)[axis] for axis in (-2, -1))

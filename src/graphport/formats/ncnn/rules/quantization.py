@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,8 +17,10 @@ from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import Computed, folded
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Cast, Max
+from graphport.ops.pages.arithmetic import Abs, Add, Cast, Div, Floor, Max, Mul, Sign
+from graphport.ops.pages.comparison import Equal, Where
 from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.pages.reduction import ReduceMax
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -64,7 +67,7 @@ def rounded_operands(
         message = f"{scales.count} scales for {results} output channels in {wanted} groups"
         raise ShapeError(message)
     share = results // max(wanted, 1)
-    steps = Computed(lambda array: np.repeat(_inverse(array), share), (scales,), DType.FLOAT32, (results,))
+    steps = Computed(lambda array: np.repeat(inverse(array), share), (scales,), DType.FLOAT32, (results,))
     codes = weight.reshaped(shape)
     if weight.dtype is not DType.INT8:
         codes = Computed(
@@ -81,7 +84,7 @@ def rounded_result(at: Layer, y: Value, place: int) -> Value:
     return _on_grid(at.b, y, at.stored(place + 2)) if at.integer(TERM) > _WITH_RESULT else y
 
 
-def _inverse(scales: Array) -> Array:
+def inverse(scales: Array) -> Array:
     """Real units per integer; a channel of zeros has a scale of 0 both ways."""
     return np.divide(1.0, scales, out=np.zeros_like(scales, np.float32), where=scales != 0)
 
@@ -107,6 +110,19 @@ def _on_grid(b: Builder, x: Value, stored: Storage) -> Value:
         return b(DequantizeLinear, x, step, zero)
     kept = b(Max, x, b.constant(np.float32(-_MOST / scale)))
     return b(DequantizeLinear, b(QuantizeLinear, kept, step, zero), step, zero)
+
+
+def rounded_rows(b: Builder, x: Value, axes: Sequence[int] = (-1,)) -> Value:
+    """Quantize each row of `x`, or what `axes` span, to -127 to 127 at run time, and dequantize it.
+
+    Shapes: x [..., k].  Source: ncnn's LSTM and Gemm, `x * 127 / absmax` is rounded, halves away from zero.
+    """
+    most = b(ReduceMax, b(Abs, x), b.constant(np.array(axes)), keepdims=1)
+    zero, one = b.like(x, 0.0), b.like(x, 1.0)
+    scale = b(Where, b(Equal, most, zero), one, b(Div, b.like(x, float(_MOST)), most))
+    scaled = b(Mul, x, scale)
+    codes = b(Mul, b(Sign, scaled), b(Floor, b(Add, b(Abs, scaled), b.like(x, 0.5))))
+    return b(Div, codes, scale)
 
 
 @layer("Quantize")
@@ -242,7 +258,7 @@ def integers_of(x: Value, w: Value, *, axis: int = 0) -> Integers | None:
     if steps.count not in (1, results) or not isinstance(along, int) or (steps.count > 1 and along % rank != axis):
         return None
     scales = Computed(
-        lambda array: np.broadcast_to(_inverse(array.reshape(-1)), (results,)), (steps,), DType.FLOAT32, (results,)
+        lambda array: np.broadcast_to(inverse(array.reshape(-1)), (results,)), (steps,), DType.FLOAT32, (results,)
     )
     if axis:
         shape = (results, *codes.shape[:axis], *codes.shape[axis + 1 :])

@@ -21,13 +21,22 @@ from graphport.formats.ncnn.rules.emitting import (
     shaped,
     stretched,
 )
+from graphport.formats.ncnn.rules.quantization import TERM, inverse, rounded_rows
 from graphport.formats.pytorch.rules.binding import vector
 from graphport.formats.pytorch.rules.projected_lstm import projected_lstm
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page
-from graphport.ops.decompositions.recurrent_in_steps import RESETS_STATE, Recurrent, in_steps, unsupported_parts
+from graphport.ops.constant_folding import Computed
+from graphport.ops.declare import Page, UnsupportedError
+from graphport.ops.decompositions.recurrent_in_steps import (
+    RESETS_STATE,
+    Recurrent,
+    in_steps,
+    rounded_loop,
+    unsupported_parts,
+)
 from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.pages.quantization import DequantizeLinear
 from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from graphport.ops.pages.reshape import Concat, Reshape, Split, Transpose
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
@@ -46,6 +55,11 @@ def _permute_gates(at: Layer, weight: Value, order: Sequence[int]) -> Value:
 
 def _run(at: Layer, page: Page, w: Value, r: Value, bias: Value, hidden: int, **attributes: Any) -> list[Value]:
     x, given = _sequence(at)
+    if at.integer(TERM):
+        loop = rounded_loop(
+            at.b, page.name, rounded_rows(at.b, x), (w, r, bias), given, _direction(at) or "forward", rounded_rows
+        )
+        return _answered(at, *loop)
     count = 3 if page is LSTM else 2
     attributes |= {"hidden_size": hidden, "direction": _direction(at)}
     return _answered(at, *at.b.results(page, count, x, w, r, bias, None, *given, **attributes))
@@ -78,10 +92,28 @@ _GATES = {"LSTM": (0, 2, 1, 3), "GRU": (1, 0, 2), "RNN": (0,)}
 
 def _matrices(at: Layer, order: Sequence[int], hidden: int, width: int) -> tuple[Value, Value]:
     """The weights of the input and of the state, which has `width` features."""
-    at.refuse(8)
     ways, rows = _num_directions(at), len(order) * hidden
-    w = at.weight(0, [ways, rows, at.integer(1) // (ways * rows)])
-    return _permute_gates(at, w, order), _permute_gates(at, at.weight(2, [ways, rows, width]), order)
+    shapes = {0: [ways, rows, at.integer(1) // (ways * rows)], 2: [ways, rows, width]}
+    if not at.integer(TERM):
+        w, r = (at.weight(index, shape) for index, shape in shapes.items())
+    else:
+        if width != hidden:
+            message = "int8 weights of an LSTM with a projection"
+            raise UnsupportedError(message)
+        w, r = (_dequantized(at, index, 3 + index // 2, shape) for index, shape in shapes.items())
+    return _permute_gates(at, w, order), _permute_gates(at, r, order)
+
+
+def _dequantized(at: Layer, index: int, place: int, shape: Sequence[int]) -> Value:
+    """Weight `index` from int8 codes and its scales, weight `place`: integers per real unit, one for each row."""
+    scales = at.stored(place)
+    rows = shape[0] * shape[1]
+    if scales.count != rows or at.stored(index).dtype is not DType.INT8:
+        message = f"{scales.count} scales for {rows} rows of {at.stored(index).dtype}"
+        raise UnsupportedError(message)
+    steps = Computed(lambda array: inverse(array.reshape(-1)), (scales,), DType.FLOAT32, (rows,))
+    codes = at.b.constant(at.stored(index).reshaped([rows, shape[2]]))
+    return at.b(Reshape, at.b(DequantizeLinear, codes, at.b.constant(steps), axis=0), vector(at.b, list(shape)))
 
 
 def _bias(at: Layer, order: Sequence[int], hidden: int) -> Value:
