@@ -25,6 +25,14 @@ def zipped(*names: str, data: bytes = b"x") -> bytes:
     return file.getvalue()
 
 
+def encrypted(*names: str) -> bytes:
+    """A zip file whose last member needs a password, by its flags."""
+    data = bytearray(zipped(*names))
+    for mark, offset in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        data[data.rindex(mark) + offset] |= 1
+    return bytes(data)
+
+
 def tarred(*names: str) -> bytes:
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
@@ -165,6 +173,21 @@ FILES: list[tuple[str, str, bytes | str | list[str]]] = [
         '{"nodes": [{"op": "null", "name": "data"}], "arg_nodes": [0], "heads": [[0, 0, 0]]}',
     ),
     ("MXNet weights", "m-0000.params", b"\x12\x01" + bytes(30)),
+    ("Caffe2 network", "init_net.pb", b"\x0a\4init\x12\x18\x12\1w\x1a\0\x22\x0fGivenTensorFill\x2a\0"),
+    ("MATLAB file", "m.mat", b"MATLAB 5.0 MAT-file, Platform: GLNXA64" + bytes(90)),
+    ("encrypted zip archive", "m.zip", encrypted("m/", "m/model.onnx")),
+    ("empty folder", "m", []),
+    ("adapter of a language model", "adapter_config.json", '{"peft_type": "LORA", "base_model_name_or_path": "a/b"}'),
+    ("TensorFlow checkpoint", "model.ckpt-100.meta", b"\x0a\x10" + bytes(16)),
+    ("compiled by Tengine", "m.tmfile", b"\2\0\0\0" + bytes(30)),
+    (
+        "compiled by TVM",
+        "deploy.json",
+        '{"nodes": [{"op": "tvm_op", "name": "f"}], "arg_nodes": [0], "heads": [[0, 0, 0]]}',
+    ),
+    ("compiled by TVM", "deploy.params", b"\xb7\x9c\4\5\x4f\x8d\xe5\xf7" + bytes(30)),
+    ("picture", "m.svg", '<svg xmlns="http://www.w3.org/2000/svg"></svg>'),
+    ("compiled program or library", "m.wasm", b"\0asm\1\0\0\0"),
     ("CNTK model", "m.model", b"B\0C\0N\0T\0K\0\0\0" + bytes(10)),
     ("XGBoost model", "m.json", '{"learner":{"attributes":{},"feature_names":[]},"version":[2,0,3]}'),
     ("XGBoost model", "m.ubj", b"{L\0\0\0\0\0\0\0\x07learner{"),

@@ -26,6 +26,7 @@ def write(path: Path, content: bytes | str | list[str]) -> Path:
         case str():
             path.write_text(content, encoding="utf-8")
         case members:
+            path.mkdir()
             for member in members:
                 (path / member).parent.mkdir(parents=True, exist_ok=True)
                 (path / member).write_bytes(b"x")
@@ -60,6 +61,8 @@ BY_NAME = (
     "weights of PaddlePaddle",
     "Paddle Lite",
     "Darknet weights",
+    "model.ckpt-100.meta",
+    "compiled by Tengine",
     "unfinished download",
     "TensorFlow event file",
     "m.csv",

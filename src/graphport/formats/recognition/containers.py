@@ -133,6 +133,8 @@ def _candidates(
     head_of: Callable[[Evidence, str, int], bytes],
 ) -> list[str]:
     """The members that are models, by name and content."""
+    if evidence.is_encrypted:
+        return []
     named = [name for name in evidence.members if name.lower().endswith(tuple(extensions))]
     found = [name for name in named[:MAX_CANDIDATES] if recognize(head_of(evidence, name, head_bytes))]
     # A .caffemodel belongs to its .prototxt.

@@ -14,8 +14,9 @@ from zipfile import BadZipFile, ZipFile
 from graphport.core.zip_directory import ZIP_FAULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+    from zipfile import ZipInfo
 
 MAX_DIRECTORY_BYTES = 1 << 25
 """Bytes of a zip file's directory that are read."""
@@ -51,6 +52,11 @@ class Evidence:
     def is_zip(self) -> bool:
         """Whether it is a zip file."""
         return self.head.startswith(ZIP)
+
+    @cached_property
+    def is_encrypted(self) -> bool:
+        """Whether it is a zip file with a member that needs a password."""
+        return self.is_zip and any(info.flag_bits & 1 for info in _zip_entries(self.path))
 
     @property
     def is_tar(self) -> bool:
@@ -106,13 +112,17 @@ def open_zip(file: IO[bytes]) -> ZipFile:
     return ZipFile(cast("IO[bytes]", _BoundedFile(file)))
 
 
-def _zip_names(path: Path) -> tuple[str, ...]:
+def _zip_entries(path: Path) -> Sequence[ZipInfo]:
     try:
         with path.open("rb") as file, open_zip(file) as opened:
-            names = (info.filename for info in opened.infolist()[:MAX_MEMBERS])
-            return tuple(name for name in names if name and not name.endswith("/"))
+            return opened.infolist()[:MAX_MEMBERS]
     except (OSError, *ZIP_FAULTS):
         return ()
+
+
+def _zip_names(path: Path) -> tuple[str, ...]:
+    names = (info.filename for info in _zip_entries(path))
+    return tuple(name for name in names if name and not name.endswith("/"))
 
 
 def _tar_names(path: Path) -> tuple[str, ...]:

@@ -139,6 +139,8 @@ KINDS: tuple[FileKind, ...] = (
     FileKind("file compressed with LZ4", magic(b"\x04\x22\x4d\x18"), "decompress it: lz4 -d {file}"),
     FileKind("7z archive", magic(b"7z\xbc\xaf\x27\x1c"), "unpack it: 7z x {file}"),
     FileKind("RAR archive", magic(b"Rar!\x1a\x07"), "unpack it: unrar x {file}"),
+    FileKind("encrypted zip archive", lambda e: e.is_encrypted, "unpack it with its password: unzip {file}"),
+    FileKind("empty folder", lambda e: e.is_folder and not e.members, "give the folder or file with the model"),
     # ── ONNX ──
     FileKind("ONNX Runtime model (ORT format)", magic(b"ORTM", at=4), _ORT),
     FileKind(
@@ -193,6 +195,12 @@ KINDS: tuple[FileKind, ...] = (
         "give the folder that it is in; or: optimum-cli export onnx --model FOLDER {stem}_onnx",
     ),
     FileKind(
+        "adapter of a language model (LoRA), without the base model",
+        keys("peft_type"),
+        "merge it, in Python: peft.PeftModel.from_pretrained(base, FOLDER).merge_and_unload()"
+        ".save_pretrained('merged'); and give the folder merged",
+    ),
+    FileKind(
         "llama.cpp model in a form older than GGUF (GGML, GGJT)",
         magic(b"lmgg", b"fmgg", b"tjgg", b"algg"),
         "python convert_llama_ggml_to_gguf.py --input {file} --output {stem}.gguf, in llama.cpp",
@@ -222,7 +230,7 @@ KINDS: tuple[FileKind, ...] = (
         "TensorFlow checkpoint: variables without a network",
         either(
             text(r"model_checkpoint_path:"),
-            named("*.data-?????-of-?????", "*.ckpt.meta"),
+            named("*.data-?????-of-?????", "*.ckpt.meta", "*.ckpt-*.meta"),
             ends(b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"),  # the magic number of a LevelDB table
         ),
         "in the program that trained it: model.load_weights(...); model.export('{stem}'); and give the folder {stem}",
@@ -309,6 +317,18 @@ KINDS: tuple[FileKind, ...] = (
     ),
     FileKind("Kendryte model (.kmodel)", magic(b"KMDL", b"LDMK"), _SAME_NETWORK),
     FileKind("Sophgo model (.cvimodel, .bmodel)", magic(b"CviModel", b"\xee\xaa\x55\xff"), _SAME_NETWORK),
+    FileKind(
+        "model compiled by Tengine, Vitis AI or AXera (.tmfile, .xmodel, .axmodel)",
+        named("*.tmfile", "*.xmodel", "*.axmodel"),
+        _SAME_NETWORK,
+    ),
+    FileKind(
+        "network compiled by TVM",
+        either(
+            both(keys("nodes", "arg_nodes"), lambda e: '"tvm_op"' in e.text), magic(b"\xb7\x9c\4\5\x4f\x8d\xe5\xf7")
+        ),
+        _SAME_NETWORK,
+    ),
     FileKind("ESP-DL model", magic(b"EDL1", b"EDL2"), _SAME_NETWORK),
     FileKind("RTen model", magic(b"RTEN"), _SAME_NETWORK + " (an .onnx file)"),
     FileKind("Unity model (Sentis, Barracuda)", named("*.sentis", "*.nn"), _SAME_NETWORK + " (an .onnx file)"),
@@ -355,6 +375,12 @@ KINDS: tuple[FileKind, ...] = (
         magic(b"\x12\x01\0\0\0\0\0\0"),
         "in Python: mxnet.onnx.export_model('SYMBOL.json', '{file}', [SHAPE], onnx_file_path='{stem}.onnx')",
     ),
+    FileKind(
+        "Caffe2 network",
+        either(named("init_net.pb", "predict_net.pb"), lambda e: b"GivenTensorFill" in e.head),
+        "with torch 1.x: convert-caffe2-to-onnx predict_net.pb --caffe2-init-net init_net.pb -o {stem}.onnx",
+    ),
+    FileKind("MATLAB file", magic(b"MATLAB 5.0 MAT-file"), "in MATLAB: exportONNXNetwork(net, '{stem}.onnx')"),
     FileKind(
         "CNTK model",
         either(magic(b"B\0C\0N\0T\0K\0"), lambda e: b"CompositeFunction" in e.head and b"uid" in e.head),
@@ -426,7 +452,7 @@ KINDS: tuple[FileKind, ...] = (
     ),
     FileKind(
         "picture",
-        magic(b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"BM"),
+        either(magic(b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"BM"), text(r"(?:<\?xml[^>]*>\s*)?<svg")),
         "give the model; a folder of pictures is --samples FOLDER",
     ),
     FileKind(
@@ -446,7 +472,9 @@ KINDS: tuple[FileKind, ...] = (
     ),
     FileKind("PDF document", magic(b"%PDF-"), "give the model file"),
     FileKind(
-        "compiled program or library (ELF, PE or Mach-O)", magic(b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe"), _SAME_NETWORK
+        "compiled program or library (ELF, PE, Mach-O, WebAssembly, LLVM)",
+        magic(b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\0asm", b"BC\xc0\xde", b"!<arch>\n"),
+        _SAME_NETWORK,
     ),
     # ── sidecar files; last, because only names show them ──
     FileKind(

@@ -36,5 +36,16 @@ def _begins_as_weights(head: bytes) -> bool:
     if len(head) < 4 or head[0] != 0x0A or head[1] >= 0x80:
         return False
     name, behind = head[2 : 2 + head[1]], head[2 + head[1] : 4 + head[1]]
+    if _is_operator(behind):
+        return False
     known = (b"\xa2\x06", b"\x12", b"\x1a", b"\x22", b"\x20", b"\x28", b"\x32", b"\x42")
     return all(byte >= 0x20 for byte in name) and behind.startswith(known)
+
+
+def _is_operator(data: bytes) -> bool:
+    """Whether a network of Caffe2 continues with `data`: field 5 of its operators is a message, of layers a number."""
+    found = re.match(rb"\x12[\x80-\xff]{0,3}[\0-\x7f]", data)
+    place = len(data) if found is None else found.end()
+    while place + 1 < len(data) and data[place] & 7 == 2 and data[place] != 0x2A:
+        place += 2 + data[place + 1]
+    return data[place : place + 1] == b"\x2a"
