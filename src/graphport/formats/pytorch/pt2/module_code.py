@@ -405,11 +405,12 @@ def _expression(target: str, inputs: Sequence[Json], scope: _Scope) -> ast.expr:
         return ast.Subscript(attribute(arguments[0], "shape"), arguments[1])
     if op_type == "aten.item.default":
         return call(attribute(arguments[0], "item"))
-    space, name, _ = op_type.split(".")
-    if space == "aten":
-        is_only = len(schemas(name)) == 1
-        return call(path(f"aten.{name}" if is_only else op_type), *arguments, **keywords)
-    return call(path(f"torch.ops.{op_type}"), *arguments, **keywords)
+    space, name, overload = op_type.split(".")
+    function: ast.expr = ast.Name("aten") if space == "aten" else path(f"torch.ops.{space}")
+    # Names of known operators, which may be private.
+    for part in (name,) if space == "aten" and len(schemas(name)) == 1 else (name, overload):
+        function = ast.Attribute(function, part)
+    return call(function, *arguments, **keywords)
 
 
 # Arguments
