@@ -19,7 +19,9 @@ PROGRAMS = Path(__file__).parent / "words"
 RESULTS = {name: name for name in sorted(path.stem for path in PROGRAMS.glob("*.pt2"))} | {"older": "sizes"}
 
 
-@pytest.mark.parametrize(("name", "results"), [*RESULTS.items(), ("sizes", "larger"), ("reals", "fewer")])
+@pytest.mark.parametrize(
+    ("name", "results"), [*RESULTS.items(), ("sizes", "larger"), ("reals", "fewer"), ("empties", "none")]
+)
 def test_words_compute_what_pytorch_does(name, results, tmp_path):
     compute_alike(PROGRAMS / f"{name}.pt2", PROGRAMS / f"{results}.npz", tmp_path)
 

@@ -854,6 +854,33 @@ def write_reals(folder):
     (folder / "fewer.pt2").unlink()
 
 
+class Empties(nn.Module):
+    """Shapes of sizes that are computed, and may be 0."""
+
+    def forward(self, x, n, one):
+        k = n.item()
+        torch._check(k >= 0)
+        torch._check(k <= 3)
+        y = x[:, :k]
+        reshaped = [A.reshape.default(y, [k * 2, 4]), A.reshape.default(y, [2, 2, k, 2])]
+        flat = [
+            A.flatten.using_ints(y, 0, 1),
+            A.flatten.using_ints(y, 1, 2),
+            A.flatten.using_ints(y.transpose(1, 2), 0, 1),
+        ]
+        parts = [A.unflatten.int(y, 0, [2, 2]), A.unflatten.int(flat[0], 0, [4, k])]
+        return (*reshaped, *flat, *parts, A.expand.default(one, [3, k]))
+
+
+def write_empties(folder):
+    """A program of sizes that are computed, and what it computes where they are 2; `none` has the results where they are 0."""
+    args, others = (normal(4, 3, 2), torch.tensor(2), normal(1)), (normal(4, 3, 2), torch.tensor(0), normal(1))
+    program = torch.export.export(Empties(), args)
+    core.pack(folder, "empties", Empties(), args, program)
+    core.pack(folder, "none", Empties(), others, program)
+    (folder / "none.pt2").unlink()
+
+
 # Words that other versions of PyTorch have written of the same meaning, and this one does not.
 OTHER = {
     "math.trunc": "torch.sym_int",
@@ -891,6 +918,7 @@ def main(arguments):
     folder = Path(arguments[0]) if arguments else HERE
     write_sizes(folder)
     write_reals(folder)
+    write_empties(folder)
     for group, calls in CALLS.items():
         if "one" not in arguments:
             core.write(folder, group, list(calls.values()), POOL)

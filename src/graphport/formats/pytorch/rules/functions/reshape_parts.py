@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from graphport.core.dims import bounds
+from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths, merged
@@ -13,7 +15,7 @@ from graphport.formats.pytorch.rules.promotion import promoted
 from graphport.formats.pytorch.rules.rows import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.pages.arithmetic import Max
+from graphport.ops.pages.arithmetic import Abs
 from graphport.ops.pages.indexing import Slice
 from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
 from graphport.ops.shapes import broadcast
@@ -134,14 +136,18 @@ def unbind(b: Builder, input: Value, dim: Any = 0) -> tuple[Value, ...]:
 @emits("Tensor.expand", "torch.broadcast_to", "aten::expand", "aten::broadcast_to", ignores=("implicit",))
 def expand(b: Builder, input: Value, sizes: Any = None, size: Any = None, shape: Any = None) -> Value:
     """Expand; -1 keeps a size, like 1 in ONNX."""
-    target = next((each for each in (sizes, size, shape) if each is not None), ())
-    if isinstance(target, Value):
-        return b(Expand, input, b(Max, target, b.like(target, 1)))
-    if any(isinstance(item, Value) for item in target):
-        # Some of the sizes may be -1.
-        shape = lengths(b, target)
-        return b(Expand, input, b(Max, shape, b.like(shape, 1)))
-    return b(Expand, input, lengths(b, [1 if item == -1 else item for item in target]))
+    target: Any = next((each for each in (sizes, size, shape) if each is not None), ())
+    if is_sequence(target):
+        target = lengths(b, [item if isinstance(item, Value) or item != -1 else 1 for item in target])
+    return b(Expand, input, _without_negative(b, target))
+
+
+def _without_negative(b: Builder, sizes: Value) -> Value:
+    """Replace computed sizes of -1 by 1, and keep sizes of 0."""
+    elements = sizes.fact.elements if isinstance(sizes.fact, TensorFact) else None
+    if elements is None or any((low := bounds(size)[0]) is None or low < 0 for size in elements):
+        return b(Abs, sizes)
+    return sizes
 
 
 @emits("torch.broadcast_tensors", "aten::broadcast_tensors")

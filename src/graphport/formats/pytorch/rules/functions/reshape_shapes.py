@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from graphport.core.dims import Dim, Symbolic, decide_equal
+from graphport.core.dims import Dim, Symbolic, bounds, decide_equal
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.formats.pytorch.rules.binding import axes_of, axis_of, emits, integers, scalar_of, vector
@@ -14,6 +14,7 @@ from graphport.formats.pytorch.rules.rows import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.pages.reduction import ReduceProd
 from graphport.ops.pages.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 
 Answer = Value | tuple[Value, ...]
@@ -56,9 +57,25 @@ def _shape_element(item: Any) -> Dim | None:
     return found[0] if found is not None and len(found) == 1 else None
 
 
-def _zeros(shape: Any) -> bool:
-    """Whether a size is a literal 0, which Reshape would treat as copy."""
-    return is_sequence(shape) and any(item == 0 and not isinstance(item, Value) for item in shape)
+def may_be_zero(dim: Dim | None) -> bool:
+    """Whether a size is 0, or depends on data and may be 0."""
+    return dim is None or (bounds(dim)[0] or 0) <= 0
+
+
+def _is_equal(a: Dim, b: Dim | None) -> bool:
+    return b is not None and decide_equal(a, b) is True
+
+
+def _has_zeros(b: Builder, x: Value, shape: Any) -> bool:
+    """Whether a size may be 0 that Reshape without `allowzero` would replace by another size of `x`."""
+    if not is_sequence(shape):
+        return False
+    dims = b.dims(x)
+    sizes = enumerate(map(_shape_element, shape))
+    return any(
+        may_be_zero(size) and size != -1 and not (index < len(dims) and _is_equal(dims[index], size))
+        for index, size in sizes
+    )
 
 
 def _with_inferred_size(b: Builder, x: Value, target: Sequence[Any]) -> list[Any]:
@@ -97,7 +114,7 @@ def reshape(b: Builder, input: Value, shape: Any = None, size: Any = None) -> Va
         return input
     if is_sequence(target) and any(isinstance(item, Value) for item in target):
         target = _with_inferred_size(b, input, target)
-    return b(Reshape, input, lengths(b, target), allowzero=1 if _zeros(target) else None)
+    return b(Reshape, input, lengths(b, target), allowzero=1 if _has_zeros(b, input, target) else None)
 
 
 PNNX.lower(
@@ -123,13 +140,17 @@ def flatten(b: Builder, input: Value, start_dim: Any = None, end_dim: Any = -1) 
 def merged(b: Builder, x: Value, start: int, stop: int) -> Value:
     dims = b.dims(x)
     behind = dims[stop + 1 :]
+    if any(isinstance(dim, Symbolic) and may_be_zero(dim) for dim in dims):
+        # A size of -1 is ambiguous for an empty tensor.
+        own = b(Shape, x, start=start, end=stop + 1)
+        parts = [b(Shape, x, start=0, end=start), b(ReduceProd, own), b(Shape, x, start=stop + 1)]
+        return b(Reshape, x, b(Concat, *parts, axis=0), allowzero=1)
     if 0 not in dims and not any(isinstance(dim, Symbolic) for dim in behind):
         numbers = [0] * start + [-1] + [int(dim) for dim in behind if isinstance(dim, int)]
         if 0 not in numbers[start:]:
             return b(Reshape, x, vector(b, numbers))
     sizes = [dim for dim in dims if isinstance(dim, int)]
     if 0 in sizes and len(sizes) == len(dims):
-        # A size of -1 is ambiguous for an empty tensor.
         shape = [*sizes[:start], prod(sizes[start : stop + 1]), *sizes[stop + 1 :]]
         return b(Reshape, x, vector(b, shape), allowzero=1)
     parts = [b(Shape, x, start=0, end=start), vector(b, [-1]), b(Shape, x, start=stop + 1)]
@@ -145,7 +166,9 @@ def unflatten(b: Builder, input: Value, dim: Any, sizes: Any = None, unflattened
         message = "the sizes of the unflattened dims are missing"
         raise ShapeError(message)
     shape = [b(Shape, input, start=0, end=axis), lengths(b, parts), b(Shape, input, start=axis + 1)]
-    return b(Reshape, input, b(Concat, *shape, axis=0))
+    others = [*b.dims(input)[axis + 1 :], *(map(_shape_element, parts) if is_sequence(parts) else ())]
+    has_zeros = any(may_be_zero(dim) and dim != -1 for dim in others)
+    return b(Reshape, input, b(Concat, *shape, axis=0), allowzero=1 if has_zeros else None)
 
 
 @emits("torch.squeeze", "aten::squeeze", "Tensor.squeeze")
