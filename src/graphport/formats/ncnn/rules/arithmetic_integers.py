@@ -11,11 +11,13 @@ from graphport.core.facts import TensorFact
 from graphport.formats.ncnn.rules.arithmetic import floating
 from graphport.formats.ncnn.rules.emitting import emitted, refuse_constants
 from graphport.formats.ncnn.rules.functions import binary_with_constant, both, unary
+from graphport.formats.ncnn.rules.generate import float_size
 from graphport.formats.ncnn.rules.integers import (
     LIMIT,
     NARROW,
     copy_integer_range,
     counted,
+    has_float_blob,
     has_unexported_producer,
     is_bits,
     max_magnitude,
@@ -181,7 +183,8 @@ def export_cast(b: Builder, input: Value, *, to: DType, **attributes: Any) -> Va
         if to.bits < _FEWEST_BITS:
             message = f"cast of {input.name} to {to}: ncnn has no blobs of this type"
             raise UnsupportedError(message)
-        return emitted(b, "Noop", to_float_blob(b, input))
+        size = None if has_float_blob(input) else float_size(b, input, TensorFact(to, b.outcome.dims))
+        return emitted(b, "Noop", to_float_blob(b, input)) if size is None else size
     if to is DType.BOOL:
         return _is_true(b, input)
     if not to.is_integer or source is None:

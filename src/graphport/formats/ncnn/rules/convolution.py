@@ -231,7 +231,11 @@ def export_conv(b: Builder, op: ConvView) -> Value:
     count = _checked(b, x, op.w)
     maps, _, *kernel = (length(b.dims(op.w), axis) for axis in range(count + 2))
     slid = window_of(op)
-    begin, end = zip(*known_padding(x, slid), strict=True)
+    code = next((key for key, name in _SAME.items() if name == op.auto_pad), None)
+    if code is not None and slid.padding is None and _never_crops(kernel, slid):
+        begin = end = (code,) * count
+    else:
+        begin, end = zip(*known_padding(x, slid), strict=True)
     parameters: dict[str, Any] = {
         **slides_parameters(kernel, slid.dilations, slid.strides, begin, end),
         "p0": maps,
@@ -249,6 +253,12 @@ def export_conv(b: Builder, op: ConvView) -> Value:
         more |= winograd_forbidden(found) if op.group == 1 else {}
     stored = weight if found is None else found.codes
     return emitted(b, type_, x, p6=weight.count, w0=stored, **parameters, **more)
+
+
+def _never_crops(kernel: Sequence[int], slid: Window) -> bool:
+    """Whether automatic padding of an image is never negative, which ncnn would apply as a crop."""
+    axes = zip(kernel, slid.strides, slid.dilations, strict=True)
+    return len(kernel) == _PLANE and all((k - 1) * d + 1 >= s for k, s, d in axes)
 
 
 def _given_blobs(b: Builder, op: ConvView | ConvTransposeView) -> list[Value]:

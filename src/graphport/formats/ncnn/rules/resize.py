@@ -25,6 +25,8 @@ from graphport.ops.decompositions.affine_grid import affine_grid_by_matrix
 from graphport.ops.decompositions.resize_by_axes import Sampling, is_present, resized_by_axes
 from graphport.ops.lowering.operands import float_elements
 from graphport.ops.pages.arithmetic import Mul
+from graphport.ops.pages.convolution import ConvTranspose
+from graphport.ops.pages.padding import Pad
 from graphport.ops.pages.reshape import Expand, Identity, Unsqueeze
 from graphport.ops.pages.resize import AffineGrid, Resize
 from graphport.ops.pattern import constant_numbers
@@ -136,7 +138,7 @@ def export_resize(b: Builder, op: ResizeView) -> Value:
     is_item = batch_of(x) == 0 and len(b.dims(x)) > 1
     lengths = blob_dims(b, x)
     if not all(isinstance(n, int) for n in [*lengths, *b.outcome.dims]):
-        found = _emit_symbolic_resize(b, op, lengths) if is_item else None
+        found = (_emit_symbolic_resize(b, op, lengths) or _enlarge_by_filter(b, op, lengths)) if is_item else None
         if found is None:
             message = f"{x.name} is {x.fact}: unsupported sampling coordinates, or sizes that are not constant"
             raise UnsupportedError(message)
@@ -191,6 +193,49 @@ def _emit_symbolic_resize(b: Builder, op: ResizeView, lengths: Sequence[Dim]) ->
         kind = {"p0": 1}
     text, blobs = computed(b, target[:1:-1], x)
     return emitted(b, "Interp", *blobs, fact=b.outcome, p9=text, **kind)
+
+
+def _enlarge_by_filter(b: Builder, op: ResizeView, lengths: Sequence[Dim]) -> Value | None:
+    """Export interpolation by integer factors as a transposed convolution of each channel.
+
+    Element i of an axis adds h((j + c) / s + d - i) to element j of the result, where h is the interpolation kernel, s
+    the factor and (c, d) are (0.5, -0.5) for pixel centers, else 0. Edge padding replaces the clamped coordinates.
+    """
+    is_centered = op.coordinate_transformation_mode in ("half_pixel", "pytorch_half_pixel")
+    is_known = is_centered or op.coordinate_transformation_mode == "asymmetric"
+    factors = None if op.scales is None else float_elements(op.scales)
+    if factors is None or len(lengths) != _PICTURE or op.mode == "nearest" or op.non_defaults().keys() - _KINDS:
+        return None
+    steps = [int(n) for n in factors]
+    channels = lengths[0]
+    if (
+        not is_known
+        or len(steps) != 4
+        or steps[:2] != [1, 1]
+        or steps != list(factors)
+        or not isinstance(channels, int)
+    ):
+        return None
+    axes = [_filter(step, op.mode, op.cubic_coeff_a, 0.5 if is_centered else 0.0) for step in steps[2:]]
+    edges = [[pads[0] for _, pads, _ in axes], [pads[1] for _, pads, _ in axes]]
+    crops = [crop for _, _, crop in axes]
+    kernel = np.multiply.outer(axes[0][0], axes[1][0]).astype(np.float32)
+    x = b(Pad, op.x, vector(b, [0, 0, *edges[0], 0, 0, *edges[1]]), mode="edge")
+    weight = b.constant(np.broadcast_to(kernel, (channels, 1, *kernel.shape)).copy())
+    pads = (*(begin for begin, _ in crops), *(end for _, end in crops))
+    return b(ConvTranspose, x, weight, group=channels, strides=tuple(steps[2:]), pads=pads)
+
+
+def _filter(step: int, mode: str, a: float, center: float) -> tuple[np.ndarray, tuple[int, int], tuple[int, int]]:
+    """Return the filter of one axis, the padding of its input and the crop of its output, begin and end each."""
+    reach = 1 if mode == "linear" else 2
+    taps = [t for t in range(-3 * step, 3 * step + 1) if abs((t + center) / step - center) < reach]
+    u = np.abs((np.array(taps) + center) / step - center)
+    inner, outer = ((a + 2) * u - (a + 3)) * u * u + 1, ((a * u - 5 * a) * u + 8 * a) * u - 4 * a
+    weights = 1 - u if mode == "linear" else np.where(u <= 1, inner, outer)
+    before, after = max(taps[-1] // step, 0), max((step - 1 - taps[0]) // step, 0)
+    begin = step * before - taps[0]
+    return weights, (before, after), (begin, (before + after - 1) * step + len(taps) - begin)
 
 
 def _crop_to_multiple(b: Builder, x: Value, factors: Sequence[float], target: Sequence[Dim] | None) -> Value:
