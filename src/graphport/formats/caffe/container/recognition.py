@@ -36,7 +36,7 @@ def _begins_as_weights(head: bytes) -> bool:
     if len(head) < 4 or head[0] != 0x0A or head[1] >= 0x80:
         return False
     name, behind = head[2 : 2 + head[1]], head[2 + head[1] : 4 + head[1]]
-    if _is_operator(behind):
+    if _is_operator(head[2 + head[1] :]):
         return False
     known = (b"\xa2\x06", b"\x12", b"\x1a", b"\x22", b"\x20", b"\x28", b"\x32", b"\x42")
     return all(byte >= 0x20 for byte in name) and behind.startswith(known)
