@@ -14,6 +14,7 @@ from graphport.proof.compute import compute_outputs
 from graphport.proof.coverage.exploration import Exploration, unexplored
 from graphport.proof.coverage.search import is_confirmed
 from graphport.proof.loading import strict_pair
+from graphport.proof.segments.numbering import is_same_model
 from graphport.proof.test_inputs import TestInput
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def explore(case: Case, compare: Callable[[TestInput], str | None]) -> None:
         list(case.test_inputs),
         seconds=case.effort.seconds / 2,
         compares=compares,
+        is_same=case.a.format == case.b.format and is_same_model(a, b),
         relations=case.relations,
     )
     if exploration is None:

@@ -44,7 +44,7 @@ MAX_BYTES = 1 << 28
 """Memory of a run: of a graph that needs more, or more time, only the parts of the source file are looked at."""
 MIN_CANDIDATES = 200
 """Test inputs of both files and of their rounding errors that there is time for, if the smallest sizes allow it."""
-MAX_SHARE = 0.1
+MAX_SHARE = 0.05
 """The part of the time that the smallest test input may take."""
 
 
@@ -85,6 +85,7 @@ class Exploration:
         *,
         seconds: float,
         compares: bool = True,
+        is_same: bool = False,
         relations: Relations | None = None,
     ) -> Exploration | None:
         """Create the exploration of two graphs; `None` if the reference interpreter cannot compute both.
@@ -95,6 +96,7 @@ class Exploration:
             inputs: test inputs that both files computed.
             seconds: estimated processor time.
             compares: whether to search for differences, or only for uncovered parts.
+            is_same: whether equal nodes compute both graphs: only `a` is computed then.
             relations: open dims as functions of other dims.
         """
         if not inputs:
@@ -102,8 +104,9 @@ class Exploration:
         is_heavy = any(_seconds(graph, inputs[0]) > seconds * MAX_SHARE for graph in (a, b))
         is_heavy = is_heavy or max(memory.estimate_proof_bytes(graph, inputs[-1].sizes) for graph in (a, b)) > MAX_BYTES
         first = Subject.probing(a) if is_heavy else Subject.of(a)
-        second = None if first is None or is_heavy else Subject.of(b, first.uncounted)
-        if first is None or (second is None and not is_heavy):
+        is_alone = is_heavy or is_same
+        second = None if first is None or is_alone else Subject.of(b, first.uncounted)
+        if first is None or (second is None and not is_alone):
             return None
 
         def as_second(arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,7 +115,7 @@ class Exploration:
         is_random = any(_is_random(graph) for graph in (a, b))
         budget = WorkBudget(seconds)
         budget.begin()
-        search = Search(first, second, as_second, budget, compares=compares and not is_random and not is_heavy)
+        search = Search(first, second, as_second, budget, compares=compares and not is_random and not is_alone)
         return cls(search, inputs, Names.match_inputs(a, b), relations or {}, frozenset(fixed_sizes(a, b)))
 
     def further_inputs(self) -> Iterator[Further]:
@@ -227,9 +230,9 @@ def _has_floats_of(candidate: Candidate, base: Candidate) -> bool:
 def _seconds(graph: Graph, test_input: TestInput) -> float:
     """Estimate the seconds that the reference interpreter needs for a test input."""
     sizes = graph.extents.evaluate_symbols(test_input.sizes)
-    return work_budget.estimate(
-        len(graph), memory.estimate_proof_bytes(graph, sizes) / 4, work.total_macs(graph, sizes)
-    )
+    elements = memory.estimate_proof_bytes(graph, sizes) / 4
+    weights = sum(value.storage.nbytes for value in graph.constants if value.storage is not None)
+    return work_budget.estimate(len(graph), elements, work.total_macs(graph, sizes), weights)
 
 
 def fixed_sizes(a: Graph, b: Graph) -> dict[str, int]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _SECONDS_PER_NODE = 2e-5
 _ELEMENTS_PER_SECOND = 1e8
 _MACS_PER_SECOND = 1e9
+_WEIGHT_BYTES_PER_SECOND = 5e8
+"""Of mapped files, whose pages are read in each run."""
 _MAX_SLOWDOWN = 8.0
 """Times the estimate that the processor may really take."""
 
@@ -49,9 +51,10 @@ class WorkBudget:
             raise TimeoutError
 
 
-def estimate(nodes: int, elements: float, macs: float) -> float:
+def estimate(nodes: int, elements: float, macs: float, weight_bytes: float) -> float:
     """Seconds of the reference interpreter for a run of a graph."""
-    return nodes * _SECONDS_PER_NODE + elements / _ELEMENTS_PER_SECOND + macs / _MACS_PER_SECOND
+    reading = weight_bytes / _WEIGHT_BYTES_PER_SECOND
+    return nodes * _SECONDS_PER_NODE + elements / _ELEMENTS_PER_SECOND + macs / _MACS_PER_SECOND + reading
 
 
 def _macs_per_element(node: Node, operands: Sequence[Any]) -> int:
