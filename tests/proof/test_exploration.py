@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 import graphport as gp
 from graphport.api.verify import side
 from graphport.proof.coverage.exploration import Exploration
+from graphport.proof.coverage.search import Subject
 from graphport.proof.test_inputs import KINDS, accepted, choices_of_sizes, make_test_input
 from tests.models import write_onnx
 from tests.passes.cases import info, model, node, some
@@ -239,6 +240,19 @@ def test_standard_and_further_inputs_reach_both_branches(tmp_path):
     coverage = explored(path, path).coverage()
     assert coverage.complete
     assert coverage.branches == {"then branch of If 'y'", "else branch of If 'y'"}
+
+
+def test_one_of_two_equal_graphs_is_computed(tmp_path, monkeypatch):
+    computed = []
+    subject_of = Subject.of
+    monkeypatch.setattr(Subject, "of", lambda *given: computed.append(given[0]) or subject_of(*given))
+    path = write_onnx(tmp_path / "a.onnx", branch(2.0))
+    gp.save(gp.load(path), tmp_path / "b.onnx")
+    proof = gp.verify(path, tmp_path / "b.onnx")
+    assert proof.verdict == "verified"
+    assert len(computed) == 1
+    assert gp.verify(path, write_onnx(tmp_path / "other.onnx", branch(3.0))).failed
+    assert len(computed) > 1
 
 
 def test_iterations_of_a_loop_are_counted(tmp_path):

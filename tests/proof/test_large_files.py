@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 
 import numpy as np
@@ -10,8 +11,11 @@ from onnx import TensorProto
 
 import graphport as gp
 from graphport.api.verify import side
+from graphport.core.child_process import resident_bytes
 from graphport.proof import judge
+from graphport.proof.process import Process
 from graphport.proof.runners import NativeRunner
+from graphport.proof.runtimes import RUNTIMES
 from graphport.proof.segments import extraction
 from tests.models import write_onnx
 from tests.passes.cases import info, model, node
@@ -75,3 +79,21 @@ def test_weights_in_double_precision_are_not_kept(dtype, tmp_path):
         tracemalloc.stop()
     for each in found:
         np.testing.assert_allclose(each, np.sum(weight.astype(np.float64), 0, keepdims=True), rtol=1e-12)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
+def test_a_process_returns_the_memory_of_a_released_file(tmp_path):
+    weights = {f"w{i}": np.full((1024, 1024), i + 1, np.float32) for i in range(16)}
+    nodes = [node("MatMul", f"v{i} w{i}", f"v{i + 1}") for i in range(16)]
+    net = model(nodes, [info("v0", [1, 1024])], [info("v16", None)], weights)
+    process = Process(RUNTIMES["onnx"])
+    held = []
+    for _ in range(2):
+        process.ask_to_load(str(write_onnx(tmp_path / "net.onnx", net)), 0)
+        process.finish_loading()
+        held.append(resident_bytes(process.pid))
+        process.drop()
+        held.append(resident_bytes(process.pid))
+    process.end()
+    assert held[0] - held[1] > 60 << 20
+    assert held[3] < held[1] + (8 << 20)

@@ -23,6 +23,9 @@ POLL_SECONDS = 0.25
 OUT_OF_MEMORY = 125
 """Exit code of a process that ended because it took more memory than it was allowed."""
 
+_MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_"
+"""Bytes of an allocation that glibc returns to the system when it is freed. By default glibc raises it to 32 MiB,
+and the process keeps the weights of a file that it has released."""
 _ORPHANED = 124
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _SIGKILL = 9
@@ -96,7 +99,11 @@ def start_process(module: str, interpreter: str | None = None) -> subprocess.Pop
 
 def _popen(command: list[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603  a module of this package
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={_MMAP_THRESHOLD: str(1 << 20), **os.environ},
     )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Node, Value
 
-MAX_DIGESTED = 1 << 30
+MAX_DIGESTED = 1 << 33
 """Bytes of constants that are digested; constants beyond are equal only if their storage is the same object."""
 
 
