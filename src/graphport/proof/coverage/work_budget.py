@@ -16,7 +16,7 @@ _SECONDS_PER_NODE = 2e-5
 _ELEMENTS_PER_SECOND = 1e8
 _MACS_PER_SECOND = 1e9
 _WEIGHT_BYTES_PER_SECOND = 5e8
-"""Of mapped files, whose pages are read in each run."""
+"""Each run reads the pages of a mapped file."""
 _MAX_SLOWDOWN = 8.0
 """Times the estimate that the processor may really take."""
 

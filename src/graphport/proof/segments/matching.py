@@ -257,7 +257,7 @@ def _relative_norm(x: Any, y: Any) -> float:
         finite = np.isfinite(one) & np.isfinite(two)
         if not np.array_equal(np.isfinite(one), np.isfinite(two)):
             return 1.0
-        # `linalg.norm` starts the threads of BLAS, which take more time than these few elements.
+        # `linalg.norm` starts threads of BLAS, which take more time than the sum.
         norm = float(np.sqrt(np.sum(one[finite] ** 2)))
         gap = float(np.sqrt(np.sum((one[finite] - two[finite]) ** 2)))
     return gap / norm if norm else float(gap > 0)
