@@ -89,6 +89,11 @@ SQUARE = """func.func private @square(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %y : tensor<2xf32>
 }
 """
+GREATER = """func.func private @greater(%x: tensor<f32>, %y: tensor<f32>, %i: tensor<i32>, %j: tensor<i32>) -> tensor<i1> {
+  %z = stablehlo.compare GT, %x, %y, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  return %z : tensor<i1>
+}
+"""
 
 
 def operator_text(name, operands, types, attributes="", regions="", *, are_constants=True):
@@ -110,7 +115,7 @@ def operator_text(name, operands, types, attributes="", regions="", *, are_const
 
 def program_text(body, returned, arguments=""):
     """A program whose function `main` has a body."""
-    return f"func.func public @main({arguments}) -> ({returned}) {{\n{body}\n}}\n{SQUARE}"
+    return f"func.func public @main({arguments}) -> ({returned}) {{\n{body}\n}}\n{SQUARE}{GREATER}"
 
 
 def run(name, operands, types, tmp_path, attributes="", regions=""):

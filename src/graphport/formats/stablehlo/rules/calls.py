@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
-from graphport.formats.stablehlo.program import Dense, dictionary, elements_of
+from graphport.formats.stablehlo.program import Dense, TensorType, dictionary, elements_of
 from graphport.formats.stablehlo.refusal import refuse
 from graphport.formats.stablehlo.rules.elementwise import RULES
 from graphport.formats.stablehlo.rules.emitter import Emitter, rule
@@ -17,9 +17,9 @@ from graphport.formats.stablehlo.rules.values import Held, flattened
 from graphport.ir.graph import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from graphport.formats.stablehlo.program import Operation
+    from graphport.formats.stablehlo.program import Attribute, Operation
 
 _IDENTITIES = frozenset(
     {
@@ -40,6 +40,12 @@ def custom_call(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
         return []
     if name in ("mhlo.topk", "TopK") and len(xs) == 1 and isinstance(xs[0], Value):
         return _top_k(e, op, xs[0])
+    if name == "ApproxTopK" and len(xs) >= 4:
+        return _approximate_top_k(e, op, xs)
+    if name in ("lapack_spotrf_ffi", "lapack_dpotrf_ffi") and len(xs) == 1 and isinstance(xs[0], Value):
+        return _cholesky(e, op, xs[0])
+    if name in ("lapack_strsm_ffi", "lapack_dtrsm_ffi") and len(xs) == 2:
+        return _triangular_solve(e, op, xs)
     if name == "check.eq":
         return [_all_equal(e, xs)]
     if name == "stablehlo.dynamic_reduce_window":
@@ -64,6 +70,48 @@ def _top_k(e: Emitter, op: Operation, x: Value) -> list[Held]:
     if not isinstance(count, int) or attributes.get("largest") is False:
         refuse("SH0006", "unsupported: a custom call of top-k without a constant k, or of the smallest elements")
     return largest_elements(e, x, count)
+
+
+def _approximate_top_k(e: Emitter, op: Operation, xs: Sequence[Held]) -> list[Held]:
+    """The first elements in the order of a comparator: XLA sorts on CPU, with `is_fallback`."""
+    names = elements_of(op.attributes.get("called_computations"))
+    function = e.program.functions.get(str(names[0])) if names else None
+    axis = _options(op).get("reduction_dim")
+    shape = next((each.shape for each in op.result_types[:1] if isinstance(each, TensorType)), ())
+    size = shape[axis] if isinstance(axis, int) and 0 <= axis < len(shape) else None
+    if function is None or function.body is None or not isinstance(axis, int) or size is None:
+        refuse("SH0006", "unsupported: the custom call @ApproxTopK without a comparator, or of an open size")
+    given = list(xs[: len(xs) // 2])
+    attributes: dict[str, Attribute] = {"dimension": axis, "is_stable": True}
+    ordered = replace(op, name="sort", attributes=attributes, regions=[function.body])
+    return [e.slice(as_tensor(x), axis, 0, size) for x in e.apply(ordered, given)]
+
+
+def _options(op: Operation) -> Mapping[str, Attribute]:
+    return dictionary(op.attributes.get("mhlo.backend_config"))
+
+
+def _cholesky(e: Emitter, op: Operation, a: Value) -> list[Held]:
+    """LAPACK's factor, and a number other than 0 where there is none."""
+    attributes: dict[str, Attribute] = {"lower": _options(op).get("uplo") == ord("L")}
+    (factor,) = e.apply(replace(op, name="cholesky", attributes=attributes), [a])
+    last, axes = as_tensor(factor), [e.rank(a) - 2, e.rank(a) - 1]
+    for axis in axes:
+        last = e.slice(last, axis, e.static(a, axis) - 1, e.static(a, axis))
+    # A pivot that is not positive makes the last one NaN.
+    return [factor, e.cast(e("IsNaN", e("Squeeze", last, e.ints(*axes))), DType.INT32)]
+
+
+def _triangular_solve(e: Emitter, op: Operation, xs: Sequence[Held]) -> list[Held]:
+    """LAPACK's solution of a triangular system; its options are ASCII codes of letters."""
+    options = _options(op)
+    attributes: dict[str, Attribute] = {
+        "left_side": options.get("side") == ord("L"),
+        "lower": options.get("uplo") == ord("L"),
+        "transpose_a": "NO_TRANSPOSE" if options.get("trans_x") == ord("N") else "TRANSPOSE",
+        "unit_diagonal": options.get("diag") == ord("U"),
+    }
+    return e.apply(replace(op, name="triangular_solve", attributes=attributes), list(xs))
 
 
 def _all_equal(e: Emitter, xs: Sequence[Held]) -> Value:
