@@ -451,7 +451,7 @@ def test_words_of_nnef_have_no_place_in_a_message(tmp_path):
 def test_expressions_are_written_as_operators(tmp_path):
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
-    page = registry.pages()["graphport.Expression"]
+    page = registry.op_defs()["graphport.Expression"]
     graph.add_output(Builder(Inference(), graph)(page, x, expression="maximum(add(@0,1),0)"))
     fused = gp.Model(graph)
     for name in ("m.onnx", "m.nnef"):

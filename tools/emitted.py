@@ -130,8 +130,8 @@ def watch(recorder: Recorder, put: Callable[[Any, str, Any], None]) -> None:
         rule = lowering(dialect, op_type, opset)
         return None if rule is None else recorder.wrapped((LOWER, dialect, op_type), rule)
 
-    def watched_export_rules(dialect: str, page: Any) -> list[Callable[..., Any]]:
-        return [recorder.wrapped((LIFT, dialect, page.name), rule) for rule in export_rules(dialect, page)]
+    def watched_export_rules(dialect: str, op_def: Any) -> list[Callable[..., Any]]:
+        return [recorder.wrapped((LIFT, dialect, op_def.name), rule) for rule in export_rules(dialect, op_def)]
 
     def watched_node(self: Builder, op_type: str, dialect: str, *rest: Any) -> Any:
         recorder.note(op_type, dialect)
@@ -204,8 +204,8 @@ def _is_there(kind: str, dialect: str, op_type: str) -> bool:
 
     if kind == LOWER:
         return (kind, dialect, op_type) in _rules() or registry.lowering(dialect, op_type, OPSET) is not None
-    page = registry.pages().get(op_type)
-    return (kind, dialect, op_type) in _rules() or (page is not None and bool(registry.export_rules(dialect, page)))
+    op_def = registry.op_defs().get(op_type)
+    return (kind, dialect, op_type) in _rules() or (op_def is not None and bool(registry.export_rules(dialect, op_def)))
 
 
 @functools.cache

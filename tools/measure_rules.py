@@ -54,7 +54,7 @@ patterns = sum(len(texts) for page in pages.values() for texts in page.spellings
 apart = sum(bool(getattr(page, "decomposes", "")) for page in pages.values())
 rules = [rule.function for table in (IMPORT_RULES, EXPORT_RULES) for found in table.values() for rule in found]
 row = getattr(registry, "row", lambda rule: rule)
-said = [each for each in map(row, rules) if type(each).__module__ == "graphport.ops.rows.rule"]
+said = [each for each in map(row, rules) if type(each).__module__ == "graphport.ops.rule_language.rule"]
 print("rules, one for each word or operator of a dialect", patterns + apart + len(rules))
 rows = patterns + apart + len(said)
 print(f"of which rows {rows}, {rows / (patterns + apart + len(rules)):.1%}: patterns of pages {patterns}, "
@@ -82,7 +82,7 @@ def main() -> None:
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in (root / "graphport").rglob("*.py")}
     print(*figures, sep="\n")
     print("lines of ops", _lines(ops))
-    print("lines of pages", _lines(path for path in ops if root / "graphport/ops/pages" in path.parents))
+    print("lines of pages", _lines(path for path in ops if root / "graphport/ops/definitions" in path.parents))
     print("lines a rule, by dialect", *_lines_a_rule(root, figures))
     print("files of ops", len(ops))
     print("functions of ops", sum(isinstance(node, ast.FunctionDef) for path in ops for node in ast.walk(trees[path])))

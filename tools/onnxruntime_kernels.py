@@ -36,8 +36,8 @@ def table() -> dict[str, Any]:
         if kernel.provider == "CPUExecutionProvider" and not kernel.domain:
             kernels.setdefault(kernel.op_name, []).append((kernel.version_range, kernel.type_constraints))
     found: dict[str, Any] = {}
-    for name, page in sorted(registry.pages().items()):
-        if name not in kernels or name in WRONG or not (page.exactness == "exact" or page.moves_data):
+    for name, op_def in sorted(registry.op_defs().items()):
+        if name not in kernels or name in WRONG or not (op_def.exactness == "exact" or op_def.moves_data):
             continue
         for constraint in onnx.defs.get_schema(name, OPSET).type_constraints:
             rows = _rows(kernels[name], constraint.type_param_str)

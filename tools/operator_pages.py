@@ -1,4 +1,4 @@
-"""The pages below `operators/` in the documentation, a page a family, made from the op pages.
+"""The pages below `operators/` in the documentation, one per family, generated from operator definitions.
 
 mkdocs calls `on_config` and `on_files` whenever it builds, so that nothing can be out of date.
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
 
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 FOLDER = "operators"
 _MARKUP = re.compile(r"`[^`]*`|[\\*_<>\[\]|#]")
@@ -50,7 +50,7 @@ def pages() -> dict[str, str]:
     return {"index": _index(families)} | {name: _family(name, of) for name, of in families.items()}
 
 
-def _index(families: dict[str, list[Page]]) -> str:
+def _index(families: dict[str, list[OpDef]]) -> str:
     rows = [
         [f"[{page.name}]({name}.md#{_anchor(page.name)})", *_directions(page), escaped(_first_line(page))]
         for name, of in families.items()
@@ -69,14 +69,14 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w-]", "", heading).lower()
 
 
-def _family(name: str, of: Sequence[Page]) -> str:
+def _family(name: str, of: Sequence[OpDef]) -> str:
     lines = [f"# {name.capitalize()}", "", escaped(operator_manual.family_title(name)), ""]
     for page in of:
         lines += _operator(page)
     return "\n".join(lines)
 
 
-def _operator(page: Page) -> Iterator[str]:
+def _operator(page: OpDef) -> Iterator[str]:
     yield from (f"## {page.name}", "", "```text", operator_manual.signature(page, _WIDTH), "```", "")
     for paragraph in page.manual.split("\n\n"):
         yield from (*_paragraph(paragraph), "")
@@ -105,11 +105,11 @@ def _paragraph(text: str) -> Iterator[str]:
         yield f"    {entry}" if line.startswith(" " * 5) else f"- {entry}"
 
 
-def _directions(page: Page) -> list[str]:
+def _directions(page: OpDef) -> list[str]:
     return [operator_manual.spellings(found.read_dialect)[page.name].direction for found in FORMATS.values()]
 
 
-def _first_line(page: Page) -> str:
+def _first_line(page: OpDef) -> str:
     """The sentence that the manual begins with."""
     begin = page.manual.partition("\n\n")[0].partition("  Shapes: ")[0]
     return " ".join(begin.split())

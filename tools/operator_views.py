@@ -19,7 +19,7 @@ from graphport.ops import registry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 FOLDER = Path(__file__).parent.parent / "src/graphport/ops/views"
 FEWEST = 5
@@ -33,21 +33,23 @@ _MODULES = re.compile(r"\b(?:[a-z_]+\.)+")
 
 def modules() -> dict[str, str]:
     """The text of every module by its name."""
-    families: dict[str, list[Page]] = {}
-    for page in registry.pages().values():
-        if _has_view(page):
-            family = page.function.__module__.removeprefix(registry.PAGES_ROOT).partition(".")[0]
-            families.setdefault(family, []).append(page)
+    families: dict[str, list[OpDef]] = {}
+    for op_def in registry.op_defs().values():
+        if _has_view(op_def):
+            family = op_def.function.__module__.removeprefix(registry.DEFINITIONS_ROOT).partition(".")[0]
+            families.setdefault(family, []).append(op_def)
     return {"__init__": _PACKAGE} | {family: _module(family, of) for family, of in sorted(families.items())}
 
 
-def _has_view(page: Page) -> bool:
-    operands, keywords = page.signature.operands, page.signature.keywords
-    return bool(operands) and page.signature.variadic is None and len(operands) + len(keywords) >= FEWEST
+def _has_view(op_def: OpDef) -> bool:
+    operands, keywords = op_def.signature.operands, op_def.signature.keywords
+    return bool(operands) and op_def.signature.variadic is None and len(operands) + len(keywords) >= FEWEST
 
 
-def _module(family: str, pages: list[Page]) -> str:
-    classes = "\n\n".join("\n".join(_class(page)) + "\n" for page in sorted(pages, key=lambda page: page.name))
+def _module(family: str, op_defs: list[OpDef]) -> str:
+    classes = "\n\n".join(
+        "\n".join(_class(op_def)) + "\n" for op_def in sorted(op_defs, key=lambda op_def: op_def.name)
+    )
     markers = "KW_ONLY, dataclass" if "KW_ONLY" in classes else "dataclass"
     types = "from graphport.core.dtypes import DType\n" if "DType" in classes else ""
     return (
@@ -60,18 +62,18 @@ def _module(family: str, pages: list[Page]) -> str:
     )
 
 
-def _class(page: Page) -> Iterator[str]:
+def _class(op_def: OpDef) -> Iterator[str]:
     yield "@dataclass(slots=True, eq=False, repr=False)"
-    yield f"class {page.name}View(View[T]):"
-    yield f'    """A node of `{page.name}`."""'
+    yield f"class {op_def.name}View(View[T]):"
+    yield f'    """A node of `{op_def.name}`."""'
     yield ""
-    yield f'    operator = "{page.name}"'
+    yield f'    operator = "{op_def.name}"'
     yield ""
-    for operand in page.signature.operands:
+    for operand in op_def.signature.operands:
         yield f"    {operand.name}: T{' | None = None' if operand.is_optional else ''}"
-    if page.signature.keywords:
+    if op_def.signature.keywords:
         yield "    _: KW_ONLY"
-    for keyword in page.signature.keywords.values():
+    for keyword in op_def.signature.keywords.values():
         default = "" if keyword.is_required else f" = {_literal(keyword.default)}"
         yield f"    {keyword.name}: {_type(keyword.annotation)}{default}"
 

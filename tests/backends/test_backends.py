@@ -62,7 +62,7 @@ def test_a_backend_that_is_too_old_is_reported_with_its_version(monkeypatch):
 
 def test_auto_takes_the_first_that_is_installed(monkeypatch):
     monkeypatch.setattr(backends, "is_installed", lambda name: name == "reference")
-    assert type(prepare(graph_of(perceptron()))).__name__ == "PagesSession"
+    assert type(prepare(graph_of(perceptron()))).__name__ == "InterpreterSession"
 
 
 def test_auto_goes_on_where_a_backend_does_not_load_the_model():

@@ -51,9 +51,9 @@ def test_values_are_dropped_once_no_node_reads_them_any_more(monkeypatch):
     alive: list[int] = []
     compute = interpreter._compute
 
-    def watched(node, operands, values, pages):
+    def watched(node, operands, values, op_defs):
         alive.append(len(values))
-        return compute(node, operands, values, pages)
+        return compute(node, operands, values, op_defs)
 
     monkeypatch.setattr(interpreter, "_compute", watched)
     nodes = [node("Relu", ["x" if i == 0 else f"v{i}"], [f"v{i + 1}"]) for i in range(20)]

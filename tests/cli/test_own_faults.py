@@ -40,8 +40,8 @@ def _fail(*_, **__):
 def broken_relu(monkeypatch):
     """A shape rule of Relu that raises an exception."""
     monkeypatch.delenv(faults.VARIABLE)
-    page = registry.pages()["Relu"]
-    monkeypatch.setitem(declare.PAGES, "Relu", replace(page, shape=_fail))
+    page = registry.op_defs()["Relu"]
+    monkeypatch.setitem(declare.OP_DEFS, "Relu", replace(page, shape=_fail))
 
 
 @pytest.mark.usefixtures("broken_relu")

@@ -31,8 +31,8 @@ from tests.conformance.openvino.test_operators import GENERATORS
 from tests.conformance.pnnx.test_models import models as models_of_pnnx
 from tests.conformance.pnnx.test_models import unpack
 from tests.formats.pnnx.samples import draw as drawn_for_pnnx
-from tests.ops.test_every_page import TABLE
-from tests.ops.test_every_page_in_pnnx import models
+from tests.ops.test_every_operator import TABLE
+from tests.ops.test_every_operator_in_pnnx import models
 
 NNEF = Path(__file__).parent / "nnef" / "cases"
 PARTS = 4

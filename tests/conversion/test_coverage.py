@@ -13,9 +13,9 @@ from graphport.core.storage import Storage
 from graphport.formats import FORMATS
 from graphport.formats.onnx import from_proto
 from graphport.ir.graph import Graph, Node, Value
+from graphport.ops.definitions.convolution import Conv, ConvTranspose
+from graphport.ops.definitions.matmul import Gemm, MatMul
 from graphport.ops.infer import infer
-from graphport.ops.pages.convolution import Conv, ConvTranspose
-from graphport.ops.pages.matmul import Gemm, MatMul
 from tests.models import model, node, perceptron, typed
 
 
@@ -67,7 +67,7 @@ class Sealed(Storage):
 
 
 @pytest.mark.parametrize(
-    ("page", "shape", "weights", "attributes"),
+    ("op_def", "shape", "weights", "attributes"),
     [
         pytest.param(MatMul, (1, 512), (512, 1024), {}, id="product"),
         pytest.param(Gemm, (1, 512), (1024, 512), {"transB": 1}, id="Gemm"),
@@ -75,11 +75,11 @@ class Sealed(Storage):
         pytest.param(ConvTranspose, (1, 64, 8, 8), (64, 512, 3, 3), {}, id="transposed convolution"),
     ],
 )
-def test_whether_a_format_can_state_a_network_is_reported_without_its_weights(page, shape, weights, attributes):
+def test_whether_a_format_can_state_a_network_is_reported_without_its_weights(op_def, shape, weights, attributes):
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, shape))
     sealed = Sealed(DType.FLOAT32, weights)
     w = graph.add_constant("w", TensorFact(DType.FLOAT32, weights), sealed)
-    graph.add_output(graph.append(Node(page.name, [x, w], [Value("y")], attributes)).output)
+    graph.add_output(graph.append(Node(op_def.name, [x, w], [Value("y")], attributes)).output)
     infer(graph)
     assert coverage(graph) == {name: {} for name, kind in FORMATS.items() if kind.writes and kind.takes_any_model}

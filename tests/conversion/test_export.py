@@ -13,7 +13,7 @@ from graphport.formats.onnx import from_proto
 from graphport.ir.text import to_text
 from graphport.ir.verify import verify
 from graphport.ops.declare import EXPORT_RULES, Rule, UnsupportedError
-from graphport.ops.pages.arithmetic import Abs, Add, Div
+from graphport.ops.definitions.arithmetic import Abs, Add, Div
 from tests.models import model, node, perceptron
 
 

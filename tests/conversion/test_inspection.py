@@ -149,10 +149,10 @@ def test_multiply_accumulates_of_attention():
 
 
 def test_every_formula_takes_what_its_page_takes():
-    for page in registry.pages().values():
-        if page.macs is not None:
-            operands = [None] * len(page.signature.operands)
-            signature(page.macs).bind(None, *operands, **dict.fromkeys(page.signature.keywords))
+    for op_def in registry.op_defs().values():
+        if op_def.macs is not None:
+            operands = [None] * len(op_def.signature.operands)
+            signature(op_def.macs).bind(None, *operands, **dict.fromkeys(op_def.signature.keywords))
 
 
 def test_open_extents_give_formulas():

@@ -18,7 +18,7 @@ from graphport.ir.text import to_text
 from graphport.ir.verify import verify
 from graphport.ops.builder import Builder
 from graphport.ops.declare import IMPORT_RULES, OPSET, Rule, ShapeError, UnsupportedError
-from graphport.ops.pages.activation import Relu
+from graphport.ops.definitions.activation import Relu
 from tests.models import model, node, perceptron, typed, write_nnef
 
 FACT = TensorFact(DType.FLOAT32, (2, 3))

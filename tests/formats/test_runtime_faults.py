@@ -13,10 +13,10 @@ from graphport.core.facts import TensorFact
 from graphport.formats.tflite.graph_passes.views import shape_from_root
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Abs, Add, Mul, Sub
+from graphport.ops.definitions.reshape import Reshape, Shape
+from graphport.ops.definitions.signal import DFT
 from graphport.ops.infer import Inference
-from graphport.ops.pages.arithmetic import Abs, Add, Mul, Sub
-from graphport.ops.pages.reshape import Reshape, Shape
-from graphport.ops.pages.signal import DFT
 
 X = np.random.default_rng(3).normal(size=(3, 4)).astype(np.float32)
 

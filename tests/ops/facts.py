@@ -9,7 +9,7 @@ import pytest
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.declare import Page, ShapeError
+from graphport.ops.declare import OpDef, ShapeError
 from graphport.ops.infer import Inference
 
 
@@ -33,23 +33,23 @@ def single(data: Any) -> Any:
     return np.array(data, np.float32)
 
 
-def facts_of(page: Page, operands: Any, attributes: dict[str, Any], count: int) -> Any:
+def facts_of(op_def: OpDef, operands: Any, attributes: dict[str, Any], count: int) -> Any:
     """What is known of the first `count` results of a page."""
-    return Inference().page(page, operands, attributes, count)
+    return Inference().infer_operator(op_def, operands, attributes, count)
 
 
-def rule(page: Page) -> Any:
+def rule(op_def: OpDef) -> Any:
     """The shape rule of a page by itself."""
-    return page.shape
+    return op_def.shape
 
 
-def fact_of(page: Page, *operands: Any, count: int = 1, **attributes: Any) -> Any:
+def fact_of(op_def: OpDef, *operands: Any, count: int = 1, **attributes: Any) -> Any:
     """What is known of a page's result, or a tuple for the first `count` of them."""
-    found = facts_of(page, operands, attributes, count)
+    found = facts_of(op_def, operands, attributes, count)
     return found[0] if count == 1 else found
 
 
-def refuse(page: Page, operands: Any, match: str, **attributes: Any) -> None:
+def refuse(op_def: OpDef, operands: Any, match: str, **attributes: Any) -> None:
     """The page's shape rule refuses these operands and attributes with such a sentence."""
     with pytest.raises(ShapeError, match=match):
-        facts_of(page, operands, attributes, max(1, len(page.outputs)))
+        facts_of(op_def, operands, attributes, max(1, len(op_def.outputs)))

@@ -22,10 +22,10 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage, storage_of
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page
+from graphport.ops.declare import OpDef
 from graphport.ops.infer import Inference
 from tests.at_once import ask
-from tests.ops.oracle import compare, evaluate_graph, run_page
+from tests.ops.oracle import compare, evaluate_graph, run_operator
 
 Array = np.ndarray[Any, Any]
 
@@ -270,8 +270,8 @@ def check_word(
     return found
 
 
-def check_page(
-    page: Page,
+def check_operator(
+    op_def: OpDef,
     inputs: Sequence[Array | None],
     *,
     constants: Sequence[int] = (),
@@ -281,27 +281,29 @@ def check_page(
     by_reference: bool = False,
     **attributes: Any,
 ) -> list[str] | None:
-    """Say a node of `page` in OpenVINO's words, and hold what OpenVINO makes of them, and our lowering, against it.
+    """Say a node of `op_def` in OpenVINO's words, and hold what OpenVINO makes of them, and our lowering, against it.
 
     Returns the words that were used, or `None` where the dialect cannot say it.
     """
     graph, values, arrays = _graph(inputs, constants, symbolic=symbolic)
     stored = {name: storage_of(a) if isinstance(a, np.ndarray) else a for name, a in attributes.items()}
-    for result in Builder(Inference(), graph, count=outputs).results(page, outputs, *values, **stored):
+    for result in Builder(Inference(), graph, count=outputs).results(op_def, outputs, *values, **stored):
         graph.add_output(result)
     said, findings = export_graph(graph, "openvino")
     if findings:
         return None
     words = [node.op_type for node in said]
-    expected = run_page(page, inputs, **{n: a.numpy() if isinstance(a, Storage) else a for n, a in attributes.items()})
+    expected = run_operator(
+        op_def, inputs, **{n: a.numpy() if isinstance(a, Storage) else a for n, a in attributes.items()}
+    )
     judged = run_ir(said, arrays, by_reference=by_reference)
     for number, (a, b) in enumerate(zip(judged, expected[:outputs], strict=True)):
-        compare(a, b, tolerance=tolerance, what=f"{page.name} as {words}: result {number}")
+        compare(a, b, tolerance=tolerance, what=f"{op_def.name} as {words}: result {number}")
     for node in said:
         node.attributes = completed(node.op_type, node.attributes)
     back, findings = legalize(said)
     assert not findings, [finding.message for finding in findings]
     computed = evaluate_graph(back, {value: arrays[value.name] for value in back.inputs})
     for value, array in zip(back.outputs, expected, strict=False):
-        compare(computed[value], array, tolerance=tolerance, what=f"{page.name} as {words} and back")
+        compare(computed[value], array, tolerance=tolerance, what=f"{op_def.name} as {words} and back")
     return words

@@ -19,7 +19,7 @@ from graphport.core.storage import Storage, storage_of
 from graphport.ir.graph import Graph, Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import OPSET, Page
+from graphport.ops.declare import OPSET, OpDef
 from graphport.ops.infer import Inference
 
 Array = np.ndarray[Any, Any]
@@ -124,8 +124,8 @@ def _widened(model: onnx.ModelProto, exotic: Mapping[str, str]) -> onnx.ModelPro
     return wide
 
 
-def check_page(
-    page: Page,
+def check_operator(
+    op_def: OpDef,
     inputs: Sequence[Array | None],
     *,
     outputs: int = 1,
@@ -137,11 +137,11 @@ def check_page(
 
     Where ONNX Runtime has no kernel for the newest form of the operator, `opset` names an older one of equal meaning.
     """
-    found = run_page(page, inputs, **attributes)[:outputs]
-    expected = run_ort(page.name, inputs, attributes, opset=opset, outputs=outputs, domain=page.domain)
+    found = run_operator(op_def, inputs, **attributes)[:outputs]
+    expected = run_ort(op_def.name, inputs, attributes, opset=opset, outputs=outputs, domain=op_def.domain)
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):
-        compare(a, b, tolerance=tolerance, what=f"{page.name}: result {number}")
-    check_shapes(page, inputs, found, **attributes)
+        compare(a, b, tolerance=tolerance, what=f"{op_def.name}: result {number}")
+    check_shapes(op_def, inputs, found, **attributes)
     return found
 
 
@@ -158,23 +158,23 @@ def compare(found: Array, expected: Array, *, tolerance: float | None = None, wh
     np.testing.assert_allclose(found.astype(wide), expected.astype(wide), rtol=limit, atol=limit, err_msg=what)
 
 
-def run_page(page: Page, inputs: Sequence[Array | None], **attributes: Any) -> list[Array]:
+def run_operator(op_def: OpDef, inputs: Sequence[Array | None], **attributes: Any) -> list[Array]:
     """All results of a page on arrays."""
     with np.errstate(all="ignore"):
-        answer = page(*inputs, **attributes)
+        answer = op_def(*inputs, **attributes)
     return [np.asarray(x) for x in (answer if isinstance(answer, tuple) else (answer,))]
 
 
-def check_shapes(page: Page, inputs: Sequence[Array | None], results: Sequence[Array], **attributes: Any) -> None:
+def check_shapes(op_def: OpDef, inputs: Sequence[Array | None], results: Sequence[Array], **attributes: Any) -> None:
     """Hold a shape rule against arrays: with the true dims, with symbols for them, and with unknown ranks."""
     inference = Inference()
     stored = {name: storage_of(a) if isinstance(a, np.ndarray) else a for name, a in attributes.items()}
     given = {name: a for name, a in stored.items() if a is not None}
     facts = [None if x is None else TensorFact.of(storage_of(x)) for x in inputs]
-    for fact, result in zip(inference.page(page, facts, given, len(results)), results, strict=True):
+    for fact, result in zip(inference.infer_operator(op_def, facts, given, len(results)), results, strict=True):
         assert isinstance(fact, TensorFact)
         assert fact.dtype is DType.of(result.dtype)
-        assert _may_be(fact, result.shape, {}), f"{page.name}: {fact}, computed {result.shape}"
+        assert _may_be(fact, result.shape, {}), f"{op_def.name}: {fact}, computed {result.shape}"
     bindings: dict[str, int] = {}
     named: list[TensorFact | None] = []
     for number, fact in enumerate(facts):
@@ -185,14 +185,14 @@ def check_shapes(page: Page, inputs: Sequence[Array | None], results: Sequence[A
         bindings |= {f"d{number}_{axis}": n for axis, n in enumerate(sizes)}
         shape = tuple(Symbol(f"d{number}_{axis}", min(n, 1)) for axis, n in enumerate(sizes))
         named.append(TensorFact(fact.dtype, shape) if fact.elements is None else fact)
-    for fact, result in zip(inference.page(page, named, given, len(results)), results, strict=True):
+    for fact, result in zip(inference.infer_operator(op_def, named, given, len(results)), results, strict=True):
         assert isinstance(fact, TensorFact)
-        assert _may_be(fact, result.shape, bindings), f"{page.name}: {fact} with {bindings}, computed {result.shape}"
+        assert _may_be(fact, result.shape, bindings), f"{op_def.name}: {fact} with {bindings}, computed {result.shape}"
     unknown = [None if fact is None else TensorFact(fact.dtype, None) for fact in facts]
-    for fact, result in zip(inference.page(page, unknown, given, len(results)), results, strict=True):
+    for fact, result in zip(inference.infer_operator(op_def, unknown, given, len(results)), results, strict=True):
         assert isinstance(fact, TensorFact)
         assert fact.dtype in (None, DType.of(result.dtype))
-        assert _may_be(fact, result.shape, {}), f"{page.name}: {fact} from unknown ranks, computed {result.shape}"
+        assert _may_be(fact, result.shape, {}), f"{op_def.name}: {fact} from unknown ranks, computed {result.shape}"
 
 
 def _may_be(fact: TensorFact, shape: Sequence[int], bindings: Mapping[str, int]) -> bool:
@@ -296,7 +296,7 @@ def evaluate_graph(graph: Graph, inputs: Mapping[Value, Array]) -> dict[Value, A
     for node in graph:
         given = {name: a.numpy() if isinstance(a, Storage) else a for name, a in node.attributes.items()}
         operands = [None if value is None else arrays[value] for value in node.inputs]
-        answer = run_page(registry.pages()[node.op_type], operands, **given)
+        answer = run_operator(registry.op_defs()[node.op_type], operands, **given)
         for value, array in zip(node.outputs, answer, strict=False):
             if value is not None:
                 arrays[value] = array
@@ -304,7 +304,7 @@ def evaluate_graph(graph: Graph, inputs: Mapping[Value, Array]) -> dict[Value, A
 
 
 def there_and_back(
-    page: Page,
+    op_def: OpDef,
     inputs: Sequence[Array | None],
     *,
     dialect: str = "nnef",
@@ -314,7 +314,7 @@ def there_and_back(
     symbolic: bool = False,
     **attributes: Any,
 ) -> list[str] | None:
-    """Say a node of `page` in `dialect` and legalize that: the meaning stays.
+    """Say a node of `op_def` in `dialect` and legalize that: the meaning stays.
 
     Returns the words that were used, or `None` where the dialect cannot say it. Operands whose places are in
     `constants` are constants; with `symbolic`, the others have unknown dims.
@@ -327,7 +327,7 @@ def there_and_back(
         if x is not None and number not in constants:
             arrays[f"i{number}"] = x
     stored = {name: storage_of(a) if isinstance(a, np.ndarray) else a for name, a in attributes.items()}
-    for result in Builder(Inference(), graph, count=outputs).results(page, outputs, *values, **stored):
+    for result in Builder(Inference(), graph, count=outputs).results(op_def, outputs, *values, **stored):
         graph.add_output(result)
     said, findings = export_graph(graph, dialect)
     if findings:
@@ -335,10 +335,10 @@ def there_and_back(
     words = [node.op_type for node in said]
     back, findings = legalize(said)
     assert not findings, [finding.message for finding in findings]
-    expected = run_page(page, inputs, **attributes)[:outputs]
+    expected = run_operator(op_def, inputs, **attributes)[:outputs]
     computed = evaluate_graph(back, {value: arrays[value.name] for value in back.inputs})
     for value, array in zip(back.outputs, expected, strict=True):
-        compare(computed[value], array, tolerance=tolerance, what=f"{page.name} as {words}")
+        compare(computed[value], array, tolerance=tolerance, what=f"{op_def.name} as {words}")
     return words
 
 

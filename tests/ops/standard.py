@@ -12,14 +12,14 @@ from onnx.reference import ReferenceEvaluator
 
 from graphport.core.dtypes import DType
 from graphport.core.storage import Storage
-from graphport.ops.declare import OPSET, Page
-from tests.ops.oracle import check_shapes, compare, run_page
+from graphport.ops.declare import OPSET, OpDef
+from tests.ops.oracle import check_shapes, compare, run_operator
 
 Array = np.ndarray[Any, Any]
 
 
 def check_by_standard(
-    page: Page,
+    op_def: OpDef,
     inputs: Sequence[Array | None],
     *,
     outputs: int = 1,
@@ -28,10 +28,10 @@ def check_by_standard(
     **attributes: Any,
 ) -> list[Array]:
     """Hold a page's first results against the reference implementation, and its shape rule against them."""
-    found = run_page(page, inputs, **attributes)[:outputs]
+    found = run_operator(op_def, inputs, **attributes)[:outputs]
     names = ["" if x is None else f"i{number}" for number, x in enumerate(inputs)]
     said = {key: _said(value) for key, value in attributes.items() if value is not None}
-    node = helper.make_node(page.name, names, [f"o{number}" for number in range(outputs)], **said)
+    node = helper.make_node(op_def.name, names, [f"o{number}" for number in range(outputs)], **said)
     infos = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
         for name, x in zip(names, inputs, strict=True)
@@ -44,8 +44,8 @@ def check_by_standard(
     with np.errstate(all="ignore"):
         expected = ReferenceEvaluator(model).run(None, feeds)
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):
-        compare(a, np.asarray(b), tolerance=tolerance, what=f"{page.name}: result {number}")
-    check_shapes(page, inputs, found, **attributes)
+        compare(a, np.asarray(b), tolerance=tolerance, what=f"{op_def.name}: result {number}")
+    check_shapes(op_def, inputs, found, **attributes)
     return found
 
 

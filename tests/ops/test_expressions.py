@@ -143,26 +143,26 @@ PATTERNED = sorted(set(registry.patterns("expression")) & set(KERNELS))
 
 @every("name", PATTERNED)
 def test_pages_and_kernels_mean_the_same(name):
-    (page, _), *others = registry.patterns("expression")[name]
+    (op_def, _), *others = registry.patterns("expression")[name]
     assert not others
     finite = np.isfinite(X) & np.isfinite(Y) & (Y != 0)
     operands = [x[finite] for x in (X, Y)][: max(SIGNATURES[name].arities)]
     with np.errstate(all="ignore"):
-        np.testing.assert_allclose(page(*operands), KERNELS[name](*operands), rtol=1e-6, atol=1e-7, equal_nan=True)
+        np.testing.assert_allclose(op_def(*operands), KERNELS[name](*operands), rtol=1e-6, atol=1e-7, equal_nan=True)
 
 
-STATED = sorted(name for name, page in registry.pages().items() if registry.export_rules("expression", page))
+STATED = sorted(name for name, op_def in registry.op_defs().items() if registry.export_rules("expression", op_def))
 
 
 @every("name", STATED)
 def test_operators_as_expressions_mean_the_same(name):
-    page = registry.pages()[name]
+    op_def = registry.op_defs()[name]
     graph = Graph()
-    count = max(len(page.signature.operands), 2 if page.signature.variadic else 1)
+    count = max(len(op_def.signature.operands), 2 if op_def.signature.variadic else 1)
     shapes = [(5,), (), ()] if name == "Clip" else [(5,)] * count
     x = [graph.add_input(f"x{i}", TensorFact(DType.FLOAT32, shape)) for i, shape in enumerate(shapes)]
     attributes = {"fmod": 1} if name == "Mod" else {}
-    node = Builder(Inference(), graph)(page, *x, **attributes).producer
+    node = Builder(Inference(), graph)(op_def, *x, **attributes).producer
     phrase = phrase_of(node)
     random = np.random.default_rng(7)
     arrays = [np.sort(random.uniform(0.1, 0.9, 5)).astype(np.float32) for _ in x]
@@ -172,7 +172,7 @@ def test_operators_as_expressions_mean_the_same(name):
         arrays[1:] = [array[:1].reshape(()) for array in arrays[1:]]
     text = phrase.text.format(*(f"@{x.index(value)}" for value in phrase.operands))
     with np.errstate(all="ignore"):
-        expected = page(*arrays, **attributes)
+        expected = op_def(*arrays, **attributes)
     np.testing.assert_allclose(Expression(text, tier="numpy")(*arrays), expected, rtol=2e-6, atol=1e-7)
 
 

@@ -22,8 +22,8 @@ def ints(*elements) -> TensorFact:
     return TensorFact(INT, (len(elements),), elements)
 
 
-def page(name, *facts, count=1, **attributes):
-    return Inference().page(registry.pages()[name], facts, attributes, count)
+def op_def(name, *facts, count=1, **attributes):
+    return Inference().infer_operator(registry.op_defs()[name], facts, attributes, count)
 
 
 def test_reshape_reads_the_shape_that_other_nodes_compute():
@@ -56,7 +56,7 @@ def test_reshape_reads_the_shape_that_other_nodes_compute():
 )
 def test_wrong_use_is_refused(name, facts, attributes, words):
     with pytest.raises(ShapeError, match=words):
-        page(name, *facts, **attributes)
+        op_def(name, *facts, **attributes)
 
 
 def test_a_broken_rule_is_a_finding_with_the_node_and_the_rest_goes_on():
@@ -73,34 +73,34 @@ def test_a_broken_rule_is_a_finding_with_the_node_and_the_rest_goes_on():
 
 
 def test_unknown_rank_keeps_the_element_type():
-    assert page("Transpose", TensorFact(FLOAT, None)) == (TensorFact(FLOAT, None),)
+    assert op_def("Transpose", TensorFact(FLOAT, None)) == (TensorFact(FLOAT, None),)
 
 
 def test_known_elements_are_computed_by_the_page():
-    assert page("Mul", ints(3, 4), ints(5, 6)) == (TensorFact(INT, (2,), (15, 24)),)
-    assert page("Mul", ints(N, 4), ints(2, 6))[0].elements == (2 * N, 24)
+    assert op_def("Mul", ints(3, 4), ints(5, 6)) == (TensorFact(INT, (2,), (15, 24)),)
+    assert op_def("Mul", ints(N, 4), ints(2, 6))[0].elements == (2 * N, 24)
 
 
 def test_integers_wrap_as_they_do_at_run_time():
-    (fact,) = page("Add", ints(2**63 - 1), ints(1))
+    (fact,) = op_def("Add", ints(2**63 - 1), ints(1))
     assert fact.elements == (-(2**63),)
 
 
 def test_pads_that_are_turned_around_as_a_matrix_are_known():
     # PyTorch counts pads from the last axis on; its exporter turns them around for ONNX at run time.
-    (matrix,) = page("Reshape", ints(1, 2, N, 0), ints(-1, 2))
+    (matrix,) = op_def("Reshape", ints(1, 2, N, 0), ints(-1, 2))
     assert matrix == TensorFact(INT, (2, 2), (1, 2, N, 0))
-    (turned,) = page("Slice", matrix, ints(-1), ints(-(2**63) + 1), ints(0), ints(-1))
-    (begins,) = Inference().page(registry.pages()["Transpose"], [turned], {"perm": (1, 0)}, 1)
-    assert page("Reshape", begins, ints(-1))[0] == TensorFact(INT, (4,), (N, 1, 0, 2))
+    (turned,) = op_def("Slice", matrix, ints(-1), ints(-(2**63) + 1), ints(0), ints(-1))
+    (begins,) = Inference().infer_operator(registry.op_defs()["Transpose"], [turned], {"perm": (1, 0)}, 1)
+    assert op_def("Reshape", begins, ints(-1))[0] == TensorFact(INT, (4,), (N, 1, 0, 2))
 
 
 def test_division_by_zero_leaves_the_elements_open():
-    assert page("Div", ints(N), ints(0))[0].elements is None
+    assert op_def("Div", ints(N), ints(0))[0].elements is None
 
 
 def test_broadcasting_two_symbols_gives_the_larger():
-    (fact,) = page("Add", TensorFact(FLOAT, (N, 1)), TensorFact(FLOAT, (H,)))
+    (fact,) = op_def("Add", TensorFact(FLOAT, (N, 1)), TensorFact(FLOAT, (H,)))
     assert fact.shape == (N, H)
 
 
@@ -246,7 +246,7 @@ def test_loop_stacks_and_opens_what_changes():
 
 
 def test_sequences_have_facts():
-    (fact,) = page("SequenceConstruct", TensorFact(FLOAT, (2, N)), TensorFact(FLOAT, (3, N)))
+    (fact,) = op_def("SequenceConstruct", TensorFact(FLOAT, (2, N)), TensorFact(FLOAT, (3, N)))
     assert isinstance(fact, SequenceFact)
     assert fact.element.shape[1] == N
 
@@ -254,25 +254,25 @@ def test_sequences_have_facts():
 def test_a_symbolic_index_leaves_the_elements_unknown():
     data = TensorFact(DType.INT64, (3,)).with_elements([4, 5, 6])
     index = TensorFact(DType.INT64, ()).with_elements([Symbol("N")])
-    (fact,) = Inference().page(registry.pages()["Gather"], [data, index], {}, 1)
+    (fact,) = Inference().infer_operator(registry.op_defs()["Gather"], [data, index], {}, 1)
     assert (fact.shape, fact.elements) == ((), None)
 
 
 @pytest.mark.parametrize(("dims", "is_asked_again"), [(((2, 3), (2, 3)), False), (((2, N), (2, H)), True)])
 def test_what_requires_nothing_is_asked_once_in_one_memory(monkeypatch, dims, is_asked_again):
     asked: list[str] = []
-    page_of = Inference.page
+    infer_operator_of = Inference.infer_operator
 
-    def counted(self, page, *rest):
-        asked.append(page.name)
-        return page_of(self, page, *rest)
+    def counted(self, op_def, *rest):
+        asked.append(op_def.name)
+        return infer_operator_of(self, op_def, *rest)
 
     def answered():
         inference = Inference()
-        facts = inference.answer(registry.pages()["Add"], [TensorFact(FLOAT, shape) for shape in dims], {}, 1)
+        facts = inference.answer(registry.op_defs()["Add"], [TensorFact(FLOAT, shape) for shape in dims], {}, 1)
         return facts, [str(each) for each in inference.required]
 
-    monkeypatch.setattr(Inference, "page", counted)
+    monkeypatch.setattr(Inference, "infer_operator", counted)
     with shared_inference_cache():
         first, second = answered(), answered()
     assert first == second
@@ -307,14 +307,16 @@ def test_numbers_that_are_equal_and_not_the_same_have_facts_of_their_own():
 )
 def test_a_node_is_held_against_the_signature_before_its_shape_rule(op_type, operands, attributes, message):
     with pytest.raises(ShapeError, match=message):
-        Inference().page(registry.pages()[op_type], operands, attributes, 1)
+        Inference().infer_operator(registry.op_defs()[op_type], operands, attributes, 1)
 
 
 def test_a_scalar_may_be_a_vector_of_one_element():
-    (found,) = Inference().page(registry.pages()["Clip"], [TensorFact(FLOAT, (4,)), TensorFact(FLOAT, (1,))], {}, 1)
+    (found,) = Inference().infer_operator(
+        registry.op_defs()["Clip"], [TensorFact(FLOAT, (4,)), TensorFact(FLOAT, (1,))], {}, 1
+    )
     assert found == TensorFact(FLOAT, (4,))
 
 
 def test_more_results_than_an_operator_has_are_refused():
     with pytest.raises(ShapeError, match="2 results, expected at most 1"):
-        Inference().page(registry.pages()["Relu"], [TensorFact(FLOAT, (4,))], {}, 2)
+        Inference().infer_operator(registry.op_defs()["Relu"], [TensorFact(FLOAT, (4,))], {}, 2)

@@ -9,10 +9,10 @@ import pytest
 
 from graphport.ops import operator_manual, registry
 from graphport.ops.declare import IMPORT_RULES
-from graphport.ops.rows.rule import ImportRule
+from graphport.ops.rule_language.rule import ImportRule
 from tests.every import every
 
-PAGES = registry.pages()
+OP_DEFS = registry.op_defs()
 ROOT = Path(__file__).parents[2]
 
 
@@ -27,14 +27,14 @@ ROOT = Path(__file__).parents[2]
     ],
 )
 def test_signatures(name, expected):
-    assert operator_manual.signature(PAGES[name]) == expected
+    assert operator_manual.signature(OP_DEFS[name]) == expected
 
 
-@every("name", sorted(PAGES))
+@every("name", sorted(OP_DEFS))
 def test_a_signature_names_everything_once(name):
-    page = PAGES[name]
-    said = operator_manual.signature(page, width=40)
-    for argument in [*(operand.name for operand in page.signature.operands), *page.signature.keywords]:
+    op_def = OP_DEFS[name]
+    said = operator_manual.signature(op_def, width=40)
+    for argument in [*(operand.name for operand in op_def.signature.operands), *op_def.signature.keywords]:
         assert f"    {argument}: " in said or f"    *{argument}: " in said or "\n" not in said
     assert "<class" not in said
     assert "graphport." not in said.removeprefix("graphport.Expression")
@@ -42,9 +42,9 @@ def test_a_signature_names_everything_once(name):
 
 
 def test_a_long_signature_takes_a_line_for_each_argument():
-    page = PAGES["Gemm"]
-    assert operator_manual.signature(page, width=40).splitlines()[:3] == ["Gemm(", "    a: T,", "    b: T,"]
-    assert "\n" not in operator_manual.signature(page, width=4000)
+    op_def = OP_DEFS["Gemm"]
+    assert operator_manual.signature(op_def, width=40).splitlines()[:3] == ["Gemm(", "    a: T,", "    b: T,"]
+    assert "\n" not in operator_manual.signature(op_def, width=4000)
 
 
 def test_a_word_that_no_test_reads_emits_what_its_row_names_or_another_word_of_it():
@@ -63,30 +63,30 @@ def test_a_word_that_no_test_reads_emits_what_its_row_names_or_another_word_of_i
         if others:
             assert told[op_type].operators in {told[other].operators for other in others}
         else:
-            assert {name for name in rows[op_type].operators if name in PAGES} <= set(told[op_type].operators)
+            assert {name for name in rows[op_type].operators if name in OP_DEFS} <= set(told[op_type].operators)
 
 
 def test_element_types_are_by_variable():
-    assert operator_manual.element_types(PAGES["Relu"])["T"] == sorted(
+    assert operator_manual.element_types(OP_DEFS["Relu"])["T"] == sorted(
         ["bfloat16", "float16", "float32", "float64", "int16", "int32", "int64", "int8"]
     )
 
 
-@every("name", sorted(PAGES))
+@every("name", sorted(OP_DEFS))
 def test_every_page_is_in_a_family_with_a_title(name):
-    family = operator_manual.family(PAGES[name])
+    family = operator_manual.family(OP_DEFS[name])
     assert family in registry.families()
     assert operator_manual.family_title(family)
-    assert PAGES[name] in operator_manual.by_family()[family]
+    assert OP_DEFS[name] in operator_manual.by_family()[family]
 
 
 def test_versions_tell_what_is_read_by_a_rule():
-    assert operator_manual.older_forms(PAGES["Softmax"]) == (12,)
+    assert operator_manual.older_forms(OP_DEFS["Softmax"]) == (12,)
     assert (
-        operator_manual.versions(PAGES["Softmax"])
+        operator_manual.versions(OP_DEFS["Softmax"])
         == "Unchanged since opset 13; forms up to opset 12 are read by rules."
     )
-    assert operator_manual.versions(PAGES["Abs"]).startswith("Unchanged since opset ")
+    assert operator_manual.versions(OP_DEFS["Abs"]).startswith("Unchanged since opset ")
 
 
 @pytest.mark.parametrize("dialect", ["nnef", "onnx"])
@@ -95,7 +95,7 @@ def test_every_word_that_is_read_is_listed(dialect):
     registry.load(dialect)
     assert {op_type for spoken, op_type in IMPORT_RULES if spoken == dialect} <= set(words)
     assert set(registry.patterns(dialect)) <= set(words)
-    assert {name for names in words.values() for name in names} <= set(PAGES)
+    assert {name for names in words.values() for name in names} <= set(OP_DEFS)
 
 
 def test_words_that_functions_state_name_their_operators():
@@ -112,7 +112,7 @@ def test_every_rule_is_seen_emitting_what_the_table_says():
     unseen = Counter[str]()
     for dialect in registry.names():
         for op_type, emitted in operator_manual.reads(dialect).items():
-            assert set(emitted.operators) <= set(PAGES), (dialect, op_type)
+            assert set(emitted.operators) <= set(OP_DEFS), (dialect, op_type)
             assert emitted.always <= set(emitted.operators)
             assert not emitted.test or (ROOT / emitted.test).exists(), emitted.test
             unseen[dialect] += not emitted.test and not registry.patterns(dialect).get(op_type) and dialect != "onnx"

@@ -68,7 +68,7 @@ def test_malformed_patterns_are_refused(text):
 )
 def test_patterns_that_do_not_fit_are_refused(text):
     with pytest.raises(PatternError):
-        check(registry.pages()["Squeeze"], parse(text))
+        check(registry.op_defs()["Squeeze"], parse(text))
 
 
 def graph_with(fact: TensorFact = FLOAT) -> tuple[Graph, Value]:
@@ -78,9 +78,9 @@ def graph_with(fact: TensorFact = FLOAT) -> tuple[Graph, Value]:
 
 def test_lowering_makes_a_constant_of_an_attribute():
     graph, x = graph_with()
-    page = registry.pages()["Squeeze"]
+    op_def = registry.op_defs()["Squeeze"]
     builder = Builder(Inference(), graph)
-    (y,) = lowered(page, parse("squeeze(data, axes=const(axes))"), builder, [x], {"axes": (1,)})
+    (y,) = lowered(op_def, parse("squeeze(data, axes=const(axes))"), builder, [x], {"axes": (1,)})
     assert y.fact.shape == (2, 3)
     axes = y.producer.inputs[1]
     assert axes.is_constant
@@ -91,9 +91,9 @@ def test_lifting_makes_an_attribute_of_a_constant():
     graph, x = graph_with()
     axes = graph.add_constant("axes", TensorFact(DType.INT64, (1,), (1,)), storage_of([1]))
     node = graph.append(Node("Squeeze", [x, axes], [Value("y")]))
-    page = registry.pages()["Squeeze"]
+    op_def = registry.op_defs()["Squeeze"]
     builder = Builder(Inference(), graph, node, dialect="nnef")
-    (y,) = exported(page, parse("squeeze(data, axes=const(axes))"), builder, node)
+    (y,) = exported(op_def, parse("squeeze(data, axes=const(axes))"), builder, node)
     assert (y.producer.op, y.producer.inputs, y.producer.attributes) == ("nnef.squeeze", (x,), {"axes": (1,)})
 
 
@@ -102,29 +102,29 @@ def test_lifting_refuses_an_operand_that_is_computed():
     axes = graph.add_input("axes", TensorFact(DType.INT64, (1,)))
     node = graph.append(Node("Squeeze", [x, axes], [Value("y")]))
     builder = Builder(Inference(), graph, node, dialect="nnef")
-    assert exported(registry.pages()["Squeeze"], parse("squeeze(data, axes=const(axes))"), builder, node) is None
+    assert exported(registry.op_defs()["Squeeze"], parse("squeeze(data, axes=const(axes))"), builder, node) is None
 
 
 def test_lifting_refuses_an_attribute_that_the_pattern_cannot_say():
     graph, x = graph_with()
     node = graph.append(Node("Softmax", [x], [Value("y")], {"axis": 1}))
     builder = Builder(Inference(), graph, node, dialect="nnef")
-    assert exported(registry.pages()["Softmax"], parse("softmax(input)"), builder, node) is None
+    assert exported(registry.op_defs()["Softmax"], parse("softmax(input)"), builder, node) is None
     node.attributes["axis"] = -1
-    assert exported(registry.pages()["Softmax"], parse("softmax(input)"), builder, node) is not None
+    assert exported(registry.op_defs()["Softmax"], parse("softmax(input)"), builder, node) is not None
 
 
 def test_lowering_refuses_an_attribute_that_the_pattern_does_not_know():
     graph, x = graph_with()
     with pytest.raises(UnsupportedError, match="odd"):
-        lowered(registry.pages()["Relu"], parse("relu(x)"), Builder(Inference(), graph), [x], {"odd": 1})
+        lowered(registry.op_defs()["Relu"], parse("relu(x)"), Builder(Inference(), graph), [x], {"odd": 1})
 
 
 def test_lowering_refuses_another_literal():
     graph, x = graph_with()
     zero = graph.add_constant("zero", TensorFact(DType.FLOAT32, ()), storage_of(0.0, DType.FLOAT32))
     one = graph.add_constant("one", TensorFact(DType.FLOAT32, ()), storage_of(1.0, DType.FLOAT32))
-    page, pattern = registry.pages()["Relu"], parse("max(x, 0.0)")
-    assert lowered(page, pattern, Builder(Inference(), graph), [x, zero], {})[0].fact == FLOAT
+    op_def, pattern = registry.op_defs()["Relu"], parse("max(x, 0.0)")
+    assert lowered(op_def, pattern, Builder(Inference(), graph), [x, zero], {})[0].fact == FLOAT
     with pytest.raises(UnsupportedError):
-        lowered(page, pattern, Builder(Inference(), graph), [x, one], {})
+        lowered(op_def, pattern, Builder(Inference(), graph), [x, one], {})

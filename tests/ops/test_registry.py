@@ -36,7 +36,7 @@ for found in walk_packages(graphport.ops.__path__, "graphport.ops."):
 for package in registry.dialects():
     registry.load(package)
 assert len(homes) > 2000
-family = {name: page.function.__module__.split(".")[3] for name, page in declare.PAGES.items()}
+family = {name: op_def.function.__module__.split(".")[3] for name, op_def in declare.OP_DEFS.items()}
 
 def of(module):
     package = max((each for each in RULES.values() if module.startswith(f"{each}.")), key=len)
@@ -47,13 +47,13 @@ for (kind, dialect, op_type), modules in homes.items():
     said = {of(module) for module in modules}
     if kind == "lifts":
         # Where a page has a pattern or a rule in its own family, there is none elsewhere.
-        if len(said) > 1 or said != {family[op_type]} and dialect in declare.PAGES[op_type].spellings:
-            print("a page's rules are in several families:", dialect, op_type, modules)
+        if len(said) > 1 or said != {family[op_type]} and dialect in declare.OP_DEFS[op_type].spellings:
+            print("the rules of an operator are in several families:", dialect, op_type, modules)
     elif dialect == "onnx" and op_type in family:
         if said != {family[op_type]}:
             print("not in the family of its page:", op_type, modules)
-    elif pages := [family[page.name] for page, _ in registry.patterns(dialect).get(op_type, ())]:
-        if not said <= set(pages):
+    elif op_defs := [family[op_def.name] for op_def, _ in registry.patterns(dialect).get(op_type, ())]:
+        if not said <= set(op_defs):
             print("not in the family of a page with a pattern:", dialect, op_type, modules)
     elif dialect != "onnx" and len(modules) > 1:
         print("has two rules:", dialect, op_type, modules)

@@ -93,17 +93,17 @@ def test_a_decoder_whose_caches_have_axes_of_their_own_is_reported_what_would_ha
     path = tmp_path / "decoder.xml"
     openvino.save_model(openvino.convert_model(onnx_decoder(tmp_path / "a.onnx", 8)), path, compress_to_fp16=False)
     asked = 0
-    page_of = Inference.page
+    infer_operator_of = Inference.infer_operator
 
     def counted(self, *rest):
         nonlocal asked
         asked += 1
-        return page_of(self, *rest)
+        return infer_operator_of(self, *rest)
 
-    with patch.object(Inference, "page", counted):
+    with patch.object(Inference, "infer_operator", counted):
         model = gp.load(path, raw=is_raw)
     once = asked
-    with without(), patch.object(Inference, "page", counted):
+    with without(), patch.object(Inference, "infer_operator", counted):
         again = gp.load(path, raw=is_raw)
     assert told(model.graph, model.findings) == told(again.graph, again.findings)
     assert 2 * once < asked - once
@@ -175,7 +175,7 @@ def test_where_names_may_matter_nothing_is_alike(operands, attributes):
 def test_what_is_required_is_required_of_each_once(symbols):
     inference = Inference()
     inference.renaming.expect(symbols)
-    add = registry.pages()["Add"]
+    add = registry.op_defs()["Add"]
     required = []
     for left, right in ((A, B), (B, C), (B, C), (A, B)):
         inference.required.clear()
@@ -193,17 +193,17 @@ def test_what_is_required_is_required_of_each_once(symbols):
 
 def test_extents_that_are_computed_and_elements_are_reported_in_the_names_of_the_operands():
     inference = Inference()
-    pages = registry.pages()
+    op_defs = registry.op_defs()
     for x, y in ((A, B), (B, C)):
-        (joined,) = inference.answer(pages["Concat"], [f32(x), f32(2 * y)], {"axis": 0}, 1)
+        (joined,) = inference.answer(op_defs["Concat"], [f32(x), f32(2 * y)], {"axis": 0}, 1)
         assert joined == f32(x + 2 * y)
         assert joined.shape[0].bounds == (x + 2 * y).bounds
-        (shape,) = inference.answer(pages["Shape"], [f32(x, 3, y)], {}, 1)
+        (shape,) = inference.answer(op_defs["Shape"], [f32(x, 3, y)], {}, 1)
         assert shape == ints(x, 3, y)
-        (reshaped,) = inference.answer(pages["Reshape"], [f32(x, 6), ints(x, 2, -1)], {}, 1)
+        (reshaped,) = inference.answer(op_defs["Reshape"], [f32(x, 6), ints(x, 2, -1)], {}, 1)
         assert reshaped == f32(x, 2, 3)
-        (found,) = inference.answer(pages["NonZero"], [f32(x)], {}, 1)
+        (found,) = inference.answer(op_defs["NonZero"], [f32(x)], {}, 1)
         assert isinstance(found, TensorFact)
         assert found.shape[0] == 1
-        assert found == Inference().answer(pages["NonZero"], [f32(x)], {}, 1)[0]
+        assert found == Inference().answer(op_defs["NonZero"], [f32(x)], {}, 1)[0]
     assert i64(A) != i64(B)

@@ -136,7 +136,7 @@ def untold(recorder):
         told = (
             operator_manual.reading(dialect, op_type)
             if kind == LOWER
-            else operator_manual.export_op_types(dialect, registry.pages()[op_type])
+            else operator_manual.export_op_types(dialect, registry.op_defs()[op_type])
         )
         if told is None:
             yield kind, dialect, op_type, "is not told"

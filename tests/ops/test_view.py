@@ -31,10 +31,10 @@ def test_the_modules_are_what_the_pages_say():
 
 @every("view", VIEWS, ids=[view.operator for view in VIEWS])
 def test_a_view_is_made_as_its_page_is_called(view):
-    page = inspect.signature(registry.pages()[view.operator].function).parameters.values()
+    op_def = inspect.signature(registry.op_defs()[view.operator].function).parameters.values()
     seen = inspect.signature(view).parameters.values()
     assert [(each.name, each.kind is each.KEYWORD_ONLY, each.default) for each in seen] == [
-        (each.name, each.kind is each.KEYWORD_ONLY, each.default) for each in page
+        (each.name, each.kind is each.KEYWORD_ONLY, each.default) for each in op_def
     ]
 
 

@@ -38,7 +38,7 @@ class Net:
 
     def __call__(self, op_type, *operands, **attributes):
         given = [self.build.constant(np.float32(x)) if isinstance(x, float) else x for x in operands]
-        return self.build(registry.pages()[op_type], *given, **attributes)
+        return self.build(registry.op_defs()[op_type], *given, **attributes)
 
     def returning(self, *values):
         self.graph.set_outputs(values)
@@ -181,7 +181,7 @@ def test_what_only_a_run_can_tell_stays_an_expression():
     build = Builder(Inference(), graph)
     value = build.graph.add_input("y", TensorFact(DType.FLOAT32, (Symbol("N"), 3)))
     text = "mul(@0,size(@1,1))"
-    known = build(registry.pages()[WORD], x, value, expression=text.replace("size(@1,1)", "@1"))
+    known = build(registry.op_defs()[WORD], x, value, expression=text.replace("size(@1,1)", "@1"))
     graph.add_output(known)
     assert words(without_expressions(graph)) == ["Mul"]
     assert words(graph) == [WORD]

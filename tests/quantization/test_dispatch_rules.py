@@ -24,16 +24,16 @@ class Rules:
         decisions = dispatch(graph, "all-in")
         self.quantizable = {node for node in graph if decisions[node].place is ComputeDomain.QUANTIZED}
         self.index = {node for node in graph if decisions[node].place is ComputeDomain.INDEX}
-        self.weighted = {node for node in self.quantizable if registry.pages()[node.op_type].role == "weighted"}
+        self.weighted = {node for node in self.quantizable if registry.op_defs()[node.op_type].role == "weighted"}
         self.edges = [(node, reader) for node in graph for reader in graph if self._hands_reals(node, reader)]
 
     def _hands_reals(self, node: Node, reader: Node) -> bool:
-        page = None if reader.dialect else registry.pages().get(reader.op_type)
+        op_def = None if reader.dialect else registry.op_defs().get(reader.op_type)
         for place, value in enumerate(reader.inputs):
             if value is None or value not in node.results:
                 continue
-            said = None if page is None else page.signature.operand(place)
-            is_index = page is not None and said is not None and said.name in page.index_operands
+            said = None if op_def is None else op_def.signature.operand(place)
+            is_index = op_def is not None and said is not None and said.name in op_def.index_operands
             fact = value.fact
             is_real = not isinstance(fact, TensorFact) or fact.dtype is None or fact.dtype.is_floating
             if is_real and not is_index:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.core.dtypes import DType
-from graphport.ops.registry import pages
+from graphport.ops.registry import op_defs
 from graphport.quantization.parameters import QuantizationParameters, activation_qparams, asymmetric, limits, symmetric
 
 reals = st.floats(-1e6, 1e6, width=32)
@@ -53,11 +53,11 @@ def test_numbers_inside_move_by_half_a_step_at_most(numbers, dtype):
 def test_codes_are_those_of_the_page(numbers, is_symmetric):
     x = np.asarray(numbers, np.float32)
     qparams = activation_qparams(float(x.min()), float(x.max()), DType.INT8, is_symmetric=is_symmetric)
-    page = pages()["QuantizeLinear"](x, qparams.scale, qparams.zero_point)
+    op_def = op_defs()["QuantizeLinear"](x, qparams.scale, qparams.zero_point)
     # A symmetric grid leaves out the least code, which the page has.
-    assert np.array_equal(np.maximum(page, qparams.least), qparams.codes(x))
+    assert np.array_equal(np.maximum(op_def, qparams.least), qparams.codes(x))
     assert np.allclose(
-        pages()["DequantizeLinear"](qparams.codes(x), qparams.scale, qparams.zero_point), qparams.nearest(x)
+        op_defs()["DequantizeLinear"](qparams.codes(x), qparams.scale, qparams.zero_point), qparams.nearest(x)
     )
 
 

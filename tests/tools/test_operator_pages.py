@@ -18,9 +18,9 @@ def test_there_is_a_page_for_each_family_and_an_index():
     assert list(PAGES) == ["index", *operator_manual.by_family()]
 
 
-@every("name", sorted(registry.pages()))
+@every("name", sorted(registry.op_defs()))
 def test_every_operator_has_a_section_and_a_line(name):
-    page = registry.pages()[name]
+    page = registry.op_defs()[name]
     text = PAGES[operator_manual.family(page)]
     assert len(re.findall(rf"^## {name}$", text, re.MULTILINE)) == 1
     assert f"[{name}]({operator_manual.family(page)}.md#{name.lower().replace('.', '')})" in PAGES["index"]

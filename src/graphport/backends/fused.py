@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.backends.interpreter import PagesSession, check
+from graphport.backends.interpreter import InterpreterSession, check
 from graphport.expression.expression import Expression
 from graphport.ir import rewrite
 from graphport.ops import registry
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 
-def prepare(graph: Graph, *, threads: int = 0) -> PagesSession:
+def prepare(graph: Graph, *, threads: int = 0) -> InterpreterSession:
     """Prepare `graph` with its element-wise chains fused.
 
     An expression is first computed with NumPy, and compiled when the saved time justifies it, if llvmlite is installed;
@@ -27,7 +27,7 @@ def prepare(graph: Graph, *, threads: int = 0) -> PagesSession:
     check(graph)
     fused = rewrite.copy(graph)
     driver.run(fused, FUSE_EXPRESSIONS)
-    return PagesSession(fused, {**registry.pages(), WORD: _Expressions(threads)})
+    return InterpreterSession(fused, {**registry.op_defs(), WORD: _Expressions(threads)})
 
 
 class _Expressions:

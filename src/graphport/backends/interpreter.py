@@ -46,12 +46,12 @@ def check(graph: Graph) -> None:
         )
 
 
-class PagesSession:
+class InterpreterSession:
     """A graph with loaded constants, and the functions that compute its operators."""
 
-    def __init__(self, graph: Graph, pages: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(self, graph: Graph, op_defs: Mapping[str, Callable[..., Any]]) -> None:
         self._graph = graph
-        self._pages = pages
+        self._op_defs = op_defs
         self._constants = {value: value.storage.numpy() for value in graph.constants if value.storage is not None}
 
     def run(
@@ -85,7 +85,7 @@ class PagesSession:
         began, left = time.monotonic(), math.inf if limits is None else limits.remaining_seconds
         allowed = 0 if limits is None else limits.nbytes
         nbytes = allowed and resident_bytes() + allowed
-        work = _Work(self._pages, min(deadline, began + left), observe, watch, nbytes)
+        work = _Work(self._op_defs, min(deadline, began + left), observe, watch, nbytes)
         try:
             with np.errstate(all="ignore"):
                 _execute(self._graph, values, work, keep=every_value)
@@ -108,7 +108,7 @@ class PagesSession:
 class _Work:
     """The functions of the operators, the limits of the run, and its callbacks."""
 
-    pages: Mapping[str, Callable[..., Any]]
+    op_defs: Mapping[str, Callable[..., Any]]
     deadline: float
     observe: Callable[[Graph, Sequence[Any]], None] | None
     watch: Callable[[Node, Sequence[Any], Sequence[Any]], None] | None
@@ -156,7 +156,7 @@ def _execute(graph: Graph, values: dict[Value, Any], work: _Work, *, keep: bool)
 
 def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work: _Work) -> tuple[Any, ...]:
     attributes = {name: _argument(attribute, values, work) for name, attribute in node.attributes.items()}
-    function = work.pages.get(node.op) or registry.meaning(node)
+    function = work.op_defs.get(node.op) or registry.meaning(node)
     if function is None:
         message = f"{node.op} has no reference implementation"
         raise LookupError(message)
@@ -179,11 +179,11 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
 
 def _operand_fault(node: Node, operands: list[Any]) -> str:
     """The first operand that is absent or has a rank that the operator's signature excludes; empty if there is none."""
-    page = None if node.dialect else registry.pages().get(node.op_type)
-    if page is None:
+    op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+    if op_def is None:
         return ""
     for index, array in enumerate(operands):
-        operand = page.signature.operand(index)
+        operand = op_def.signature.operand(index)
         if operand is None or (node.inputs[index] is None and not operand.is_optional):
             return f"operand {index} is {'unexpected' if operand is None else 'missing'}"
         if operand.rank is not None and array is not None and (fault := operand.rank.fault(np.shape(array))):

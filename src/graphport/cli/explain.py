@@ -22,7 +22,7 @@ from graphport.core.names import find_similar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
     from graphport.passes.driver import Pass
     from graphport.runtimes.target import Target
 
@@ -60,7 +60,7 @@ def explanations() -> list[str]:
     from graphport.ops import registry
     from graphport.quantization.targets import TARGETS
 
-    return [*_codes(), *passes(), *TARGETS, *registry.pages()]
+    return [*_codes(), *passes(), *TARGETS, *registry.op_defs()]
 
 
 def passes() -> dict[str, tuple[Pass, list[str]]]:
@@ -86,8 +86,8 @@ def _explained(name: str) -> dict[str, Any] | None:
         return _pass(*passes()[name])
     if name in TARGETS:
         return _target(TARGETS[name])
-    page = registry.pages().get(name)
-    return None if page is None else _operator(page)
+    op_def = registry.op_defs().get(name)
+    return None if op_def is None else _operator(op_def)
 
 
 def _data(name: str) -> str:
@@ -181,25 +181,25 @@ def _is_collection(value: Any) -> bool:
     return isinstance(value, frozenset | tuple | list)
 
 
-def _operator(page: Page) -> dict[str, Any]:
+def _operator(op_def: OpDef) -> dict[str, Any]:
     from graphport.formats import FORMATS
     from graphport.ops import operator_manual
 
     by_format: dict[str, str] = {}
     for name, kind in FORMATS.items():
-        stated = operator_manual.spellings(kind.read_dialect)[page.name]
+        stated = operator_manual.spellings(kind.read_dialect)[op_def.name]
         words = ", ".join(stated.patterns or stated.reads)
         direction = stated.direction if kind.writes else stated.direction.removesuffix("write").rstrip(", ")
         by_format[name] = f"{direction or 'no'}{f': {words}' if words else ''}"
     return {
         "kind": "operator",
-        "name": page.name,
-        "signature": operator_manual.signature(page, width=100),
-        "types": operator_manual.element_types(page),
-        "text": page.manual,
-        "versions": operator_manual.versions(page),
-        "exactness": page.exactness,
-        "role": page.role,
+        "name": op_def.name,
+        "signature": operator_manual.signature(op_def, width=100),
+        "types": operator_manual.element_types(op_def),
+        "text": op_def.manual,
+        "versions": operator_manual.versions(op_def),
+        "exactness": op_def.exactness,
+        "role": op_def.role,
         "formats": by_format,
     }
 

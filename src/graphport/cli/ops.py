@@ -14,7 +14,7 @@ from graphport.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
     from graphport.ops.operator_manual import Emitted, Spelling
 
 
@@ -44,34 +44,36 @@ def verb(operator: str | None, color: str, as_json_: bool) -> None:
     if operator is not None:
         _print_operator(operator, dialects, as_json_=as_json_)
         return
-    pages = [registry.pages()[name] for name in sorted(registry.pages())]
+    op_defs = [registry.op_defs()[name] for name in sorted(registry.op_defs())]
     if as_json_:
-        print_json({"opset": OPSET, "operators": [_document(page, dialects) for page in pages]})
+        print_json({"opset": OPSET, "operators": [_document(op_def, dialects) for op_def in op_defs]})
         return
     from graphport.cli.table import print_table
 
-    rows = [(page.name, *(_spelling(page, dialect).direction for dialect in dialects.values())) for page in pages]
+    rows = [
+        (op_def.name, *(_spelling(op_def, dialect).direction for dialect in dialects.values())) for op_def in op_defs
+    ]
     print_table(("operator", *dialects), rows)
-    click.echo(f"{len(pages)} operators, as in ONNX opset {OPSET}")
+    click.echo(f"{len(op_defs)} operators, as in ONNX opset {OPSET}")
 
 
-def _spelling(page: Page, dialect: str) -> Spelling:
+def _spelling(op_def: OpDef, dialect: str) -> Spelling:
     from graphport.ops import operator_manual
 
-    return operator_manual.spellings(dialect)[page.name]
+    return operator_manual.spellings(dialect)[op_def.name]
 
 
-def _document(page: Page, dialects: dict[str, str]) -> dict[str, Any]:
+def _document(op_def: OpDef, dialects: dict[str, str]) -> dict[str, Any]:
     from graphport.ops import operator_manual
 
-    stated = {name: _spelling(page, dialect) for name, dialect in dialects.items()}
+    stated = {name: _spelling(op_def, dialect) for name, dialect in dialects.items()}
     return {
-        "name": page.name,
-        "domain": page.domain or "ai.onnx",
-        "family": operator_manual.family(page),
-        "since": page.since,
-        "older": list(operator_manual.older_forms(page)),
-        "exactness": page.exactness,
+        "name": op_def.name,
+        "domain": op_def.domain or "ai.onnx",
+        "family": operator_manual.family(op_def),
+        "since": op_def.since,
+        "older": list(operator_manual.older_forms(op_def)),
+        "exactness": op_def.exactness,
         "formats": {name: {"read": list(of.reads), "write": of.writes} for name, of in stated.items()},
     }
 
@@ -81,9 +83,9 @@ def _print_operator(wanted: str, dialects: dict[str, str], *, as_json_: bool) ->
     from graphport.ops import operator_manual, registry
     from graphport.ops.declare import MEANINGS
 
-    page = registry.pages().get(wanted)
-    if page is not None:
-        _show_page(page, dialects, as_json_=as_json_)
+    op_def = registry.op_defs().get(wanted)
+    if op_def is not None:
+        _print_definition(op_def, dialects, as_json_=as_json_)
         return
     # Accept the name with its dialect too: `com.microsoft.Gelu` is `Gelu` in that dialect only.
     named = {name: wanted.removeprefix(f"{name}.") for name in registry.names() if wanted.startswith(f"{name}.")}
@@ -133,24 +135,24 @@ def _nearest(wanted: str) -> str:
     from graphport.core.names import find_similar
     from graphport.ops import registry
 
-    found = find_similar(wanted, registry.pages())
+    found = find_similar(wanted, registry.op_defs())
     return f"did you mean {' or '.join(found)}?" if found else "run graphport ops for the list"
 
 
-def _show_page(page: Page, dialects: dict[str, str], *, as_json_: bool) -> None:
+def _print_definition(op_def: OpDef, dialects: dict[str, str], *, as_json_: bool) -> None:
     from graphport.cli.table import print_table
     from graphport.ops import operator_manual
 
-    types = operator_manual.element_types(page)
+    types = operator_manual.element_types(op_def)
     if as_json_:
-        more = {"signature": operator_manual.signature(page), "types": types, "manual": page.manual}
-        print_json(_document(page, dialects) | more)
+        more = {"signature": operator_manual.signature(op_def), "types": types, "manual": op_def.manual}
+        print_json(_document(op_def, dialects) | more)
         return
-    click.echo(f"{operator_manual.signature(page, width=100)}\n\n{page.manual}\n")
+    click.echo(f"{operator_manual.signature(op_def, width=100)}\n\n{op_def.manual}\n")
     print_table(("type", "may be"), [(name, ", ".join(of)) for name, of in types.items()])
-    click.echo(f"\n{operator_manual.versions(page)}\n")
+    click.echo(f"\n{operator_manual.versions(op_def)}\n")
     rows: list[tuple[str, str, str]] = []
     for name, dialect in dialects.items():
-        stated = _spelling(page, dialect)
+        stated = _spelling(op_def, dialect)
         rows.append((name, stated.direction or "no", ", ".join(stated.patterns or stated.reads)))
     print_table(("format", "direction", "op types"), rows)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import walk
-from graphport.ops.pages.quantization import QuantizeLinear
+from graphport.ops.definitions.quantization import QuantizeLinear
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 
     from graphport.ir.graph import Graph
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
 _OTHER_FORMAT = "choose another format"
@@ -146,8 +146,8 @@ def _remedy(failed: _Unsupported, binding: str, *, dialect: str, cuts: _Cuts) ->
     """Return the remedy: that of the rule, bound symbolic dims, another dialect of the format, or another format."""
     if failed.help:
         return failed.help
-    page = None if failed.whole.dialect else registry.pages().get(failed.whole.op_type)
-    other = None if page is None else registry.option_with_export_rule(dialect, page)
+    op_def = None if failed.whole.dialect else registry.op_defs().get(failed.whole.op_type)
+    other = None if op_def is None else registry.option_with_export_rule(dialect, op_def)
     if binding:
         return f"{_BIND} {binding}" + (f"; or {other}, which supports it" if other else "")
     return f"{other} supports it" if other else _other_format_or_cut(failed.whole, cuts)
@@ -162,8 +162,8 @@ class _Cuts(NamedTuple):
 
 def _other_format_or_cut(node: Node, cuts: _Cuts) -> str:
     """Return the last remedy: another format, or a cut before the node if the nodes before it are supported."""
-    page = None if node.dialect else registry.pages().get(node.op_type)
-    if page is not None and page.quantizes:
+    op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+    if op_def is not None and op_def.quantizes:
         return f"graphport dequantize converts the model back to float; or {_OTHER_FORMAT}"
     computed = [x for x in node.operands if x.producer is not None and _depends_on_input(x)]
     if not computed or node.graph is None or node.graph is not node.graph.root:
@@ -222,8 +222,8 @@ def _may_wait_for_extents(node: Node, dialect: str) -> bool:
         return False
     if all(isinstance(fact, TensorFact) and fact.elements is not None for fact in results):
         return True
-    page = None if node.dialect else registry.pages().get(node.op_type)
-    return page is not None and bool(registry.export_rules(dialect, page))
+    op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+    return op_def is not None and bool(registry.export_rules(dialect, op_def))
 
 
 def _result_names(node: Node) -> set[str]:
@@ -268,7 +268,7 @@ class _ExportState:
     repetition: RuleCache
     left: int
     """Number of nodes that may still be added."""
-    rules: dict[Page, list[Callable[[Builder, Node], tuple[Value, ...] | None]]]
+    rules: dict[OpDef, list[Callable[[Builder, Node], tuple[Value, ...] | None]]]
     inference: Inference
 
 
@@ -470,16 +470,16 @@ def _nodes_between(node: Node, before: Node | None) -> list[Node]:
 
 def _export_node(graph: Graph, node: Node, state: _ExportState, key: Hashable) -> Exception | None:
     """Replace `node` by its export, and cache it as `key`; or return the reason why it is not possible."""
-    page = None if node.dialect else registry.pages().get(node.op_type)
-    if page is None:
+    op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+    if op_def is None:
         reason = opaque.reason_of(node)
         return UnsupportedError(reason or f"it belongs to the dialect {node.dialect or 'no known dialect'}")
-    if (violation := _violation(page, node, state.inference)) is not None:
+    if (violation := _violation(op_def, node, state.inference)) is not None:
         return violation
     refusal: Exception = UnsupportedError("no export rule exists")
-    rules = state.rules.get(page)
+    rules = state.rules.get(op_def)
     if rules is None:
-        rules = state.rules[page] = registry.export_rules(state.dialect, page)
+        rules = state.rules[op_def] = registry.export_rules(state.dialect, op_def)
     state_before, looks_around = state.repetition.state_before(), False
     for rule in rules:
         stem = node.results[0].name if node.results else node.op_type
@@ -513,20 +513,20 @@ def _export_node(graph: Graph, node: Node, state: _ExportState, key: Hashable) -
     return refusal
 
 
-def _violation(page: Page, node: Node, inference: Inference) -> UnsupportedError | None:
+def _violation(op_def: OpDef, node: Node, inference: Inference) -> UnsupportedError | None:
     """The violated signature or shape rule of a node that lacks an operand or the shape of a result.
 
     Export rules rely on both. A dtype that only ONNX forbids is no violation.
     """
     operands = [None if value is None else value.fact for value in node.inputs]
-    is_complete = len(operands) >= page.signature.least and None not in operands
+    is_complete = len(operands) >= op_def.signature.least and None not in operands
     if is_complete and not any(isinstance(x.fact, TensorFact) and x.fact.shape is None for x in node.results):
         return None
     try:
         if node.has_bodies:
-            bind(page, operands)
+            bind(op_def, operands)
         else:
-            inference.answer(page, operands, node.stated, len(node.outputs))
+            inference.answer(op_def, operands, node.stated, len(node.outputs))
     except ElementTypeError:
         return None
     except ShapeError as error:

@@ -186,9 +186,9 @@ def _reads_numbers(use: Use) -> bool:
     """Whether this use of a constant reads its elements as data, not as a shape, axes or indices."""
     if not isinstance(use.user, Node) or use.user.dialect:
         return True
-    page = registry.pages().get(use.user.op_type)
-    operand = None if page is None else page.signature.operand(use.index)
-    return page is None or operand is None or operand.name not in page.index_operands
+    op_def = registry.op_defs().get(use.user.op_type)
+    operand = None if op_def is None else op_def.signature.operand(use.index)
+    return op_def is None or operand is None or operand.name not in op_def.index_operands
 
 
 def _macs(nodes: list[Node]) -> tuple[dict[str, Dim], Counter[str]]:
@@ -212,9 +212,9 @@ def macs_of(node: Node) -> Dim | None:
     Raises:
         Unknown: they depend on unknown shapes.
     """
-    page = None if node.dialect else registry.pages().get(node.op_type)
-    if page is None or page.macs is None:
+    op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+    if op_def is None or op_def.macs is None:
         return None
     first = node.outputs[0] if node.outputs else None
     operands = [None if value is None else value.fact for value in node.inputs]
-    return page.macs(UNKNOWN if first is None else first.fact, *operands, **node.attributes)
+    return op_def.macs(UNKNOWN if first is None else first.fact, *operands, **node.attributes)

@@ -15,9 +15,9 @@ from graphport.ir.graph import Value, walk
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import OPSET, ShapeError, UnsupportedError
+from graphport.ops.definitions.reshape import Identity
 from graphport.ops.fact_cache import FactCache
 from graphport.ops.infer import Inference, absent_results, is_foreign
-from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -109,7 +109,7 @@ class Legalizer:
         if rule is None:
             if registry.expansion(node.dialect, node.op_type) is not None:
                 self.inference.settle(node)
-            is_older = node.dialect == "onnx" and node.op_type in registry.pages()
+            is_older = node.dialect == "onnx" and node.op_type in registry.op_defs()
             self._opaque(node, f"no import rule exists for its opset {version}" if is_older else None)
             return
         self._bodies(node)

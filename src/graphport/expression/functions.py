@@ -121,19 +121,19 @@ ARITIES: Mapping[str, tuple[int, ...]] = MappingProxyType(
 """How many arguments each takes: all that reading needs."""
 
 
-def function_table(pages: Mapping[str, Compute]) -> Mapping[str, Function]:
+def function_table(op_defs: Mapping[str, Compute]) -> Mapping[str, Function]:
     """Return the functions of PNNX; those with a canonical operator use its operator definition.
 
     Raises:
         ValueError: an operator definition names an unknown function.
     """
-    unknown = sorted(pages.keys() - SIGNATURES.keys())
+    unknown = sorted(op_defs.keys() - SIGNATURES.keys())
     if unknown:
         message = f"unknown expression function {', '.join(unknown)}"
         raise ValueError(message)
     return MappingProxyType(
         {
-            name: Function(name, signature, pages.get(name, KERNELS[name]), KERNELS[name])
+            name: Function(name, signature, op_defs.get(name, KERNELS[name]), KERNELS[name])
             for name, signature in SIGNATURES.items()
         }
     )

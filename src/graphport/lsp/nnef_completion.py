@@ -65,7 +65,7 @@ def describe_operation(name: str, tokens: TokenIndex) -> str | None:
     signature = operation_signature(name, tokens)
     if signature is None:
         return None
-    return f"```nnef\n{signature}\n```" + "".join(f"\n\n{page}" for page in operator_manuals("nnef", name))
+    return f"```nnef\n{signature}\n```" + "".join(f"\n\n{op_def}" for op_def in operator_manuals("nnef", name))
 
 
 def operator_manuals(dialect: str, token: str) -> list[str]:
@@ -73,7 +73,7 @@ def operator_manuals(dialect: str, token: str) -> list[str]:
     from graphport.ops import operator_manual, registry
 
     names = operator_manual.registered(dialect).get(token, ())
-    return [f"`{name}`: {registry.pages()[name].manual}" for name in names if name in registry.pages()]
+    return [f"`{name}`: {registry.op_defs()[name].manual}" for name in names if name in registry.op_defs()]
 
 
 def operation_signature(name: str, tokens: TokenIndex) -> str | None:

@@ -9,7 +9,7 @@ from graphport.ops import registry
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node, Value
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
 _MOST_AXES = 64
@@ -22,16 +22,16 @@ def first_batch_coupling(graph: Graph, other: Graph) -> Node | None:
     it slides windows or steps along it, or if the size of its result does not depend on the batch size.
     """
     for node, twin in zip(graph, other, strict=True):
-        page = None if node.dialect else registry.pages().get(node.op_type)
-        if page is None:
+        op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+        if op_def is None:
             continue
-        count = len(node.inputs) if page.signature.variadic is not None else 1
+        count = len(node.inputs) if op_def.signature.variadic is not None else 1
         positions = {_batch_axis(one, two) for one, two in zip(node.inputs[:count], twin.inputs[:count], strict=True)}
         positions.discard(None)
         result, after = node.outputs[0], _batch_axis(node.outputs[0], twin.outputs[0])
         if positions and _has_fixed_shape(result, twin.outputs[0]):
             return node
-        if any(place is not None and _meets(node, page, place, after) for place in positions):
+        if any(place is not None and _meets(node, op_def, place, after) for place in positions):
             return node
     return None
 
@@ -55,24 +55,24 @@ def _dims(value: Value | None) -> tuple[object, ...] | None:
     return value.fact.shape if value is not None and isinstance(value.fact, TensorFact) else None
 
 
-def _meets(node: Node, page: Page, place: int, after: int | None) -> bool:
-    names = [operand.name for operand in page.signature.operands]
+def _meets(node: Node, op_def: OpDef, place: int, after: int | None) -> bool:
+    names = [operand.name for operand in op_def.signature.operands]
     if "sequence_lens" in names:
         return place != (0 if node.attributes.get("layout", 0) else 1)
-    if "kernel_shape" in page.signature.keywords:
+    if "kernel_shape" in op_def.signature.keywords:
         return place != 0
     if after != place:
         return False
     rank = len(_dims(node.outputs[0]) or ())
-    chosen = {axis % rank for axis in _attribute_axes(node, page, names) if -rank <= axis < rank}
+    chosen = {axis % rank for axis in _attribute_axes(node, op_def, names) if -rank <= axis < rank}
     return place in chosen and not _is_full_slice(node, names)
 
 
-def _attribute_axes(node: Node, page: Page, names: list[str]) -> list[int]:
+def _attribute_axes(node: Node, op_def: OpDef, names: list[str]) -> list[int]:
     """Return the axes that attributes of a node name."""
     found: list[int] = []
     for key in ("axis", "axes"):
-        keyword = page.signature.keywords.get(key)
+        keyword = op_def.signature.keywords.get(key)
         value = node.attributes.get(key, None if keyword is None else keyword.default)
         found += [each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, int)]
         operand = node.operand(names.index(key)) if key in names else None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.ir.graph import Attribute, Graph
     from graphport.ir.notes import Spans
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
     from graphport.ops.operator_facts import OperatorFacts
 
 
@@ -80,15 +80,15 @@ class Builder:
             self._origin = locations.span(index)
         return self._origin
 
-    def __call__(self, page: Page, *operands: Value | None, **attributes: Attribute) -> Value:
+    def __call__(self, op_def: OpDef, *operands: Value | None, **attributes: Attribute) -> Value:
         """Create a canonical operation and return its first result."""
-        return self.results(page, 1, *operands, **attributes)[0]
+        return self.results(op_def, 1, *operands, **attributes)[0]
 
-    def results(self, page: Page, count: int, *operands: Value | None, **attributes: Attribute) -> tuple[Value, ...]:
+    def results(self, op_def: OpDef, count: int, *operands: Value | None, **attributes: Attribute) -> tuple[Value, ...]:
         """Create a canonical operation and return its first `count` results; attributes that are `None` are omitted."""
         given = {name: attribute for name, attribute in attributes.items() if attribute is not None}
-        facts = self.inference.answer(page, [None if x is None else x.fact for x in operands], given, count)
-        return self._node(page.name, "", operands, given, facts)
+        facts = self.inference.answer(op_def, [None if x is None else x.fact for x in operands], given, count)
+        return self._node(op_def.name, "", operands, given, facts)
 
     def emit(
         self, op_type: str, *operands: Value | None, facts: Sequence[Fact] = (UNKNOWN,), **attributes: Attribute

@@ -117,8 +117,8 @@ def _fold_operands(value: Value, depth: int, known: dict[Value, Storage | None])
         return None
     if not isinstance(fact, TensorFact) or fact.dtype is None or not fact.is_static:
         return None
-    page = registry.pages().get(node.op_type)
-    if page is None or page.is_random or (not node.inputs and node.op_type not in _MADE_OF_NOTHING):
+    op_def = registry.op_defs().get(node.op_type)
+    if op_def is None or op_def.is_random or (not node.inputs and node.op_type not in _MADE_OF_NOTHING):
         return None
     sources: list[Storage | None] = []
     for operand in node.inputs:
@@ -143,14 +143,14 @@ def _meaning(node: Node, is_there: list[bool], index: int, shape: tuple[int, ...
     It raises UncomputedError with SHAPE0001 where the operator refuses them or its result has other elements than
     `shape`, which a file declares.
     """
-    page = registry.pages()[node.op_type]
+    op_def = registry.op_defs()[node.op_type]
     attributes = dict(node.attributes)
 
     def compute(*arrays: Any) -> Any:
         given = iter(arrays)
         numbers = {name: a.numpy() if isinstance(a, Storage) else a for name, a in attributes.items()}
         try:
-            answer = page.function(*(next(given) if there else None for there in is_there), **numbers)
+            answer = op_def.function(*(next(given) if there else None for there in is_there), **numbers)
             result = answer[index] if isinstance(answer, tuple | list) else answer
             _check_size(result, shape)
         except (ShapeError, ValueError, IndexError, TypeError, ArithmeticError) as error:

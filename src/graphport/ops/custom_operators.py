@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.ops.declare import MEANINGS, OWN, Page
+from graphport.ops.declare import MEANINGS, OWN, OpDef
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ def operator(
 
     def declare(function: Meaning) -> Meaning:
         op_type = name or function.__name__
-        OWN[domain, op_type] = Page(
+        OWN[domain, op_type] = OpDef(
             name=f"{domain}.{op_type}",
             function=function,
             shape=shape or _fact_of_first_operand,

@@ -151,7 +151,7 @@ class Signature:
 
 
 @dataclass(frozen=True, eq=False)
-class Page:
+class OpDef:
     """The definition of a canonical operator."""
 
     name: str
@@ -268,8 +268,8 @@ class Exact:
     when: Callable[[Node], bool]
 
 
-PAGES: dict[str, Page] = {}
-"""All operator definitions by name. Filled by `@op` on import of the families; read it through `ops.pages`."""
+OP_DEFS: dict[str, OpDef] = {}
+"""All operator definitions by name. Filled by `@op` on import of the families; read it through `ops.definitions`."""
 IMPORT_RULES: dict[tuple[str, str], list[Rule]] = {}
 EXPORT_RULES: dict[tuple[str, str], list[Rule]] = {}
 MEANINGS: dict[tuple[str, str], Callable[..., Any]] = {}
@@ -278,7 +278,7 @@ EXPANSIONS: dict[tuple[str, str], ImportRule] = {}
 """Canonical forms of op types that stay unchanged in their own format, by dialect and op type."""
 EXACT: dict[tuple[str, str], Exact] = {}
 """Bit-exact functions of op types whose canonical form is only approximately equal, by dialect and op type."""
-OWN: dict[tuple[str, str], Page] = {}
+OWN: dict[tuple[str, str], OpDef] = {}
 """Definitions of operators declared by users, by dialect and op type; see `ops.custom_operators`."""
 FALLBACKS: dict[str, Callable[[str], ImportRule | None]] = {}
 """By dialect: a function that finds the import rule of an op type without a registered one."""
@@ -313,7 +313,7 @@ def op(
     finds: str = "",
     decomposes: str = "",
     **spellings: str | tuple[str, ...],
-) -> Callable[[Callable[..., Any]], Page]:
+) -> Callable[[Callable[..., Any]], OpDef]:
     """Define an operator; the decorated function is its semantics.
 
     Args:
@@ -346,8 +346,8 @@ def op(
         **spellings: call patterns by dialect.
     """
 
-    def declare(function: Callable[..., Any]) -> Page:
-        page = Page(
+    def declare(function: Callable[..., Any]) -> OpDef:
+        op_def = OpDef(
             name=name or function.__name__,
             function=function,
             shape=shape,
@@ -379,11 +379,11 @@ def op(
                 dialect: (stated,) if isinstance(stated, str) else stated for dialect, stated in spellings.items()
             },
         )
-        if page.name in PAGES:
-            message = f"{page.name} has a page already"
+        if op_def.name in OP_DEFS:
+            message = f"{op_def.name} is defined twice"
             raise ValueError(message)
-        PAGES[page.name] = page
-        return page
+        OP_DEFS[op_def.name] = op_def
+        return op_def
 
     return declare
 

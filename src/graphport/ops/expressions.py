@@ -99,7 +99,7 @@ def expanded(builder: Builder, text: str, operands: Sequence[Value]) -> Value:
 
 def _applied(builder: Builder, value: Apply, arguments: Sequence[Value]) -> Value:
     if value.kernel == _COPY:
-        return builder(registry.pages()["Cast"], *arguments, to=value.dtype)
+        return builder(registry.op_defs()["Cast"], *arguments, to=value.dtype)
     rule = registry.lowering(DIALECT, value.kernel)
     if rule is None:
         message = f"{value.kernel} has no canonical form"
@@ -161,11 +161,11 @@ def literal(value: Value) -> str | None:
 
 def phrase_of(node: Node) -> Phrase | None:
     """Return a canonical node with one result as an expression of its operands; `None` if it has no such form."""
-    page = registry.pages().get(node.op)
-    if page is None or len(node.outputs) != 1:
+    op_def = registry.op_defs().get(node.op)
+    if op_def is None or len(node.outputs) != 1:
         return None
     op_builder = _OpBuilder()
-    for emit in registry.export_rules(DIALECT, page):
+    for emit in registry.export_rules(DIALECT, op_def):
         try:
             stated = emit(op_builder, node)
         except UnsupportedError:

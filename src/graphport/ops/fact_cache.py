@@ -139,8 +139,8 @@ def _ignores_float_elements(node: Node) -> bool:
     """Whether the facts of the results depend on the dtypes and shapes of float constants alone."""
     if _reads_numbers(node):
         return False
-    page = registry.pages().get(node.op_type)
-    return page is not None and isinstance(page.shape, Broadcasting) and not page.moves_data
+    op_def = registry.op_defs().get(node.op_type)
+    return op_def is not None and isinstance(op_def.shape, Broadcasting) and not op_def.moves_data
 
 
 def _reads_numbers(node: Node) -> bool:

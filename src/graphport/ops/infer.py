@@ -120,11 +120,11 @@ class Inference(OperatorFacts):
         count = len(node.outputs)
         try:
             if not node.dialect:
-                page = registry.pages().get(node.op_type)
-                return (UNKNOWN,) * count if page is None else self.answer(page, operands, node.stated, count)
+                op_def = registry.op_defs().get(node.op_type)
+                return (UNKNOWN,) * count if op_def is None else self.answer(op_def, operands, node.stated, count)
             # Most nodes of a file have their current op type, which needs no conversion.
             if node.dialect == "onnx" and registry.is_verbatim(node.op_type, registry.version(node)):
-                return self.answer(registry.pages()[node.op_type], operands, node.stated, count)
+                return self.answer(registry.op_defs()[node.op_type], operands, node.stated, count)
             if (declared := registry.user_definition(node)) is not None:
                 return self.answer(declared, operands, node.stated, count)
             return self._op_type_facts(node, operands, count)
@@ -142,7 +142,7 @@ class Inference(OperatorFacts):
         """Whether a node satisfies the operator definition of its name, without findings or changes."""
         operands = [None if value is None else value.fact for value in node.inputs]
         try:
-            self.answer(registry.pages()[node.op_type], operands, node.stated, len(node.outputs))
+            self.answer(registry.op_defs()[node.op_type], operands, node.stated, len(node.outputs))
         except ShapeError:
             return False
         except (UnsupportedError, Unknown, Undecided, *FOUND):

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.core.dims import Dim
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
 _RESHAPES = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
 """Operators that change the shape only; operand 1 is the target shape."""
 
 
-class Pages:
+class OperatorLayouts:
     """The layout interface of canonical operators (see `ops.layout_language`)."""
 
     def order(self, node: Node) -> tuple[int, ...] | None:
@@ -46,35 +46,35 @@ class Pages:
         node.set_attribute("perm", tuple(order))
 
     def carried(self, node: Node) -> Sequence[int]:
-        page = None if node.dialect else registry.pages().get(node.op_type)
-        if page is None or page.is_random or node.attributes.get("block_size"):
+        op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+        if op_def is None or op_def.is_random or node.attributes.get("block_size"):
             return ()
-        if not page.turns:
-            keywords = page.signature.keywords.keys()
-            is_plain = page.role == "pointwise" and page.exactness != "accumulation" and not _names_axes(page)
+        if not op_def.turns:
+            keywords = op_def.signature.keywords.keys()
+            is_plain = op_def.role == "pointwise" and op_def.exactness != "accumulation" and not _names_axes(op_def)
             return range(len(node.inputs)) if is_plain and not {"axis", "axes", "size"} & keywords else ()
-        if page.turns == "axis":
-            return range(len(node.inputs)) if page.signature.variadic is not None else (0,)
-        if page.turns == "reduced" and not node.attributes.get("keepdims", 1):
+        if op_def.turns == "axis":
+            return range(len(node.inputs)) if op_def.signature.variadic is not None else (0,)
+        if op_def.turns == "reduced" and not node.attributes.get("keepdims", 1):
             return ()
-        axes = _axes(node, page)
+        axes = _axes(node, op_def)
         is_known = axes is None or (axes.is_constant and axes.storage is not None)
         return (0,) if is_known else ()
 
     def removed_axes(self, node: Node) -> Sequence[int] | None:
-        page = None if node.dialect else registry.pages().get(node.op_type)
-        if page is None or page.turns != "reduced" or node.attributes.get("keepdims", 1):
+        op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+        if op_def is None or op_def.turns != "reduced" or node.attributes.get("keepdims", 1):
             return None
-        return _listed_axes(node, page)
+        return _listed_axes(node, op_def)
 
     def reorder(self, graph: Graph, node: Node, order: Sequence[int]) -> None:
-        page = registry.pages()[node.op_type]
-        if page.turns == "axis":
-            axis = node.attributes.get("axis", page.signature.keywords["axis"].default)
+        op_def = registry.op_defs()[node.op_type]
+        if op_def.turns == "axis":
+            axis = node.attributes.get("axis", op_def.signature.keywords["axis"].default)
             if isinstance(axis, int):
                 node.set_attribute("axis", order[axis])
-        elif page.turns:
-            _reorder_axes(graph, node, page, order)
+        elif op_def.turns:
+            _reorder_axes(graph, node, op_def, order)
 
     def reshape(self, graph: Graph, source: Value, result: Value, like: Node) -> Node:
         made = Node("Reshape", [source, None], [result], origin=like.unasked_origin)
@@ -97,19 +97,19 @@ class Pages:
         node.set_input(1, graph.add_constant("shape", TensorFact.of(storage), storage))
 
 
-def _names_axes(page: Page) -> bool:
+def _names_axes(op_def: OpDef) -> bool:
     """Whether operands of fixed rank belong to certain axes of the first one, for example a mean per channel."""
-    return any(each.rank is not None and not each.rank.is_scalar for each in page.signature.operands)
+    return any(each.rank is not None and not each.rank.is_scalar for each in op_def.signature.operands)
 
 
-def _axes_operand(page: Page) -> int | None:
+def _axes_operand(op_def: OpDef) -> int | None:
     """Return the index of the operand that lists axes; `None` if an attribute does."""
-    names = [operand.name for operand in page.signature.operands]
+    names = [operand.name for operand in op_def.signature.operands]
     return names.index("axes") if "axes" in names else None
 
 
-def _axes(node: Node, page: Page) -> Value | None:
-    place = _axes_operand(page)
+def _axes(node: Node, op_def: OpDef) -> Value | None:
+    place = _axes_operand(op_def)
     return None if place is None or place >= len(node.inputs) else node.inputs[place]
 
 
@@ -121,20 +121,20 @@ def _num_ordered_axes(node: Node, rank: int) -> int:
     return min(length, rank) if isinstance(length, int) and length else rank
 
 
-def _listed_axes(node: Node, page: Page) -> list[int] | None:
+def _listed_axes(node: Node, op_def: OpDef) -> list[int] | None:
     """Return the axes that an operand or an attribute lists; `None` if there is none, or it is computed."""
-    given, attribute = _axes(node, page), node.attributes.get("axes")
+    given, attribute = _axes(node, op_def), node.attributes.get("axes")
     if given is not None and given.storage is not None:
         return [int(axis) for axis in given.storage.numpy().reshape(-1)]
-    if _axes_operand(page) is None and isinstance(attribute, tuple):
+    if _axes_operand(op_def) is None and isinstance(attribute, tuple):
         return [axis for axis in attribute if isinstance(axis, int)]
     return None
 
 
-def _reorder_axes(graph: Graph, node: Node, page: Page, order: Sequence[int]) -> None:
-    place, listed = _axes_operand(page), _listed_axes(node, page)
+def _reorder_axes(graph: Graph, node: Node, op_def: OpDef, order: Sequence[int]) -> None:
+    place, listed = _axes_operand(op_def), _listed_axes(node, op_def)
     if not listed:
-        if page.turns == "reduced":
+        if op_def.turns == "reduced":
             return
         # Axes that were implied by their order are now named explicitly.
         listed = list(range(_num_ordered_axes(node, len(order))))

@@ -18,11 +18,11 @@ def require_operands(graph: Graph) -> None:
     Raises:
         DiagnosticError: SHAPE0001 for each node.
     """
-    pages = registry.pages()
+    op_defs = registry.op_defs()
     found: list[Diagnostic] = []
     for inner in walk(graph):
         for node in inner:
-            if not node.dialect and node.op_type in pages and (name := _absent_operand(node)):
+            if not node.dialect and node.op_type in op_defs and (name := _absent_operand(node)):
                 reason = f"the required operand {name} is absent"
                 found.append(
                     Diagnostic("SHAPE0001", f"{node.op}: {reason}", node.origin, "only optional operands can be")
@@ -33,7 +33,7 @@ def require_operands(graph: Graph) -> None:
 
 def _absent_operand(node: Node) -> str:
     """The name of the first required operand that a node lacks; empty if it has all."""
-    signature = registry.pages()[node.op_type].signature
+    signature = registry.op_defs()[node.op_type].signature
     inputs = node.inputs
     if len(inputs) >= signature.least and None not in inputs:
         return ""

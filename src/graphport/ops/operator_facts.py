@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.core.storage import Storage
     from graphport.ir.graph import Attribute
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 _MOST_EXTENT = (1 << 63) - 1
 _MAX_SHARED_ELEMENTS = 16
@@ -83,7 +83,7 @@ class OperatorFacts(ABC):
         self._memory = _MEMORY.get()
         self.renaming = Renaming() if self._memory is None else self._memory.renaming
         # Results by operands that are equal up to the names of symbols, or by exact operands where names matter.
-        self._pages: dict[Any, CachedFacts] = {}
+        self._op_defs: dict[Any, CachedFacts] = {}
         self._exact: dict[Any, tuple[Fact, ...]] = {}
         # A second level keyed by the ids of the operands' facts (kept alive in the value), which avoids hashing.
         self._handed: dict[Any, tuple[Sequence[Fact | None], tuple[Fact, ...], bool]] = {}
@@ -162,12 +162,12 @@ class OperatorFacts(ABC):
     # Canonical operators
 
     def answer(
-        self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
+        self, op_def: OpDef, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
     ) -> tuple[Fact, ...]:
-        """Evaluate `page` with a cache by operands and attributes; operators with bodies are always evaluated."""
+        """Evaluate `op_def` with a cache by operands and attributes; operators with bodies are always evaluated."""
         if attributes and Graph in map(type, attributes.values()):
-            return self.page(page, operands, attributes, count)
-        handed = (page.name, count, *map(id, operands), *as_key(attributes))
+            return self.infer_operator(op_def, operands, attributes, count)
+        handed = (op_def.name, count, *map(id, operands), *as_key(attributes))
         found = self._handed.get(handed)
         if found is not None:
             self.withheld = self.withheld or found[2]
@@ -175,21 +175,21 @@ class OperatorFacts(ABC):
         before = len(self.required)
         alike = self.renaming.alike(operands, attributes)
         facts = None
-        key: Any = (page.name, count, frozen(attributes), None if alike is None else alike.key)
+        key: Any = (op_def.name, count, frozen(attributes), None if alike is None else alike.key)
         requires = False
         if alike is None:
             key = *key, tuple(operands), signs(operands)
             facts = self._exact.get(key)
             requires = facts is not None
         else:
-            known = self._pages.get(key)
+            known = self._op_defs.get(key)
             if known is None and self._memory is not None:
                 known = self._memory.answers.get(key)
             if known is not None:
                 facts = self.renamed(known, key, alike)
                 requires = bool(known.required)
         if facts is None:
-            facts = self._ask(page, operands, attributes, count, key, alike)
+            facts = self._ask(op_def, operands, attributes, count, key, alike)
             requires = len(self.required) > before
         elif requires and len(self.required) == before:
             self.withheld = True
@@ -214,19 +214,19 @@ class OperatorFacts(ABC):
 
     def _ask(
         self,
-        page: Page,
+        op_def: OpDef,
         operands: Sequence[Fact | None],
         attributes: Mapping[str, Attribute],
         count: int,
         key: Any,
         alike: LookupKey | None,
     ) -> tuple[Fact, ...]:
-        if len(self._pages) + len(self._exact) >= MAX_CACHED_FACTS:
-            self._pages.clear()
+        if len(self._op_defs) + len(self._exact) >= MAX_CACHED_FACTS:
+            self._op_defs.clear()
             self._exact.clear()
             self._shared.clear()
         before = len(self.required)
-        facts = tuple([self._interned(fact) for fact in self.page(page, operands, attributes, count)])
+        facts = tuple([self._interned(fact) for fact in self.infer_operator(op_def, operands, attributes, count)])
         required = self.required[before:]
         # Requirements in a body are dropped, so the result must not be cached for uses outside of it.
         if self._depth and required:
@@ -234,7 +234,7 @@ class OperatorFacts(ABC):
         if alike is None:
             self._exact[key] = facts
             return facts
-        answer = self._pages[key] = CachedFacts(facts, required, alike)
+        answer = self._op_defs[key] = CachedFacts(facts, required, alike)
         if required:
             self.hold_from_now_on(key, alike)
         elif self._memory is not None and len(self._memory.answers) < MAX_CACHED_FACTS:
@@ -245,19 +245,19 @@ class OperatorFacts(ABC):
         """Return the interned fact equal to `fact`, if both denote the same dims in every run."""
         return self._shared.setdefault(fact, fact) if isinstance(fact, TensorFact) and fact.is_interchangeable else fact
 
-    def page(
-        self, page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
+    def infer_operator(
+        self, op_def: OpDef, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], count: int
     ) -> tuple[Fact, ...]:
         """Return the facts of the first `count` results of a canonical operation.
 
         Raises:
             ShapeError: operands or attributes violate a rule of the operator.
         """
-        bound = bind(page, operands)
-        if count > len(page.outputs) and not page.is_variadic_output:
-            message = f"{count} results, expected at most {len(page.outputs)}"
+        bound = bind(op_def, operands)
+        if count > len(op_def.outputs) and not op_def.is_variadic_output:
+            message = f"{count} results, expected at most {len(op_def.outputs)}"
             raise ShapeError(message)
-        known = page.signature.keywords
+        known = op_def.signature.keywords
         for name, attribute in attributes.items():
             if name not in known:
                 message = f"there is no attribute {name}"
@@ -272,10 +272,10 @@ class OperatorFacts(ABC):
         arguments = {name: self._argument(attribute) for name, attribute in attributes.items()}
         try:
             with collected() as required:
-                answer = page.shape(*operands, **arguments)
+                answer = op_def.shape(*operands, **arguments)
             self.required += required
         except (Unknown, Undecided):
-            answer = [TensorFact(result_dtype(types, bound), None) for types in result_types(page, count)]
+            answer = [TensorFact(result_dtype(types, bound), None) for types in result_types(op_def, count)]
         facts = [answer] if isinstance(answer, TensorFact | SequenceFact | OptionalFact) else list(answer)
         for fact in facts:
             _check_extents(fact)
@@ -283,7 +283,7 @@ class OperatorFacts(ABC):
             message = f"the node has {count} results, the operator computes {len(facts)} with its attributes"
             raise ShapeError(message)
         if not any(callable(argument) for argument in arguments.values()):
-            facts = with_elements(page, operands, attributes, facts)
+            facts = with_elements(op_def, operands, attributes, facts)
         return tuple(fact or UNKNOWN for fact in facts[:count])
 
     def _argument(self, attribute: Attribute) -> Any:

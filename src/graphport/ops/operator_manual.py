@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.core.docstrings import docstring
 from graphport.ops import registry
-from graphport.ops.declare import IMPORT_RULES, Page, Refusal
-from graphport.ops.rows.rule import Alias, ImportRule
+from graphport.ops.declare import IMPORT_RULES, OpDef, Refusal
+from graphport.ops.rule_language.rule import Alias, ImportRule
 
 if TYPE_CHECKING:
     from graphport.ops.declare import Keyword, Operand
@@ -41,38 +41,38 @@ class Spelling:
         return ", ".join(op_type for op_type, holds in (("read", bool(self.reads)), ("write", self.writes)) if holds)
 
 
-def family(page: Page) -> str:
+def family(op_def: OpDef) -> str:
     """The name of the operator's family (its folder)."""
-    return page.function.__module__.removeprefix(registry.PAGES_ROOT).partition(".")[0]
+    return op_def.function.__module__.removeprefix(registry.DEFINITIONS_ROOT).partition(".")[0]
 
 
-def by_family() -> dict[str, list[Page]]:
+def by_family() -> dict[str, list[OpDef]]:
     """All operators by family, sorted by name."""
-    found: dict[str, list[Page]] = {}
-    for page in sorted(registry.pages().values(), key=lambda page: (family(page), page.name)):
-        found.setdefault(family(page), []).append(page)
+    found: dict[str, list[OpDef]] = {}
+    for op_def in sorted(registry.op_defs().values(), key=lambda op_def: (family(op_def), op_def.name)):
+        found.setdefault(family(op_def), []).append(op_def)
     return found
 
 
 def family_title(name: str) -> str:
     """The description of a family in one line."""
-    return (docstring(import_module(registry.PAGES_ROOT + name)) or name).strip().splitlines()[0]
+    return (docstring(import_module(registry.DEFINITIONS_ROOT + name)) or name).strip().splitlines()[0]
 
 
-def signature(page: Page, width: int | None = None) -> str:
+def signature(op_def: OpDef, width: int | None = None) -> str:
     """Format a signature: `Relu(x: T) → y: T`; one parameter per line beyond `width`."""
-    operands = [_operand(operand) for operand in page.signature.operands]
-    keywords = [_keyword(keyword) for keyword in page.signature.keywords.values()]
+    operands = [_operand(operand) for operand in op_def.signature.operands]
+    keywords = [_keyword(keyword) for keyword in op_def.signature.keywords.values()]
     arguments = [*operands, *(["*", *keywords] if keywords else [])]
-    types = [*page.signature.results, *[None] * len(page.outputs)]
+    types = [*op_def.signature.results, *[None] * len(op_def.outputs)]
     results = [
-        name if type_ is None else f"{name}: {type_.name}" for name, type_ in zip(page.outputs, types, strict=False)
+        name if type_ is None else f"{name}: {type_.name}" for name, type_ in zip(op_def.outputs, types, strict=False)
     ]
-    declared = f"{page.name}({', '.join(arguments)}) → {', '.join(results)}"
+    declared = f"{op_def.name}({', '.join(arguments)}) → {', '.join(results)}"
     if width is None or len(declared) <= width:
         return declared
     lines = "".join(f"    {argument},\n" for argument in arguments)
-    return f"{page.name}(\n{lines}) → {', '.join(results)}"
+    return f"{op_def.name}(\n{lines}) → {', '.join(results)}"
 
 
 def _operand(operand: Operand) -> str:
@@ -91,26 +91,26 @@ def _keyword(keyword: Keyword) -> str:
     return f"{declared} = {keyword.default!r}"
 
 
-def element_types(page: Page) -> dict[str, list[str]]:
+def element_types(op_def: OpDef) -> dict[str, list[str]]:
     """The dtypes that each type variable of the signature admits."""
     found: dict[str, list[str]] = {}
-    for types in [*(operand.types for operand in page.signature.operands), *page.signature.results]:
+    for types in [*(operand.types for operand in op_def.signature.operands), *op_def.signature.results]:
         if types is not None:
             found[types.name] = sorted(map(str, types.dtypes))
     return found
 
 
-def older_forms(page: Page) -> tuple[int, ...]:
+def older_forms(op_def: OpDef) -> tuple[int, ...]:
     """The last opsets of older forms of the operator that have an import rule."""
     registry.load("onnx")
-    rules = IMPORT_RULES.get(("onnx", page.name), ())
+    rules = IMPORT_RULES.get(("onnx", op_def.name), ())
     return tuple(rule.until for rule in rules if rule.until is not None)
 
 
-def versions(page: Page) -> str:
+def versions(op_def: OpDef) -> str:
     """A sentence with the opset of the current form and the older forms that have import rules."""
-    older = older_forms(page)
-    unchanged = f"Unchanged since opset {page.since}"
+    older = older_forms(op_def)
+    unchanged = f"Unchanged since opset {op_def.since}"
     return f"{unchanged}; forms up to opset {max(older)} are read by rules." if older else f"{unchanged}."
 
 
@@ -197,7 +197,7 @@ def _emitted_by_same_rule(dialect: str, rule: object) -> Emitted | None:
 
 def _emission_of_name(dialect: str, name: str) -> Emitted:
     """Return the operators that a name in a row emits: an operator, or an op type of the dialect or of its parent."""
-    if name in registry.pages():
+    if name in registry.op_defs():
         return Emitted((name,), frozenset((name,)), "")
     return _import_emission(dialect, name) or _emission_in_other_dialect(dialect, name) or Emitted((), frozenset(), "")
 
@@ -221,9 +221,9 @@ def reads(dialect: str) -> Mapping[str, Emitted]:
     """Every op type of a dialect that has an import rule, with the operators that the rule emits."""
     found: dict[str, Emitted] = {}
     if dialect == "onnx":
-        found = {name: Emitted((name,), frozenset((name,)), "") for name in registry.pages()}
+        found = {name: Emitted((name,), frozenset((name,)), "") for name in registry.op_defs()}
     for op_type, declared in registry.patterns(dialect).items():
-        names = tuple(dict.fromkeys(page.name for page, _ in declared))
+        names = tuple(dict.fromkeys(op_def.name for op_def, _ in declared))
         found[op_type] = Emitted(names, frozenset(names if len(names) == 1 else ()), "")
     registry.load(dialect)
     # Op types covered by the rule of another one, such as PyTorch's overloads, occur in the test records only.
@@ -276,17 +276,17 @@ def registered(dialect: str) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({op_type: emitted.operators for op_type, emitted in reads(dialect).items()})
 
 
-def export_op_types(dialect: str, page: Page) -> Emitted | None:
-    """Return the op types that a node of the operator `page` is exported to; `None` if it is not exported."""
+def export_op_types(dialect: str, op_def: OpDef) -> Emitted | None:
+    """Return the op types that a node of the operator `op_def` is exported to; `None` if it is not exported."""
     if dialect == "onnx":
-        return Emitted((page.name,), frozenset((page.name,)), "")
+        return Emitted((op_def.name,), frozenset((op_def.name,)), "")
     registry.load(dialect)
-    if patterns := page.spellings.get(dialect):
+    if patterns := op_def.spellings.get(dialect):
         return Emitted(patterns, frozenset(patterns), "")
-    found = _emitted("lift", dialect, page.name)
+    found = _emitted("lift", dialect, op_def.name)
     if parent := registry.record(dialect).parent:
-        return _combine_emissions(found, export_op_types(parent, page))
-    return (found or Emitted((), frozenset(), "")) if registry.has_export_rule(dialect, page) else None
+        return _combine_emissions(found, export_op_types(parent, op_def))
+    return (found or Emitted((), frozenset(), "")) if registry.has_export_rule(dialect, op_def) else None
 
 
 @cache
@@ -296,7 +296,7 @@ def spellings(dialect: str) -> Mapping[str, Spelling]:
     An op type that emits several operators counts for the operator with weights, else for the operator that the fewest
     op types always need: `nn.LSTM`, which also needs reshaping, counts for LSTM.
     """
-    weighted = {page.name for page in registry.pages().values() if page.role == "weighted"}
+    weighted = {op_def.name for op_def in registry.op_defs().values() if op_def.role == "weighted"}
     needed = {op_type: emitted.always or emitted.operators for op_type, emitted in reads(dialect).items()}
     counts = Counter(name for names in needed.values() for name in names)
     words: dict[str, list[str]] = {}
@@ -307,11 +307,11 @@ def spellings(dialect: str) -> Mapping[str, Spelling]:
             )
     return MappingProxyType(
         {
-            page.name: Spelling(
-                tuple(words.get(page.name, ())),
-                writes=export_op_types(dialect, page) is not None,
-                patterns=page.spellings.get(dialect, ()),
+            op_def.name: Spelling(
+                tuple(words.get(op_def.name, ())),
+                writes=export_op_types(dialect, op_def) is not None,
+                patterns=op_def.spellings.get(dialect, ()),
             )
-            for page in registry.pages().values()
+            for op_def in registry.op_defs().values()
         }
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphport.core.dtypes import DType
     from graphport.ir.graph import Attribute, Node, Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_][\w.:]*)|(?P<string>'[^']*')|(?P<mark>[()=,*\[\]]))"
@@ -130,21 +130,21 @@ class _Parser:
         return Term("name", name)
 
 
-def check(page: Page, pattern: Pattern) -> None:
+def check(op_def: OpDef, pattern: Pattern) -> None:
     """Check a pattern against its operator definition.
 
     Raises:
         PatternError: it names an unknown parameter, or one parameter twice.
     """
-    operands = {operand.name for operand in page.signature.operands}
-    keywords = page.signature.keywords
+    operands = {operand.name for operand in op_def.signature.operands}
+    keywords = op_def.signature.keywords
     seen: set[str] = set()
     for key, term in pattern.arguments:
         if term.kind == "literal":
             continue
-        where = f"{page.name}: {pattern.op_type}: {term.value}"
+        where = f"{op_def.name}: {pattern.op_type}: {term.value}"
         if term.value in seen or not (term.value in operands or term.value in keywords):
-            message = f"{where} is named twice" if term.value in seen else f"{where} is no parameter of the page"
+            message = f"{where} is named twice" if term.value in seen else f"{where} is no parameter of the operator"
             raise PatternError(message)
         seen.add(term.value)
         crosses = (key is None) != (term.value in operands)
@@ -157,7 +157,7 @@ def check(page: Page, pattern: Pattern) -> None:
 
 
 def lowered(
-    page: Page, pattern: Pattern, builder: Builder, operands: Sequence[Any], attributes: Mapping[str, Any]
+    op_def: OpDef, pattern: Pattern, builder: Builder, operands: Sequence[Any], attributes: Mapping[str, Any]
 ) -> Any:
     """Import a node that matches `pattern`. Return the canonical results.
 
@@ -185,21 +185,21 @@ def lowered(
     keywords = {
         name: _attribute(builder, pattern.op_type, value)
         for name, value in given.items()
-        if name in page.signature.keywords
+        if name in op_def.signature.keywords
     }
-    for operand in page.signature.operands:
+    for operand in op_def.signature.operands:
         value = given.get(operand.name)
         if operand.is_variadic:
             positional += value or []
         else:
             positional.append(_operand(builder, operand.types, value))
-    count = builder.count if page.is_variadic_output else min(builder.count, len(page.outputs))
-    return builder.results(page, count, *positional, **keywords)
+    count = builder.count if op_def.is_variadic_output else min(builder.count, len(op_def.outputs))
+    return builder.results(op_def, count, *positional, **keywords)
 
 
-def exported(page: Page, pattern: Pattern, builder: Builder, node: Node) -> tuple[Value, ...] | None:
+def exported(op_def: OpDef, pattern: Pattern, builder: Builder, node: Node) -> tuple[Value, ...] | None:
     """Export a canonical node. Return its results, or `None` if the pattern cannot represent it."""
-    signature = page.signature
+    signature = op_def.signature
     operands: dict[str, Any] = {}
     for index, operand in enumerate(signature.operands):
         if operand.is_variadic:
@@ -210,7 +210,7 @@ def exported(page: Page, pattern: Pattern, builder: Builder, node: Node) -> tupl
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
     for key, term in pattern.arguments:
-        value = _emitted(builder, page, term, operands, left, node)
+        value = _emitted(builder, op_def, term, operands, left, node)
         if value is _CANNOT:
             return None
         if term.kind == "rest":
@@ -229,7 +229,7 @@ _CANNOT: Any = object()
 
 
 def _emitted(
-    builder: Builder, page: Page, term: Term, operands: dict[str, Any], left: dict[str, Any], node: Node
+    builder: Builder, op_def: OpDef, term: Term, operands: dict[str, Any], left: dict[str, Any], node: Node
 ) -> Any:
     """Return the argument for `term` and remove its parameter from the remaining ones."""
     if term.kind == "literal":
@@ -239,7 +239,7 @@ def _emitted(
         if term.kind == "const":
             return _python_value(value)
         return value
-    keyword = page.signature.keywords.get(term.value)
+    keyword = op_def.signature.keywords.get(term.value)
     if keyword is None:
         return None
     left.pop(term.value, None)

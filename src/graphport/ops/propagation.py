@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from graphport.core.facts import Fact
     from graphport.ir.graph import Attribute
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
 MAX_FACTOR = 256
@@ -26,16 +26,16 @@ MAX_FACTOR = 256
 
 
 def with_elements(
-    page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], facts: list[Any]
+    op_def: OpDef, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], facts: list[Any]
 ) -> list[Any]:
     """Add the elements of short results to their facts, computed by the operator definition."""
-    if _is_computed_in_floats(page, operands):
-        return _with_float_elements(page, operands, attributes, facts)
+    if _is_computed_in_floats(op_def, operands):
+        return _with_float_elements(op_def, operands, attributes, facts)
     wanted = [index for index, fact in enumerate(facts) if _takes_elements(fact)]
     if not wanted or not operands:
         return facts
-    if page.moves_data and page.symbolic:
-        operands = _open_unknown_operands(page, operands)
+    if op_def.moves_data and op_def.symbolic:
+        operands = _open_unknown_operands(op_def, operands)
     arrays: list[Any] = []
     for operand in operands:
         if operand is None:
@@ -44,12 +44,12 @@ def with_elements(
             arrays.append(_array(operand))
         else:
             return facts
-    if not page.symbolic and any(array is not None and array.dtype == object for array in arrays):
+    if not op_def.symbolic and any(array is not None and array.dtype == object for array in arrays):
         return facts
     numbers = _arrays_as_attributes(attributes)
     try:
         with np.errstate(all="ignore"):
-            answer = page.function(*arrays, **numbers)
+            answer = op_def.function(*arrays, **numbers)
     except (Undecided, ArithmeticError, IndexError, TypeError, ValueError):
         # NumPy raises TypeError for a symbolic dim where it needs an integer, for example as an index.
         return facts
@@ -68,16 +68,16 @@ def _is_float(fact: Fact | None) -> bool:
     return isinstance(fact, TensorFact) and fact.dtype is not None and fact.dtype.kind == "f"
 
 
-def _is_computed_in_floats(page: Page, operands: Sequence[Fact | None]) -> bool:
+def _is_computed_in_floats(op_def: OpDef, operands: Sequence[Fact | None]) -> bool:
     """Whether float operands have known elements, of which an arithmetic operation needs a dim."""
     floats = [fact for fact in operands if isinstance(fact, TensorFact) and _is_float(fact)]
     if any(fact.elements is not None for fact in floats):
         return True
-    return page.moves_data and bool(floats) and all(fact.reals is not None for fact in floats)
+    return op_def.moves_data and bool(floats) and all(fact.reals is not None for fact in floats)
 
 
 def _with_float_elements(
-    page: Page, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], facts: list[Any]
+    op_def: OpDef, operands: Sequence[Fact | None], attributes: Mapping[str, Attribute], facts: list[Any]
 ) -> list[Any]:
     """Add the elements of a float result that float32 computes exactly from dims.
 
@@ -93,7 +93,7 @@ def _with_float_elements(
     if any(array is None and operand is not None for array, operand in zip(arrays, operands, strict=True)):
         return facts
     try:
-        answer = _compute_exactly(page, arrays, _arrays_as_attributes(attributes))
+        answer = _compute_exactly(op_def, arrays, _arrays_as_attributes(attributes))
         found = None if answer is None else [dim_of(x) for x in np.asarray(answer).reshape(-1).tolist()]
     except (Undecided, ArithmeticError, IndexError, TypeError, ValueError):
         return facts
@@ -127,9 +127,9 @@ def _exact_array(fact: Fact) -> np.ndarray[Any, Any] | None:
     return array.reshape(_element_shape(fact))
 
 
-def _compute_exactly(page: Page, arrays: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+def _compute_exactly(op_def: OpDef, arrays: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
     """Compute a float operation on integers and dims; `None` if float32 may round its result."""
-    match page.name, arrays:
+    match op_def.name, arrays:
         case (("Floor" | "Ceil" | "Round"), [x]):
             return x
         case "Mul", [a, b]:
@@ -137,8 +137,8 @@ def _compute_exactly(page: Page, arrays: Sequence[Any], attributes: Mapping[str,
         case "Div", [a, b]:
             return _quotients(a, b)
         case _:
-            is_supported = page.name in ("Add", "Sub") or (page.moves_data and page.symbolic)
-            return page.function(*arrays, **attributes) if is_supported else None
+            is_supported = op_def.name in ("Add", "Sub") or (op_def.moves_data and op_def.symbolic)
+            return op_def.function(*arrays, **attributes) if is_supported else None
 
 
 def _is_constant(array: np.ndarray[Any, Any]) -> bool:
@@ -154,13 +154,13 @@ def _quotients(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[A
     return np.array([element(dim) for dim in found], object)
 
 
-def _open_unknown_operands(page: Page, operands: Sequence[Fact | None]) -> Sequence[Fact | None]:
+def _open_unknown_operands(op_def: OpDef, operands: Sequence[Fact | None]) -> Sequence[Fact | None]:
     """Replace data-dependent operands by open dims if they are only moved next to known elements.
 
     One dim computed in floating point then leaves the other dims of a shape known.
     """
-    names = [each and each.name for each in map(page.signature.operand, range(len(operands)))]
-    moved = [each for each, name in zip(operands, names, strict=True) if name not in page.index_operands]
+    names = [each and each.name for each in map(op_def.signature.operand, range(len(operands)))]
+    moved = [each for each, name in zip(operands, names, strict=True) if name not in op_def.index_operands]
     if not any(isinstance(each, TensorFact) and each.elements is not None for each in moved):
         return operands
     return [_open_element(each) if each in moved and _takes_elements(each) else each for each in operands]

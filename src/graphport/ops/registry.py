@@ -24,24 +24,24 @@ from graphport.ops.declare import (
     FALLBACKS,
     IMPORT_RULES,
     MEANINGS,
+    OP_DEFS,
     OPSET,
     OWN,
-    PAGES,
     Dialect,
-    Page,
+    OpDef,
     Rule,
     ShapeError,
 )
 from graphport.ops.dialects import RULES
-from graphport.ops.rows.rule import ExportRule
-from graphport.ops.rows.text import row_of
+from graphport.ops.rule_language.rule import ExportRule
+from graphport.ops.rule_language.text import parse_rule
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Node, Value
     from graphport.ops.builder import Builder
 
 Lower = Callable[..., Any]
-PAGES_ROOT = "graphport.ops.pages."
+DEFINITIONS_ROOT = "graphport.ops.definitions."
 """The prefix of the module names of operator definitions."""
 
 _parsed = cache(pattern.parse)
@@ -56,7 +56,7 @@ _ABSENT = "None"
 @cache
 def families() -> tuple[str, ...]:
     """Names of the packages with operator definitions."""
-    above = import_module(PAGES_ROOT.removesuffix("."))
+    above = import_module(DEFINITIONS_ROOT.removesuffix("."))
     return tuple(found.name for found in iter_modules(above.__path__) if found.ispkg)
 
 
@@ -70,8 +70,8 @@ def names() -> tuple[str, ...]:
     """All dialects with rules, by their names in nodes."""
     for package in dialects():
         load(package)
-    dialects_of_pages = {dialect for page in pages().values() for dialect in page.spellings}
-    return tuple(sorted(dialects_of_pages | {dialect for dialect, _ in (*IMPORT_RULES, *MEANINGS)}))
+    dialects_with_patterns = {dialect for op_def in op_defs().values() for dialect in op_def.spellings}
+    return tuple(sorted(dialects_with_patterns | {dialect for dialect, _ in (*IMPORT_RULES, *MEANINGS)}))
 
 
 @cache
@@ -83,37 +83,37 @@ def record(dialect: str) -> Dialect:
 
 
 @cache
-def pages() -> Mapping[str, Page]:
+def op_defs() -> Mapping[str, OpDef]:
     """All operator definitions by name."""
     for family in families():
-        import_module(f"graphport.ops.pages.{family}")
-    return MappingProxyType(PAGES)
+        import_module(f"graphport.ops.definitions.{family}")
+    return MappingProxyType(OP_DEFS)
 
 
 @cache
 def stating(fact: str) -> Mapping[str, Any]:
     """The operators whose definitions set the given property to something other than its default, with the value."""
-    default = next(each.default for each in fields(Page) if each.name == fact)
-    found = {name: getattr(page, fact) for name, page in pages().items()}
+    default = next(each.default for each in fields(OpDef) if each.name == fact)
+    found = {name: getattr(op_def, fact) for name, op_def in op_defs().items()}
     return MappingProxyType({name: declared for name, declared in found.items() if declared != default})
 
 
 @cache
-def patterns(dialect: str) -> Mapping[str, list[tuple[Page, pattern.Pattern]]]:
+def patterns(dialect: str) -> Mapping[str, list[tuple[OpDef, pattern.Pattern]]]:
     """The call patterns of a dialect by op type; several patterns of one op type are tried in order."""
-    found: dict[str, list[tuple[Page, pattern.Pattern]]] = {}
-    for page in pages().values():
-        for text in page.spellings.get(dialect, ()):
+    found: dict[str, list[tuple[OpDef, pattern.Pattern]]] = {}
+    for op_def in op_defs().values():
+        for text in op_def.spellings.get(dialect, ()):
             parsed = _parsed(text)
-            pattern.check(page, parsed)
-            found.setdefault(parsed.op_type, []).append((page, parsed))
+            pattern.check(op_def, parsed)
+            found.setdefault(parsed.op_type, []).append((op_def, parsed))
     return found
 
 
 @cache
 def load(dialect: str) -> None:
     """Import all rules of a dialect and of its parent."""
-    pages()
+    op_defs()
     if parent := record(dialect).parent:
         load(parent)
     for family in families():
@@ -135,11 +135,11 @@ def _modules(package: str) -> tuple[str, ...]:
     return tuple(found.name for found in iter_modules(import_module(RULES[package]).__path__))
 
 
-def _load_own(page: Page, dialect: str) -> None:
-    """Import the rules of a dialect for the family of `page`."""
-    module = page.function.__module__
-    if module.startswith(PAGES_ROOT):
-        _load_family(module.removeprefix(PAGES_ROOT).partition(".")[0], dialect)
+def _load_own(op_def: OpDef, dialect: str) -> None:
+    """Import the rules of a dialect for the family of `op_def`."""
+    module = op_def.function.__module__
+    if module.startswith(DEFINITIONS_ROOT):
+        _load_family(module.removeprefix(DEFINITIONS_ROOT).partition(".")[0], dialect)
 
 
 def _registered_import_rules(dialect: str, op_type: str) -> Sequence[Rule]:
@@ -148,26 +148,26 @@ def _registered_import_rules(dialect: str, op_type: str) -> Sequence[Rule]:
     The rules of an ONNX operator are in its family; an op type with a call pattern has its rules in the family of its
     operators. Every other op type has one rule, in any family.
     """
-    if dialect == "onnx" and op_type in pages():
-        _load_own(pages()[op_type], dialect)
+    if dialect == "onnx" and op_type in op_defs():
+        _load_own(op_defs()[op_type], dialect)
     elif declared := patterns(dialect).get(op_type):
-        for page, _ in declared:
-            _load_own(page, dialect)
+        for op_def, _ in declared:
+            _load_own(op_def, dialect)
     elif dialect == "onnx" or (dialect, op_type) not in IMPORT_RULES:
         load(dialect)
     return IMPORT_RULES.get((dialect, op_type), ())
 
 
-def _registered_export_rules(dialect: str, page: Page) -> Sequence[Rule]:
-    """Return the export rules of the operator `page` for `dialect`, which are all in one family.
+def _registered_export_rules(dialect: str, op_def: OpDef) -> Sequence[Rule]:
+    """Return the export rules of the operator `op_def` for `dialect`, which are all in one family.
 
     Other families are imported only if the operator's own family has none.
     """
-    pages()
-    _load_own(page, dialect)
-    if (dialect, page.name) not in EXPORT_RULES and dialect not in page.spellings:
+    op_defs()
+    _load_own(op_def, dialect)
+    if (dialect, op_def.name) not in EXPORT_RULES and dialect not in op_def.spellings:
         load(dialect)
-    return EXPORT_RULES.get((dialect, page.name), ())
+    return EXPORT_RULES.get((dialect, op_def.name), ())
 
 
 def version(node: Node) -> int | None:
@@ -185,7 +185,7 @@ def lowering(dialect: str, op_type: str, opset: int | None = None) -> Lower | No
         if rule.until is None or (opset is not None and opset <= rule.until):
             return rule.function
     if dialect == "onnx":
-        return partial(_verbatim, pages()[op_type]) if is_verbatim(op_type, opset) else None
+        return partial(_verbatim, op_defs()[op_type]) if is_verbatim(op_type, opset) else None
     declared = patterns(dialect).get(op_type)
     if declared is not None:
         return partial(_by_pattern, declared)
@@ -202,8 +202,8 @@ def reads_facts_alone(dialect: str, op_type: str) -> bool:
         return all(rule.reads_facts_alone for rule in rules)
     declared = patterns(dialect).get(op_type)
     return bool(declared) and all(
-        term.kind in ("name", "rest") and term.value not in page.signature.keywords
-        for page, parsed in declared
+        term.kind in ("name", "rest") and term.value not in op_def.signature.keywords
+        for op_def, parsed in declared
         for key, term in parsed.arguments
         if key is None
     )
@@ -217,7 +217,7 @@ def _of_parent(dialect: str, parent: str, op_type: str) -> Lower | None:
 def meaning(node: Node) -> Callable[..., Any] | None:
     """Return the function that evaluates a node on arrays; `None` if its op type has no semantics."""
     if not node.dialect:
-        return pages().get(node.op_type)
+        return op_defs().get(node.op_type)
     load(node.dialect)
     return MEANINGS.get((node.dialect, node.op_type)) or exact(node)
 
@@ -237,7 +237,7 @@ def exact(node: Node) -> Callable[..., Any] | None:
     return found.function if found is not None and found.when(node) else None
 
 
-def user_definition(node: Node) -> Page | None:
+def user_definition(node: Node) -> OpDef | None:
     """Return the user's definition of an operator that has no other definition."""
     return OWN.get((node.dialect, node.op_type)) if OWN else None
 
@@ -245,8 +245,8 @@ def user_definition(node: Node) -> Page | None:
 @cache
 def is_verbatim(op_type: str, opset: int | None) -> bool:
     """Whether an ONNX node of `opset` is canonical without conversion."""
-    page = pages().get(op_type)
-    if page is None or opset is None or not page.since <= opset:
+    op_def = op_defs().get(op_type)
+    if op_def is None or opset is None or not op_def.since <= opset:
         return False
     return not any(rule.until is not None and opset <= rule.until for rule in _registered_import_rules("onnx", op_type))
 
@@ -260,56 +260,56 @@ def is_of_later_opset(node: Node) -> bool:
 def has_definition_or_rule(node: Node) -> bool:
     """Whether the facts of a node can be inferred: it has an operator definition or an import rule."""
     if not node.dialect:
-        return node.op_type in pages()
+        return node.op_type in op_defs()
     return user_definition(node) is not None or lowering(node.dialect, node.op_type, version(node)) is not None
 
 
-def export_rules(dialect: str, page: Page) -> list[Callable[[Builder, Node], tuple[Value, ...] | None]]:
-    """Return the export rules of the operator `page` for `dialect`, in the order in which they are tried."""
-    rules, known = _registered_export_rules(dialect, page), record(dialect)
-    functions = [partial(_by_function, page, rule) for rule in rules]
+def export_rules(dialect: str, op_def: OpDef) -> list[Callable[[Builder, Node], tuple[Value, ...] | None]]:
+    """Return the export rules of the operator `op_def` for `dialect`, in the order in which they are tried."""
+    rules, known = _registered_export_rules(dialect, op_def), record(dialect)
+    functions = [partial(_by_function, op_def, rule) for rule in rules]
     if known.parent:
-        return [*functions, *(partial(_in_parent, known.parent, rule) for rule in export_rules(known.parent, page))]
+        return [*functions, *(partial(_in_parent, known.parent, rule) for rule in export_rules(known.parent, op_def))]
     user_definition = [
         *functions,
-        *(partial(pattern.exported, page, _parsed(text)) for text in page.spellings.get(dialect, ())),
+        *(partial(pattern.exported, op_def, _parsed(text)) for text in op_def.spellings.get(dialect, ())),
     ]
-    if not user_definition and known.decomposes and page.decomposes:
-        return [partial(_by_function, page, _decomposition(page))]
+    if not user_definition and known.decomposes and op_def.decomposes:
+        return [partial(_by_function, op_def, _decomposition(op_def))]
     return (
-        [*user_definition, partial(_written_out, known.formulas, page, bool(user_definition))]
+        [*user_definition, partial(_written_out, known.formulas, op_def, bool(user_definition))]
         if known.formulas
         else user_definition
     )
 
 
 @cache
-def _decomposition(page: Page) -> Rule:
+def _decomposition(op_def: OpDef) -> Rule:
     """Return the decomposition in the operator definition as a rule."""
-    return Rule("", page.name, ExportRule(row_of(f"{page.name} -> {page.decomposes}"), page, {}))
+    return Rule("", op_def.name, ExportRule(parse_rule(f"{op_def.name} -> {op_def.decomposes}"), op_def, {}))
 
 
-def has_export_rule(dialect: str, page: Page) -> bool:
+def has_export_rule(dialect: str, op_def: OpDef) -> bool:
     """Whether a dialect can export nodes of the operator; the rules of all families must be loaded."""
-    is_decomposed = record(dialect).decomposes and bool(page.decomposes)
-    return (dialect, page.name) in EXPORT_RULES or dialect in page.spellings or is_decomposed
+    is_decomposed = record(dialect).decomposes and bool(op_def.decomposes)
+    return (dialect, op_def.name) in EXPORT_RULES or dialect in op_def.spellings or is_decomposed
 
 
-def option_with_export_rule(dialect: str, page: Page) -> str | None:
+def option_with_export_rule(dialect: str, op_def: OpDef) -> str | None:
     """Return the writer option of an extension of this dialect that has export rules for the operator."""
     above = (other for other in dialects() if record(other).parent == dialect and record(other).asked_for)
-    return next((record(other).asked_for for other in above if _registered_export_rules(other, page)), None)
+    return next((record(other).asked_for for other in above if _registered_export_rules(other, op_def)), None)
 
 
-def _written_out(other: str, page: Page, has_reason: bool, builder: Builder, node: Node) -> Any:
+def _written_out(other: str, op_def: OpDef, has_reason: bool, builder: Builder, node: Node) -> Any:
     """Apply the export rules of another dialect if they create canonical operators only.
 
     With `has_reason`, their refusal is not reported because another reason exists.
     """
     builder.dialect = ""
-    for rule in _registered_export_rules(other, page):
+    for rule in _registered_export_rules(other, op_def):
         try:
-            answer = _by_function(page, rule, builder, node)
+            answer = _by_function(op_def, rule, builder, node)
         except pattern.UnsupportedError:
             if not has_reason:
                 raise
@@ -404,7 +404,7 @@ def _aligned(b: Builder, operands: Sequence[Value | None], axis: int) -> Sequenc
             )
             raise ShapeError(message, f'{_BROADCAST} is "pdpd": "numpy" fits the last axes')
         ends = np.arange(len(user_definition), len(user_definition) + behind, dtype=np.int64)
-        found.append(b(pages()["Unsqueeze"], value, b.constant(ends)) if user_definition and behind else value)
+        found.append(b(op_defs()["Unsqueeze"], value, b.constant(ends)) if user_definition and behind else value)
     return found
 
 
@@ -512,25 +512,25 @@ def _mismatch(rule: Lower, *arguments: Any, **named: Any) -> TypeError | None:
     return None
 
 
-def _verbatim(page: Page, builder: Builder, *operands: Any, **attributes: Any) -> Any:
-    return builder.results(page, builder.count, *operands, **attributes)
+def _verbatim(op_def: OpDef, builder: Builder, *operands: Any, **attributes: Any) -> Any:
+    return builder.results(op_def, builder.count, *operands, **attributes)
 
 
 def _by_pattern(
-    declared: Sequence[tuple[Page, pattern.Pattern]], builder: Builder, *operands: Any, **attributes: Any
+    declared: Sequence[tuple[OpDef, pattern.Pattern]], builder: Builder, *operands: Any, **attributes: Any
 ) -> Any:
     reason: Exception | None = None
-    for page, parsed in declared:
+    for op_def, parsed in declared:
         try:
-            return pattern.lowered(page, parsed, builder, operands, attributes)
+            return pattern.lowered(op_def, parsed, builder, operands, attributes)
         except pattern.UnsupportedError as error:
             reason = error
     raise reason or pattern.UnsupportedError
 
 
-def _by_function(page: Page, rule: Rule, builder: Builder, node: Node) -> Any:
+def _by_function(op_def: OpDef, rule: Rule, builder: Builder, node: Node) -> Any:
     """Apply an export rule; attributes equal to their defaults are omitted."""
-    known = page.signature.keywords
+    known = op_def.signature.keywords
     declared = {
         name: value for name, value in node.attributes.items() if name not in known or value != known[name].default
     }

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from graphport.core.dtypes import DType
     from graphport.core.facts import Fact
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
     from graphport.ops.types import Types
 
 _FORMS: dict[type[Fact], str] = {TensorFact: "tensor", SequenceFact: "sequence", OptionalFact: "optional"}
 
 
-def bind(page: Page, operands: Sequence[Fact | None]) -> dict[str, DType]:
+def bind(op_def: OpDef, operands: Sequence[Fact | None]) -> dict[str, DType]:
     """Return the dtypes of the type variables by name.
 
     Raises:
@@ -27,7 +27,7 @@ def bind(page: Page, operands: Sequence[Fact | None]) -> dict[str, DType]:
             operands of one type variable have different dtypes.
         ElementTypeError: a type variable does not admit the dtype of an operand.
     """
-    signature = page.signature
+    signature = op_def.signature
     if len(operands) < signature.least:
         message = f"{len(operands)} operands, at least {signature.least} are needed"
         raise ShapeError(message)
@@ -70,10 +70,10 @@ def _bind_type(name: str, types: Types, fact: Fact, bound: dict[str, DType]) -> 
         raise ShapeError(message, "both must have equal element types; cast one operand")
 
 
-def result_types(page: Page, count: int) -> tuple[Types | None, ...]:
+def result_types(op_def: OpDef, count: int) -> tuple[Types | None, ...]:
     """Return the dtypes of `count` results."""
-    types = page.signature.results
-    return types * max(count, 1) if page.is_variadic_output and len(types) == 1 else types
+    types = op_def.signature.results
+    return types * max(count, 1) if op_def.is_variadic_output and len(types) == 1 else types
 
 
 def result_dtype(types: Types | None, bound: Mapping[str, DType]) -> DType | None:

@@ -99,7 +99,7 @@ def viewed(rule: Callable[[Any], R]) -> Callable[..., R]:
 
     @cache
     def fields() -> tuple[list[str], dict[str, Any]]:
-        signature = registry.pages()[name].signature
+        signature = registry.op_defs()[name].signature
         stated = {each.name: each.default for each in signature.keywords.values() if not each.is_required}
         absent = dict.fromkeys(each.name for each in signature.operands if each.is_optional)
         return [each.name for each in signature.operands], absent | stated

@@ -109,8 +109,8 @@ def select(passes: PassList, only: Collection[str] = (), skip: Collection[str] =
 
 def supported_passes(passes: PassList, dialect: str) -> PassList:
     """Return the passes of a list whose created operators `dialect` supports."""
-    pages = registry.pages()
-    wanted = tuple(each for each in passes if not each.makes or registry.export_rules(dialect, pages[each.makes]))
+    op_defs = registry.op_defs()
+    wanted = tuple(each for each in passes if not each.makes or registry.export_rules(dialect, op_defs[each.makes]))
     return replace(passes, passes=wanted)
 
 

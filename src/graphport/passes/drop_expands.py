@@ -32,8 +32,8 @@ def drop_expands(graph: Graph, journal: Journal) -> None:
 
 
 def _drop(node: Node) -> str | None:
-    page = None if node.dialect else registry.pages().get(node.op)
-    if page is None or not (node.op == "MatMul" or isinstance(page.shape, Broadcasting)):
+    op_def = None if node.dialect else registry.op_defs().get(node.op)
+    if op_def is None or not (node.op == "MatMul" or isinstance(op_def.shape, Broadcasting)):
         return None
     dropped: list[str] = []
     for index, value in enumerate(node.inputs):

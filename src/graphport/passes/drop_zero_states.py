@@ -27,9 +27,9 @@ def drop_zero_states(graph: Graph, journal: Journal) -> None:
 
 def _drop(node: Node) -> str | None:
     dropped: list[str] = []
-    page = registry.pages()[node.op]
-    for index, operand in enumerate(page.signature.operands):
-        value = node.operand(index) if operand.name in page.states else None
+    op_def = registry.op_defs()[node.op]
+    for index, operand in enumerate(op_def.signature.operands):
+        value = node.operand(index) if operand.name in op_def.states else None
         if value is not None and _is_zero(value):
             node.set_input(index, None)
             dropped.append(value.name)
@@ -52,10 +52,10 @@ def _is_zero(value: Value) -> bool:
             if fill_value(made).any():
                 return False
             continue
-        page = registry.pages().get(made.op)
-        if page is None or not (page.picks or made.op in ("Cast", "CastLike")):
+        op_def = registry.op_defs().get(made.op)
+        if op_def is None or not (op_def.picks or made.op in ("Cast", "CastLike")):
             return False
-        for operand in made.operands[:1] if page.signature.variadic is None else made.operands:
+        for operand in made.operands[:1] if op_def.signature.variadic is None else made.operands:
             if operand not in seen:
                 seen.add(operand)
                 open_values.append(operand)

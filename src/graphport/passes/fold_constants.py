@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.ir.graph import Graph, Node, Value
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 MAX_RESULT_BYTES = 1 << 28
 """Size limit of a folded result, in bytes."""
@@ -48,13 +48,13 @@ def fold_constants(graph: Graph, journal: Journal) -> None:
     consumers = _FoldedConsumers()
 
     def rule(node: Node) -> str | None:
-        page = None if node.dialect else registry.pages().get(node.op_type)
-        if page is None or not _is_constant(node):
+        op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+        if op_def is None or not _is_constant(node):
             return None
         _check_kind(node)
         freed = _freed_bytes(node, consumers)
         _check_size(node, freed, journal.room)
-        results = _computed(node, page)
+        results = _computed(node, op_def)
         graph = graph_of(node)
         journal.room -= sum(storage.nbytes for _, storage in results) - freed
         for value, storage in results:
@@ -77,8 +77,8 @@ def _check_kind(node: Node) -> None:
     """Refuse nodes that dequantize weights or draw random numbers."""
     if node.op in _STORED:
         raise NotApplicable("it dequantizes a stored weight")
-    page = registry.pages().get(node.op_type)
-    if (page is not None and page.is_random) or (node.op == "Dropout" and node.operand(2) is not None):
+    op_def = registry.op_defs().get(node.op_type)
+    if (op_def is not None and op_def.is_random) or (node.op == "Dropout" and node.operand(2) is not None):
         raise NotApplicable("its results may be random")
     wide = max((_bits(value) for value in node.results), default=0)
     for value in node.operands:
@@ -164,12 +164,12 @@ def _is_removed_with(node: Node) -> bool:
     return True
 
 
-def _computed(node: Node, page: Page) -> list[tuple[Value, Storage]]:
+def _computed(node: Node, op_def: OpDef) -> list[tuple[Value, Storage]]:
     try:
         operands = [None if value is None or value.storage is None else value.storage.numpy() for value in node.inputs]
         attributes = {name: a.numpy() if isinstance(a, Storage) else a for name, a in node.attributes.items()}
         with np.errstate(all="ignore"):
-            answer: Any = page(*operands, **attributes)
+            answer: Any = op_def(*operands, **attributes)
     except (ShapeError, ValueError, IndexError, ArithmeticError, TypeError, MemoryError) as error:
         raise NotApplicable(f"it cannot be computed: {error}") from error
     # A list is one sequence result; several results are a tuple.

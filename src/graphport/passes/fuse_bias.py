@@ -54,7 +54,7 @@ def _fuse(node: Node, journal: Journal) -> str | None:
 
 
 def _has_bias(node: Node) -> bool:
-    return is_absorbing(node) and bool(registry.pages()[node.op].bias)
+    return is_absorbing(node) and bool(registry.op_defs()[node.op].bias)
 
 
 def _into_gemm(gemm: Node, product: Value, constant: Value | None) -> None:

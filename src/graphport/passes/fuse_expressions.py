@@ -127,7 +127,7 @@ def _replace(graph: Graph, node: Node, phrase: Phrase, journal: Journal) -> Valu
     text = phrase.text.format(*references)
     builder = Builder(Inference(), graph, node, origin=node.origin, stem=node.results[0].name)
     name = label(node)
-    fused = builder(registry.pages()[WORD], *operands, expression=text)
+    fused = builder(registry.op_defs()[WORD], *operands, expression=text)
     take_over(node.results[0], fused)
     rewrite.erase(node)
     journal.did(name, f"now {text}", phrase.calls)

@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.layout import settle
-from graphport.ops.layout_of_operators import Pages
+from graphport.ops.layout_of_operators import OperatorLayouts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ def layout(graph: Graph, orders: Mapping[str, Sequence[int]]) -> list[str]:
         if (order := _order_of(value, orders)) is not None and not value.is_input:
             _let_out(graph, index, value, order)
             changed.append(graph.outputs[index].name)
-    settle(graph, Pages())
+    settle(graph, OperatorLayouts())
     return changed
 
 

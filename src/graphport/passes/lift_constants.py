@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.storage import ArrayStorage
-from graphport.ops.pages.generate import constant_value
+from graphport.ops.definitions.generate import constant_value
 from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.substitution import add_constant, graph_of, take_over
 

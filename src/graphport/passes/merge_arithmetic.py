@@ -61,7 +61,7 @@ def _merge(node: Node) -> str | None:
     before = value.producer
     if (
         before is None
-        or before.op not in (node.op, registry.pages()[node.op].inverse)
+        or before.op not in (node.op, registry.op_defs()[node.op].inverse)
         or sole_consumer(value) is not node
     ):
         return None

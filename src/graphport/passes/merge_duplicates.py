@@ -87,8 +87,8 @@ def _merge_nodes(graph: Graph, journal: Journal) -> None:
 
 
 def _is_repeatable(node: Node) -> bool:
-    page = None if node.dialect else registry.pages().get(node.op_type)
-    if page is None or page.is_random or not node.results or any(True for _ in node.bodies()):
+    op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+    if op_def is None or op_def.is_random or not node.results or any(True for _ in node.bodies()):
         return False
     return node.op_type != "Dropout" or node.operand(2) is None
 

@@ -35,7 +35,7 @@ def fill_value(made: Node) -> NDArray[Any]:
 
 def is_available(node: Node, op_type: str) -> bool:
     """Whether the operator is available: in the source's opset, or in `NEWEST`."""
-    return registry.pages()[op_type].since <= max(MAX_CREATED_OPSET, opset_of(node))
+    return registry.op_defs()[op_type].since <= max(MAX_CREATED_OPSET, opset_of(node))
 
 
 def opset_of(node: Node) -> int:
@@ -49,7 +49,7 @@ def insert_operator(
 ) -> str:
     """Insert an operator that computes the result of `last`, and redirect its consumers; dead nodes remain."""
     builder = Builder(Inference(), graph_of(last), last, origin=last.origin, stem=last.output.name)
-    made = builder(registry.pages()[op_type], *operands, **attributes)
+    made = builder(registry.op_defs()[op_type], *operands, **attributes)
     if made.producer is not None:
         made.producer.name = last.name
     take_over(last.output, made)

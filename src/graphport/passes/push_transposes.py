@@ -79,10 +79,10 @@ def _elementwise_operand(node: Node) -> int | None:
 
     This follows from the operator definition: float arithmetic without reductions and without an axis attribute.
     """
-    page = None if node.dialect else registry.pages().get(node.op_type)
-    if page is None or page.role != "pointwise" or page.exactness == "accumulation" or len(node.outputs) != 1:
+    op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+    if op_def is None or op_def.role != "pointwise" or op_def.exactness == "accumulation" or len(node.outputs) != 1:
         return None
-    if {"axis", "axes", "size"} & page.signature.keywords.keys() or len(node.operands) != len(node.inputs):
+    if {"axis", "axes", "size"} & op_def.signature.keywords.keys() or len(node.operands) != len(node.inputs):
         return None
     computed = [index for index, value in enumerate(node.operands) if constant_elements(value) is None]
     if len(computed) != 1 or len(node.operands) > 2:

@@ -241,7 +241,7 @@ def _swish(node: Node) -> str | None:
         if gate is None or sole_consumer(other) is None or x.fact != node.output.fact:
             continue
         # ONNX Runtime 1.31 runs Swish in models of its own opset only.
-        is_known = opset_of(node) == registry.pages()["Swish"].since
+        is_known = opset_of(node) == registry.op_defs()["Swish"].since
         if gate.op == "Sigmoid" and gate.operand(0) is x and product.constant == 1 and is_known:
             return insert_operator(node, "Swish", [x], {})
         if _is_hard_sigmoid(gate, x, product.constant):

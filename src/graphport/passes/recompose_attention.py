@@ -195,11 +195,11 @@ def _keys_as_rows(b: Builder, columns: Value) -> Value:
     transpose = producer(columns, "Transpose")
     before = None if transpose is None else transpose.attributes.get("perm")
     if transpose is None or not isinstance(before, tuple):
-        return b(registry.pages()["Transpose"], columns, perm=order)
+        return b(registry.op_defs()["Transpose"], columns, perm=order)
     perm = tuple(before[axis] for axis in order)
     if perm == tuple(range(len(perm))):
         return transpose.operands[0]
-    return b(registry.pages()["Transpose"], transpose.operands[0], perm=perm)
+    return b(registry.op_defs()["Transpose"], transpose.operands[0], perm=perm)
 
 
 def _row_for_each_query(b: Builder, scores: _Scores, softmax: Node) -> Value | None:
@@ -214,9 +214,9 @@ def _row_for_each_query(b: Builder, scores: _Scores, softmax: Node) -> Value | N
     if len(given) < 2 or length != shape[-2]:
         if not isinstance(shape[-2], int):
             raise NotApplicable(f"its mask {mask.name} has one row for all queries, whose number is unknown")
-        mask = b(registry.pages()["Expand"], mask, b.constant(np.array([shape[-2], 1], np.int64)))
+        mask = b(registry.op_defs()["Expand"], mask, b.constant(np.array([shape[-2], 1], np.int64)))
     if len(shape) == 3 and leading != [1]:
-        return b(registry.pages()["Unsqueeze"], mask, b.constant(np.array([1], np.int64)))
+        return b(registry.op_defs()["Unsqueeze"], mask, b.constant(np.array([1], np.int64)))
     return mask
 
 

@@ -10,9 +10,9 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.generate import ConstantOfShape
+from graphport.ops.definitions.reshape import Shape
 from graphport.ops.infer import Inference
-from graphport.ops.pages.generate import ConstantOfShape
-from graphport.ops.pages.reshape import Shape
 from graphport.ops.products import constant_elements
 from graphport.passes.counting import takes_all, writes_all
 from graphport.passes.journal import Journal, NotApplicable, apply

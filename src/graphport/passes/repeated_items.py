@@ -52,16 +52,16 @@ def repeat_items(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> None:
 
 def _batched_operands(node: Node, was: int) -> list[int]:
     """Return the constant operands of a node that have one element per batch element."""
-    page = None if node.dialect else registry.pages().get(node.op_type)
+    op_def = None if node.dialect else registry.op_defs().get(node.op_type)
     ranks = [len(_dims(value.fact)) for value in node.operands]
     rank = max(ranks, default=0)
-    if page is None or not any(
+    if op_def is None or not any(
         not value.is_constant and _dims(value.fact)[:1] == (was,) and len(_dims(value.fact)) == rank
         for value in node.operands
     ):
         return []
     is_joined = node.op_type == "Concat" and int(str(node.attributes["axis"])) % rank != 0
-    if not is_joined and page.role != "pointwise" and not isinstance(page.shape, Broadcasting):
+    if not is_joined and op_def.role != "pointwise" and not isinstance(op_def.shape, Broadcasting):
         return []
     return [
         index

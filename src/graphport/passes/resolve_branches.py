@@ -88,11 +88,11 @@ def _is_possible(node: Node, body: object) -> bool:
 
 
 def _align_branch(reader: Node, facts: dict[Value, Fact], inference: Inference) -> None:
-    page = None if reader.dialect else registry.pages().get(reader.op_type)
-    if page is None or any(True for _ in reader.bodies()) or not any(value in facts for value in reader.operands):
+    op_def = None if reader.dialect else registry.op_defs().get(reader.op_type)
+    if op_def is None or any(True for _ in reader.bodies()) or not any(value in facts for value in reader.operands):
         return
     operands = [None if value is None else facts.get(value, value.fact) for value in reader.inputs]
-    found = inference.page(page, operands, reader.attributes, len(reader.outputs))
+    found = inference.infer_operator(op_def, operands, reader.attributes, len(reader.outputs))
     for value in reader.results:
         if found[value.index] != value.fact:
             facts[value] = found[value.index]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact
-from graphport.ops.pages.arithmetic.cast import Cast, CastLike
+from graphport.ops.definitions.arithmetic.cast import Cast, CastLike
 from graphport.passes.journal import Journal, NotApplicable, apply
 
 if TYPE_CHECKING:

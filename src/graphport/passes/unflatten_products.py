@@ -55,7 +55,7 @@ def _unflatten(node: Node) -> str | None:
     if bias is None:
         return insert_operator(node, "MatMul", [joined, other], {})
     builder = Builder(Inference(), graph_of(node), node, origin=product.origin, stem=product.output.name)
-    return insert_operator(node, "Add", [builder(registry.pages()["MatMul"], joined, other), bias], {})
+    return insert_operator(node, "Add", [builder(registry.op_defs()["MatMul"], joined, other), bias], {})
 
 
 def _product(last: Node) -> tuple[Node | None, Value | None]:

@@ -6,8 +6,8 @@ import numpy as np
 
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.reshape import Concat, Unsqueeze
 from graphport.ops.infer import Inference
-from graphport.ops.pages.reshape import Concat, Unsqueeze
 from graphport.ops.products import constant_elements
 from graphport.passes.journal import Journal, NotApplicable, apply
 from graphport.passes.substitution import add_constant, graph_of

@@ -15,7 +15,7 @@ from graphport.core.facts import TensorFact
 from graphport.formats.onnx.runtime import has_real_weights
 from graphport.ir.graph import walk
 from graphport.ops import registry
-from graphport.ops.pages.indexing.slicing import FAR
+from graphport.ops.definitions.indexing.slicing import FAR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,9 +135,9 @@ def _multiplies_compressed(node: Node) -> bool:
 
 def _has_rounded_real_weights(node: Node) -> bool:
     """Whether a layer with a bias has float weights between quantized activations."""
-    page = registry.pages().get(node.op)
+    op_def = registry.op_defs().get(node.op)
     given = None if node.operand(0) is None else node.operands[0].producer
-    if page is None or not page.bias or given is None or given.op != "DequantizeLinear":
+    if op_def is None or not op_def.bias or given is None or given.op != "DequantizeLinear":
         return False
     return has_real_weights(node) and any(user.op == "QuantizeLinear" for user in node.output.users)
 

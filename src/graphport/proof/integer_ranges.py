@@ -51,22 +51,22 @@ def integer_range(value: Value, sizes: Mapping[str, int]) -> IntegerRange:
             continue
         seen.add(each)
         for node in each.users:
-            page = registry.pages().get(node.op)
+            op_def = registry.op_defs().get(node.op)
             indices = [index for index, operand in enumerate(node.inputs) if operand is each]
-            if page is None or not indices:
+            if op_def is None or not indices:
                 is_plain = False
                 continue
             divides = divides or (is_moved and _DIVISORS.get(node.op) in indices)
-            operands = [page.signature.operand(index) for index in indices]
+            operands = [op_def.signature.operand(index) for index in indices]
             names = {operand.name for operand in operands if operand is not None}
-            rules = [rule for name, rule in page.holds.items() if name in names]
+            rules = [rule for name, rule in op_def.holds.items() if name in names]
             if rules:
                 found += [_range(rule, node, sizes) if is_moved else _MASK for rule in rules]
-            elif names & set(page.index_operands):
+            elif names & set(op_def.index_operands):
                 found.append(_MASK)
             else:
                 is_plain = is_plain and _is_integer(node)
-                moved = is_moved and page.moves_data
+                moved = is_moved and op_def.moves_data
                 todo += [(result, moved) for result in node.results if _may_be_integer(result)]
     if found:
         low, high = max(each.low for each in found), min(each.high for each in found)
@@ -82,10 +82,10 @@ def integer_range(value: Value, sizes: Mapping[str, int]) -> IntegerRange:
 def is_coordinate(value: Value) -> bool:
     """Whether the floats of an input are coordinates, scales or counts, which have a valid range."""
     for node in value.users:
-        page = registry.pages().get(node.op)
+        op_def = registry.op_defs().get(node.op)
         for index, operand in enumerate(node.inputs):
-            known = None if page is None else page.signature.operand(index)
-            if operand is value and page is not None and known is not None and known.name in page.index_operands:
+            known = None if op_def is None else op_def.signature.operand(index)
+            if operand is value and op_def is not None and known is not None and known.name in op_def.index_operands:
                 return True
     return False
 

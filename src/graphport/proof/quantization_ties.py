@@ -16,7 +16,7 @@ from graphport.comparison.precision import QUANTIZED
 from graphport.core.diagnostics import DiagnosticError
 from graphport.ir import rewrite
 from graphport.ir.graph import walk
-from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
 from graphport.passes.substitution import add_constant
 from graphport.runtimes.inputs import checked
 

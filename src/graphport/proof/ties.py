@@ -18,9 +18,11 @@ def fed_by_indices(graph: Graph) -> frozenset[int]:
     """Positions of the outputs that depend on indices of largest or smallest elements; bodies count as a whole."""
     indices: set[Value] = set()
     for node in graph:
-        page = registry.pages().get(node.op)
-        found = zip(() if page is None else page.outputs, node.outputs, strict=False)
-        indices.update(value for name, value in found if value is not None and page is not None and name == page.finds)
+        op_def = registry.op_defs().get(node.op)
+        found = zip(() if op_def is None else op_def.outputs, node.outputs, strict=False)
+        indices.update(
+            value for name, value in found if value is not None and op_def is not None and name == op_def.finds
+        )
         if any(operand in indices for operand in node.inputs if operand is not None):
             indices.update(node.results)
     return frozenset(position for position, value in enumerate(graph.outputs) if value in indices)

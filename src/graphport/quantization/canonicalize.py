@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
-from graphport.ops.pages.convolution.window import window
+from graphport.ops.definitions.convolution.window import window
 from graphport.passes.substitution import add_constant
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.constant_folding import folded
-from graphport.ops.pages.quantization import integer_range
+from graphport.ops.definitions.quantization import integer_range
 from graphport.passes import driver
 from graphport.passes.simplify import COMPUTE, SIMPLIFY
 from graphport.passes.substitution import add_constant
@@ -238,7 +238,7 @@ def _remove_dequantize(state: _State, node: Node) -> None:
     operands = [folded(value) for value in node.operands]
     if all(storage is not None for storage in operands):
         arrays = [storage.numpy() for storage in operands if storage is not None]
-        weights = registry.pages()["DequantizeLinear"](*arrays, **node.attributes)
+        weights = registry.op_defs()["DequantizeLinear"](*arrays, **node.attributes)
         rewrite.replace(node.output, add_constant(_graph_of(node), np.asarray(weights), f"{codes.name}_float"))
 
 
@@ -426,8 +426,8 @@ def _is_equal(a: tuple[Array, Array], b: tuple[Array, Array]) -> bool:
 
 
 def _is_move(node: Node) -> bool:
-    page = None if node.dialect else registry.pages().get(node.op_type)
-    return page is not None and page.role == "passive" and page.moves_data and len(node.results) == 1
+    op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+    return op_def is not None and op_def.role == "passive" and op_def.moves_data and len(node.results) == 1
 
 
 def _is_nonnegative(value: Value) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from graphport.ir.graph import Graph
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
 class ComputeDomain(StrEnum):
@@ -137,17 +137,17 @@ class _Dispatcher:
 
     def is_quantizable(self, node: Node) -> bool:
         """Whether the target quantizes the operator, and the node computes floats."""
-        page = _page(node)
-        if page is None or node in self.index or any(True for _ in node.bodies()):
+        op_def = _op_def(node)
+        if op_def is None or node in self.index or any(True for _ in node.bodies()):
             return False
-        if page.role in ("none", "index") or (self.operators is not None and node.op not in self.operators):
+        if op_def.role in ("none", "index") or (self.operators is not None and node.op not in self.operators):
             return False
         return any(_is_float(value) for value in node.results)
 
     def is_weighted(self, node: Node) -> bool:
         """Whether the node is a quantizable operator with weights."""
-        page = _page(node)
-        return page is not None and page.role == "weighted" and self.is_quantizable(node)
+        op_def = _op_def(node)
+        return op_def is not None and op_def.role == "weighted" and self.is_quantizable(node)
 
     def select_nodes(self, method: Method) -> set[Node]:
         """Return the nodes that `method` quantizes."""
@@ -179,8 +179,8 @@ class _Dispatcher:
         )
 
     def _is_convolution(self, node: Node) -> bool:
-        page = _page(node)
-        return page is not None and ".convolution" in page.function.__module__ and self.is_weighted(node)
+        op_def = _op_def(node)
+        return op_def is not None and ".convolution" in op_def.function.__module__ and self.is_weighted(node)
 
     def _connected(self) -> list[Node]:
         found: dict[Node, None] = {}
@@ -198,23 +198,23 @@ class _Dispatcher:
 
     def decide(self, node: Node, chosen: Collection[Node], method: Method) -> Decision:
         """Decide where `node` is computed if the method selects `chosen` nodes."""
-        page = _page(node)
+        op_def = _op_def(node)
         if node in self.index:
             return Decision(ComputeDomain.INDEX, "it computes shapes, axes or indices")
         if node in chosen:
-            return Decision(ComputeDomain.QUANTIZED, _ROLES.get("" if page is None else page.role, _CHOSEN[method]))
-        return Decision(ComputeDomain.FLOATING, self._reason(node, page, method))
+            return Decision(ComputeDomain.QUANTIZED, _ROLES.get("" if op_def is None else op_def.role, _CHOSEN[method]))
+        return Decision(ComputeDomain.FLOATING, self._reason(node, op_def, method))
 
-    def _reason(self, node: Node, page: Page | None, method: Method) -> str:
+    def _reason(self, node: Node, op_def: OpDef | None, method: Method) -> str:
         if node.graph is not self.graph:
             return _where(node)
-        if page is None:
+        if op_def is None:
             return "the operator is unknown"
         if any(True for _ in node.bodies()):
             return "it has subgraphs"
         if not any(_is_float(value) for value in node.results):
             return "its results are not floats"
-        if page.role in ("none", "index"):
+        if op_def.role in ("none", "index"):
             return "the operator is not quantizable"
         if self.operators is not None and node.op not in self.operators:
             return "the target does not quantize the operator"
@@ -297,8 +297,8 @@ def _result_name(node: Node) -> str:
     return node.results[0].name if node.results else ""
 
 
-def _page(node: Node) -> Page | None:
-    return None if node.dialect else registry.pages().get(node.op_type)
+def _op_def(node: Node) -> OpDef | None:
+    return None if node.dialect else registry.op_defs().get(node.op_type)
 
 
 def _is_float(value: Value) -> bool:
@@ -308,9 +308,9 @@ def _is_float(value: Value) -> bool:
 
 def _is_data(node: Node, index: int) -> bool:
     """Whether operand `index` is data rather than a shape, axes, indices or counts."""
-    page = _page(node)
-    operand = None if page is None else page.signature.operand(index)
-    return page is None or operand is None or operand.name not in page.index_operands
+    op_def = _op_def(node)
+    operand = None if op_def is None else op_def.signature.operand(index)
+    return op_def is None or operand is None or operand.name not in op_def.index_operands
 
 
 def _gives_reals(node: Node, reader: Node) -> bool:
@@ -339,12 +339,12 @@ def _index_nodes(graph: Graph) -> set[Node]:
 def _shape_nodes_downstream(graph: Graph) -> set[Node]:
     found: set[Node] = set()
     for node in graph:
-        page = _page(node)
-        if page is None or any(True for _ in node.bodies()):
+        op_def = _op_def(node)
+        if op_def is None or any(True for _ in node.bodies()):
             continue
         computed = [value for value in node.operands if not value.is_constant]
         follows = bool(computed) and all(value.producer in found for value in computed)
-        if page.role == "index" or (follows and page.role != "weighted"):
+        if op_def.role == "index" or (follows and op_def.role != "weighted"):
             found.add(node)
     return found
 
@@ -352,8 +352,8 @@ def _shape_nodes_downstream(graph: Graph) -> set[Node]:
 def _shape_nodes_upstream(graph: Graph, ahead: Collection[Node]) -> set[Node]:
     found: set[Node] = set()
     for node in reversed(graph):
-        page = _page(node)
-        if node in ahead or page is None or page.role == "weighted" or any(True for _ in node.bodies()):
+        op_def = _op_def(node)
+        if node in ahead or op_def is None or op_def.role == "weighted" or any(True for _ in node.bodies()):
             continue
         uses = [use for value in node.results for use in value.uses]
         if uses and all(isinstance(user, Node) and _reads_index(user, i, found) for user, i in uses):

@@ -21,7 +21,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ir import rewrite
-from graphport.ops.pages import quantization as pages
+from graphport.ops.definitions import quantization as op_defs
 from graphport.passes.substitution import add_constant
 from graphport.runtimes.target import LAYERS
 
@@ -235,5 +235,5 @@ def _decoded(node: Node) -> Array:
     codes, scale = _float_elements(node.operands[0]), _float_elements(node.operands[1])
     zero = None if node.operand(2) is None else _float_elements(node.operands[2])
     axis, block = node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
-    found = pages.DequantizeLinear.function(codes, scale, zero, axis=axis, block_size=block)
+    found = op_defs.DequantizeLinear.function(codes, scale, zero, axis=axis, block_size=block)
     return np.asarray(found, np.float32)

@@ -122,7 +122,7 @@ def _commutes(region: Region, node: Node) -> list[Value] | None:
         return None
     first, *others = node.operands
     match node.op_type:
-        case op_type if op_type in (pages := registry.pages()) and pages[op_type].homogeneous:
+        case op_type if op_type in (op_defs := registry.op_defs()) and op_defs[op_type].homogeneous:
             return None if any(not _per_channel(x, region) for x in others) else [first, node.output]
         case "Clip":
             return [first, node.output] if _bounded(region, node) else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.pages.convolution.window import padded
+from graphport.ops.definitions.convolution.window import padded
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim

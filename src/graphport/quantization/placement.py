@@ -10,7 +10,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.ops.registry import pages
+from graphport.ops.registry import op_defs
 from graphport.quantization.layer import Layer, layer_of
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ def _find_layers(
     graph: Graph, target: Target, candidates: Collection[Node], floating: set[Node], placement: Placement
 ) -> None:
     for node in graph:
-        page = pages().get(node.op_type) if not node.dialect else None
-        if page is None or page.role != "weighted":
+        op_def = op_defs().get(node.op_type) if not node.dialect else None
+        if op_def is None or op_def.role != "weighted":
             continue
         reason = _reason(node, target, candidates, floating)
         layer = layer_of(node) if reason is None else None
@@ -179,7 +179,7 @@ def _axes(node: Node) -> int:
     """Return the number of spatial axes of a convolution; 0 for other layers."""
     weight = node.operand(1)
     fact = None if weight is None else weight.fact
-    is_slid = ".convolution" in pages()[node.op_type].function.__module__
+    is_slid = ".convolution" in op_defs()[node.op_type].function.__module__
     return max(len(fact.shape) - 2, 0) if is_slid and isinstance(fact, TensorFact) and fact.shape else 0
 
 
@@ -437,11 +437,11 @@ def is_float32(value: Value) -> bool:
 
 def moves(node: Node) -> bool:
     """Whether the results are moved elements of the first operand, possibly with zeros."""
-    page = None if node.dialect else pages().get(node.op_type)
-    if page is None or page.role != "passive" or not node.operands:
+    op_def = None if node.dialect else op_defs().get(node.op_type)
+    if op_def is None or op_def.role != "passive" or not node.operands:
         return False
-    is_so = page.moves_data or (
-        bool(page.moves_where) and all(node.attributes.get(name, x) == x for name, x in page.moves_where)
+    is_so = op_def.moves_data or (
+        bool(op_def.moves_where) and all(node.attributes.get(name, x) == x for name, x in op_def.moves_where)
     )
     if not is_so:
         return False
@@ -451,10 +451,10 @@ def moves(node: Node) -> bool:
 
 def data_operands(node: Node) -> list[Value]:
     """Return the operands that are neither shapes nor indices."""
-    page = pages()[node.op_type]
+    op_def = op_defs()[node.op_type]
     found: list[Value] = []
     for index, value in enumerate(node.inputs):
-        operand = page.signature.operand(index)
-        if value is not None and (operand is None or operand.name not in page.index_operands):
+        operand = op_def.signature.operand(index)
+        if value is not None and (operand is None or operand.name not in op_def.index_operands):
             found.append(value)
     return found

@@ -415,9 +415,9 @@ def _followed(choices: Choices, count: int, each: int) -> int:
 
 
 def _refuse_quantized(graph: Graph) -> None:
-    pages = registry.pages()
-    known = [(node, pages.get(node.op_type)) for node in graph if not node.dialect]
-    found = [node for node, page in known if page is not None and page.quantizes]
+    op_defs = registry.op_defs()
+    known = [(node, op_defs.get(node.op_type)) for node in graph if not node.dialect]
+    found = [node for node, op_def in known if op_def is not None and op_def.quantizes]
     if found:
         message = (
             f"the model is already quantized: it has {len(found)} quantized nodes, for example {found[0].op} "

@@ -11,7 +11,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.core.dims import evaluate
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Node
-from graphport.ops.registry import pages
+from graphport.ops.registry import op_defs
 from graphport.quantization.decoder import decoder_of
 from graphport.quantization.engine import session
 from graphport.quantization.layer import is_large
@@ -123,10 +123,10 @@ def _rows(value: Value, depth: int = 0) -> int:
     for node, index in value.uses:
         if not isinstance(node, Node) or node.dialect:
             continue
-        page = pages().get(node.op_type)
-        operand = None if page is None else page.signature.operand(index)
+        op_def = op_defs().get(node.op_type)
+        operand = None if op_def is None else op_def.signature.operand(index)
         table = node.operands[0]
-        if page is not None and operand is not None and operand.name in page.index_operands and index:
+        if op_def is not None and operand is not None and operand.name in op_def.index_operands and index:
             axis = node.attributes.get("axis", 0)
             if table.storage is not None and table.storage.shape and isinstance(axis, int):
                 found.append(table.storage.shape[axis])

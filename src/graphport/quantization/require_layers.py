@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
 from graphport.core.dtypes import DType
 from graphport.ir.graph import walk
-from graphport.ops.registry import pages
+from graphport.ops.registry import op_defs
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Node
@@ -42,8 +42,8 @@ def inner_layers(graph: Graph) -> int:
 
 def is_weighted(node: Node) -> bool:
     """Whether the operator multiplies with weights."""
-    page = None if node.dialect else pages().get(node.op_type)
-    return page is not None and page.role == "weighted"
+    op_def = None if node.dialect else op_defs().get(node.op_type)
+    return op_def is not None and op_def.role == "weighted"
 
 
 def _remedy(placement: Placement, inside: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops.constant_folding import folded
-from graphport.ops.registry import pages
+from graphport.ops.registry import op_defs
 from graphport.quantization.placement import is_float32, moves
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def position_inputs(graph: Graph) -> set[Value]:
 
 def moves_elements(node: Node) -> bool:
     """Whether a node returns the elements of its first operand, of any type."""
-    page = None if node.dialect else pages().get(node.op_type)
-    return page is not None and page.role == "passive" and page.moves_data and len(node.operands) > 0
+    op_def = None if node.dialect else op_defs().get(node.op_type)
+    return op_def is not None and op_def.role == "passive" and op_def.moves_data and len(node.operands) > 0
 
 
 def _is_integer(value: Value) -> bool:

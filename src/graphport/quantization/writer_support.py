@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.conversion.export import unsupported_results
-from graphport.ops.registry import pages
+from graphport.ops.registry import op_defs
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
@@ -26,9 +26,9 @@ def rejected_layers(graph: Graph, dialect: str) -> dict[str, str]:
     while pending:
         value = pending.pop()
         for user in value.users:
-            page = None if user.dialect else pages().get(user.op_type)
+            op_def = None if user.dialect else op_defs().get(user.op_type)
             if user.op in _ROUNDINGS:
                 pending.append(user.output)
-            elif page is not None and page.role == "weighted":
+            elif op_def is not None and op_def.role == "weighted":
                 found[user.output.name] = f"the writer of {dialect} has no integer form for its operands"
     return found

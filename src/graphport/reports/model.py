@@ -91,10 +91,10 @@ class GraphDocument:
         return {"name": graph.name, **around, **numbers}
 
     def _node(self, node: Node, scope: int | None, live: int) -> dict[str, Any]:
-        page = None if node.dialect else registry.pages().get(node.op_type)
+        op_def = None if node.dialect else registry.op_defs().get(node.op_type)
         found: dict[str, Any] = {"name": node.name, "op": node.op}
-        if page is not None:
-            found["family"] = operator_manual.family(page)
+        if op_def is not None:
+            found["family"] = operator_manual.family(op_def)
         if node.graph is not self.graph and node.graph is not None:
             found["graph"] = self._graphs[node.graph]
         if scope is not None:

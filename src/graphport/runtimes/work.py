@@ -30,7 +30,7 @@ def largest_macs(graph: Graph, sizes: Mapping[str, int]) -> int:
 
 
 def _macs(node: Node, sizes: Mapping[str, int]) -> int:
-    page = None if node.dialect else registry.pages().get(node.op)
+    page = None if node.dialect else registry.op_defs().get(node.op)
     if page is None or page.macs is None:
         return 0
     first = node.outputs[0] if node.outputs else None

@@ -53,8 +53,8 @@ def one_node(
             values.append(graph.add_input(f"x{number}", TensorFact.of(storage_of(x)).with_elements(None)))
         else:
             values.append(graph.add_constant(f"c{number}", TensorFact.of(storage_of(x)), storage_of(x)))
-    page = registry.pages()[op_type]
-    for result in Builder(Inference(), graph, count=count).results(page, count, *values, **attributes):
+    op_def = registry.op_defs()[op_type]
+    for result in Builder(Inference(), graph, count=count).results(op_def, count, *values, **attributes):
         graph.add_output(result)
     return graph, given
 
@@ -363,8 +363,8 @@ def test_bodies_are_said_at_the_opset_too():
     for name, axis in (("then_branch", -1), ("else_branch", 0)):
         body = Graph(name)
         graph.share_names(body)
-        page = registry.pages()["Softmax"]
-        body.add_output(Builder(Inference(), body)(page, x, axis=axis))
+        op_def = registry.op_defs()["Softmax"]
+        body.add_output(Builder(Inference(), body)(op_def, x, axis=axis))
         branches[name] = body
     node = Node("If", [condition], [], branches)
     graph = _with_result(graph, node)

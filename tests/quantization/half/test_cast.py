@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import graphport as gp
-from graphport.backends.interpreter import PagesSession
+from graphport.backends.interpreter import InterpreterSession
 from graphport.cli.main import cli
 from graphport.formats.onnx import runtime as onnxruntime_
 from graphport.ir.verify import verify
@@ -351,11 +351,11 @@ def test_a_long_chain_of_few_numbers_comes_to_what_the_runtime_makes_of_it():
     given = gp.from_onnx(model(nodes, [typed("a0", [2, 4])], [typed("a6000", [2, 4])]))
     x = {"a0": np.linspace(-2, 2, 8, dtype=np.float32).reshape(2, 4)}
     ours = session(given.graph)
-    assert isinstance(ours, PagesSession)
+    assert isinstance(ours, InterpreterSession)
     np.testing.assert_allclose(ours.run(x)["a6000"], onnxruntime_.prepare(given.graph).run(x)["a6000"], rtol=1e-5)
     # Few nodes, large values, and bodies are the runtime's.
     for other in (nets.residual(), nets.products()):
-        assert not isinstance(session(other.graph), PagesSession)
+        assert not isinstance(session(other.graph), InterpreterSession)
 
 
 @pytest.mark.parametrize("scale", [2.0**22, 2.0**-34])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphport.formats.onnx import runtime as onnxruntime
-from graphport.ops.registry import pages
+from graphport.ops.registry import op_defs
 from graphport.quantization.engine import session
 from tests.draws import spread
 from tests.every import every
@@ -54,7 +54,7 @@ CHANNELS = {"DepthToSpace": 2, "SpaceToDepth": 32}
 
 
 def test_every_page_that_moves_numbers_is_known_here():
-    moving = {name for name, page in pages().items() if page.role == "passive" and page.moves_data}
+    moving = {name for name, op_def in op_defs().items() if op_def.role == "passive" and op_def.moves_data}
     assert moving == MOVING.keys() | SEVERAL | RARE
 
 

@@ -1,5 +1,5 @@
 """Import and export rules of the dialect `mlp`: a module per family of operators."""
 
-from graphport.ops.lowering.table import Rows
+from graphport.ops.lowering.table import RuleTable
 
-ROWS = Rows("mlp")
+RULES = RuleTable("mlp")

@@ -1,8 +1,8 @@
 """Activations."""
 
-from graphport_mlp.rules import ROWS
+from graphport_mlp.rules import RULES
 
-ROWS.lower("""
+RULES.lower("""
 relu(x) <-> Relu(x)
 sigmoid(x) <-> Sigmoid(x)
 """)

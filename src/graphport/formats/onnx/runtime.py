@@ -254,9 +254,9 @@ def _has_real_weights_among_steps(graph: Graph) -> bool:
 
 def has_real_weights(node: Node, known: dict[Value, Storage | None] | None = None) -> bool:
     """Whether a layer has constant weights that are not dequantized from integers; `known` is the cache of `folded`."""
-    page = registry.pages().get(node.op)
+    op_def = registry.op_defs().get(node.op)
     weights = node.operand(1)
-    if page is None or page.role != "weighted" or weights is None or folded(weights, known) is None:
+    if op_def is None or op_def.role != "weighted" or weights is None or folded(weights, known) is None:
         return False
     return weights.producer is None or weights.producer.op != "DequantizeLinear"
 

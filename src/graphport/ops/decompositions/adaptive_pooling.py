@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.budget import reserve
+from graphport.ops.definitions.arithmetic import Add, Div, Mul
+from graphport.ops.definitions.indexing import GatherElements, Slice
+from graphport.ops.definitions.reduction import ArgMax, ReduceMax
+from graphport.ops.definitions.reshape import Concat, Shape
 from graphport.ops.lowering.operands import vector
-from graphport.ops.pages.arithmetic import Add, Div, Mul
-from graphport.ops.pages.indexing import GatherElements, Slice
-from graphport.ops.pages.reduction import ArgMax, ReduceMax
-from graphport.ops.pages.reshape import Concat, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-def pooled(b: Builder, x: Value, axis: int, count: int, page: Any) -> Value:
-    """Reduce `x` along `axis` in `count` regions, each by `page` (a mean or a maximum).
+def pooled(b: Builder, x: Value, axis: int, count: int, op_def: Any) -> Value:
+    """Reduce `x` along `axis` in `count` regions, each by `op_def` (a mean or a maximum).
 
     Multi-dimensional pooling is separable: apply it axis by axis.
     """
     at = vector(b, [axis])
     reserve(count, what="regions")
-    parts = [b(page, cut(x), at, keepdims=1) for cut, _ in _regions(b, x, axis, count)]
+    parts = [b(op_def, cut(x), at, keepdims=1) for cut, _ in _regions(b, x, axis, count)]
     return parts[0] if count == 1 else b(Concat, *parts, axis=axis)
 
 

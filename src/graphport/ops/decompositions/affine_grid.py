@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.budget import reserve
+from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.lowering.operands import dtype_of, needed, reshaped, transposed
-from graphport.ops.pages.matmul import MatMul
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

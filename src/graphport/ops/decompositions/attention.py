@@ -12,15 +12,15 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.activation import Softmax, Tanh
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Sub
+from graphport.ops.definitions.attention.attention import PRECISIONS
+from graphport.ops.definitions.comparison import Greater, GreaterOrEqual, Less, Or, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ReduceMin
+from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Squeeze, Tile, Unsqueeze
 from graphport.ops.lowering.operands import cast, dtype_of, sizes, transposed, vector
-from graphport.ops.pages.activation import Softmax, Tanh
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
-from graphport.ops.pages.attention.attention import PRECISIONS
-from graphport.ops.pages.comparison import Greater, GreaterOrEqual, Less, Or, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceMin
-from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Tile, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

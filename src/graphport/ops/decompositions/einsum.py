@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.comparison import Equal, Less, Where
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ReduceProd, ReduceSum
+from graphport.ops.definitions.reduction.einsum import Equation
+from graphport.ops.definitions.reshape import Identity, Reshape, Unsqueeze
 from graphport.ops.lowering.operands import integers, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.comparison import Equal, Less, Where
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceProd, ReduceSum
-from graphport.ops.pages.reduction.einsum import Equation
-from graphport.ops.pages.reshape import Identity, Reshape, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

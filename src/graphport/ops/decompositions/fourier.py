@@ -9,12 +9,12 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Mul
+from graphport.ops.definitions.convolution import Conv
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reshape import Reshape, Transpose
+from graphport.ops.definitions.signal import DFT
 from graphport.ops.lowering.operands import integers, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Mul
-from graphport.ops.pages.convolution import Conv
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reshape import Reshape, Transpose
-from graphport.ops.pages.signal import DFT
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Neg, Sub
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.reshape import Concat
 from graphport.ops.lowering.operands import scalar, sizes, vector
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Neg, Sub
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.reshape import Concat
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.core.dtypes import DType
+from graphport.ops.definitions.arithmetic import Div, Mul, Neg
+from graphport.ops.definitions.comparison import Equal, Where
+from graphport.ops.definitions.indexing import Gather, GatherElements
+from graphport.ops.definitions.reduction.reduce import ReduceMean, ReduceSum
+from graphport.ops.definitions.reshape import Squeeze, Unsqueeze
 from graphport.ops.lowering.operands import cast, dtype_of, vector
-from graphport.ops.pages.arithmetic import Div, Mul, Neg
-from graphport.ops.pages.comparison import Equal, Where
-from graphport.ops.pages.indexing import Gather, GatherElements
-from graphport.ops.pages.reduction.reduce import ReduceMean, ReduceSum
-from graphport.ops.pages.reshape import Squeeze, Unsqueeze
 from graphport.ops.views.loss import NegativeLogLikelihoodLossView
 
 if TYPE_CHECKING:

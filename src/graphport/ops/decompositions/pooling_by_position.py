@@ -8,12 +8,12 @@ import numpy as np
 
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
+from graphport.ops.definitions.arithmetic import Add, Ceil, Div, Floor, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import And, GreaterOrEqual, Less
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.reduction import Einsum, ReduceSum
+from graphport.ops.definitions.reshape import Unsqueeze
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, vector
-from graphport.ops.pages.arithmetic import Add, Ceil, Div, Floor, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import And, GreaterOrEqual, Less
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.reduction import Einsum, ReduceSum
-from graphport.ops.pages.reshape import Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

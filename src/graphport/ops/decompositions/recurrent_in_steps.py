@@ -14,9 +14,7 @@ from graphport.core.facts import TensorFact
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import Computed, folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.captures import step_body
-from graphport.ops.lowering.operands import dtype_of, integers, sizes, transposed, vector
-from graphport.ops.pages.activation import (
+from graphport.ops.definitions.activation import (
     Clip,
     Elu,
     HardSigmoid,
@@ -28,19 +26,21 @@ from graphport.ops.pages.activation import (
     Tanh,
     ThresholdedRelu,
 )
-from graphport.ops.pages.arithmetic import Add, Mul, Sub
-from graphport.ops.pages.comparison import Where
-from graphport.ops.pages.control.loops import Scan
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.recurrent.sequences import DIRECTIONS
-from graphport.ops.pages.reshape import Concat, Expand, Identity, Shape, Squeeze, Unsqueeze
+from graphport.ops.definitions.arithmetic import Add, Mul, Sub
+from graphport.ops.definitions.comparison import Where
+from graphport.ops.definitions.control.loops import Scan
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.recurrent.sequences import DIRECTIONS
+from graphport.ops.definitions.reshape import Concat, Expand, Identity, Shape, Squeeze, Unsqueeze
+from graphport.ops.lowering.captures import step_body
+from graphport.ops.lowering.operands import dtype_of, integers, sizes, transposed, vector
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Attribute, Value
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 State: TypeAlias = "tuple[Value, ...]"
@@ -134,11 +134,11 @@ def _project_inputs(layer: _Layer, way: int, kept: int) -> Value:
     return b(Add, total, _fold_or_emit(b, Add, np.add, layer.rows(bias, way, 0, width), shift))
 
 
-def _fold_or_emit(b: Builder, page: Page, function: Callable[..., Any], x: Value, y: Value) -> Value:
+def _fold_or_emit(b: Builder, op_def: OpDef, function: Callable[..., Any], x: Value, y: Value) -> Value:
     """Compute a result of two tensors of one shape; constants are folded."""
     first, second = x.storage, y.storage
     if first is None or second is None:
-        return b(page, x, y)
+        return b(op_def, x, y)
     return b.constant(Computed(function, (first, second), first.dtype, first.shape), name=x.name)
 
 
@@ -260,8 +260,8 @@ def _activation_functions(
         if name in without_unit_axes:
             found.append(partial(_called, without_unit_axes[name]))
         elif name in sloped:
-            page, slope = sloped[name]
-            found.append(partial(_called, page, alpha=next(alphas, slope)))
+            op_def, slope = sloped[name]
+            found.append(partial(_called, op_def, alpha=next(alphas, slope)))
         elif name == "hardsigmoid":
             found.append(partial(_called, HardSigmoid, alpha=next(alphas, 0.2), beta=next(betas, 0.5)))
         elif name == "affine":
@@ -271,8 +271,8 @@ def _activation_functions(
     return tuple(found)
 
 
-def _called(page: Page, b: Builder, x: Value, **attributes: Attribute) -> Value:
-    return b(page, x, **attributes)
+def _called(op_def: OpDef, b: Builder, x: Value, **attributes: Attribute) -> Value:
+    return b(op_def, x, **attributes)
 
 
 def _affine(alpha: float, beta: float, b: Builder, x: Value) -> Value:

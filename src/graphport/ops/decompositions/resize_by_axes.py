@@ -11,12 +11,12 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.comparison import Where
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.resize import target
+from graphport.ops.definitions.resize.sampling import Axis, resampled
 from graphport.ops.lowering.operands import cast, dtype_of, float_elements, sizes, transposed, vector
-from graphport.ops.pages.comparison import Where
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.resize import target
-from graphport.ops.pages.resize.sampling import Axis, resampled
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.ops.lowering.table import Rows
-from graphport.ops.pages.activation import (
+from graphport.ops.definitions.activation import (
     Celu,
     Clip,
     Elu,
     Selu,
 )
+from graphport.ops.lowering.table import RuleTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +30,8 @@ def _function_name(
     return b.emit(op_type, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
 
 
-ROWS = Rows("expression", emit=_function_name)
-ROWS.export_rules("""
+RULES = RuleTable("expression", emit=_function_name)
+RULES.export_rules("""
 Relu -> maximum(x, 0)
 LeakyRelu -> add(maximum(x, 0), mul(minimum(x, 0), alpha))
 Sigmoid -> reciprocal(add(exp(neg(x)), 1))

@@ -9,8 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.lowering.table import Rows
-from graphport.ops.pages.arithmetic import (
+from graphport.ops.definitions.arithmetic import (
     Abs,
     Add,
     Atan,
@@ -27,7 +26,8 @@ from graphport.ops.pages.arithmetic import (
     Sub,
     Sum,
 )
-from graphport.ops.pages.comparison import And, Equal, IsInf, Less, Not, Or, Where, Xor
+from graphport.ops.definitions.comparison import And, Equal, IsInf, Less, Not, Or, Where, Xor
+from graphport.ops.lowering.table import RuleTable
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -42,7 +42,7 @@ def _dtype_kind(x: Value) -> str:
     return dtype.kind
 
 
-Rows("expression", {"kind": lambda _b, x: _dtype_kind(x)}).lower("""
+RuleTable("expression", {"kind": lambda _b, x: _dtype_kind(x)}).lower("""
 square(x) -> Mul(x, x)
 rsqrt(x) -> Reciprocal(Sqrt(x))
 log10(x) -> Div(Log(x), math.log(10))
@@ -142,7 +142,7 @@ def _is_negative(b: Builder, x: Value) -> Value:
     return b(Or, b(Less, x, zero), b(And, b(Equal, x, zero), b(Less, b(Reciprocal, x), zero)))
 
 
-Rows("expression", {"is_logical": lambda _b, x: _dtype_kind(x) == "b"}).lower("""
+RuleTable("expression", {"is_logical": lambda _b, x: _dtype_kind(x) == "b"}).lower("""
 and(x, y)
     -> is_logical(x): And(x, y)
     -> BitwiseAnd(x, y)

@@ -87,13 +87,13 @@ def _join(graph: Graph, one: Node, two: Node) -> None:
         parts = [value.storage for value in (here, there) if value is not None and value.storage is not None]
         shape = () if not parts else (2, *parts[0].shape[1:])
         stored.append(b.constant(Computed(_joined, tuple(parts), parts[0].dtype, shape)) if parts else None)
-    count = len(registry.pages()[first.op_type].states)
+    count = len(registry.op_defs()[first.op_type].states)
     indices = range(_FIRST_STATE, _FIRST_STATE + count)
     initial = [emit("Concat", first.inputs[place], second.inputs[place], axis=0) for place in indices]
     given: dict[str, Any] = {**first.attributes, "direction": "bidirectional"}
     if "activations" in given:
         given["activations"] *= 2
-    results = b.results(registry.pages()[first.op_type], count + 1, first.inputs[0], *stored, None, *initial, **given)
+    results = b.results(registry.op_defs()[first.op_type], count + 1, first.inputs[0], *stored, None, *initial, **given)
     for way, node in enumerate((first, second)):
         ends = partial(vector, b)
         for axis, old, whole in zip((1, 0, 0), node.outputs, results, strict=False):

@@ -223,8 +223,8 @@ def _replace(graph: Graph, node: Node, layer: _Layer) -> Node:
     given["direction"] = "reverse" if layer.is_backwards else "forward"
     if cell.activations != _USUAL[cell.op]:
         given["activations"] = cell.activations
-    page = registry.pages()[cell.op]
-    every, *last = b.results(page, count + 1, x, w, r, bias, None, *initial, **given)
+    op_def = registry.op_defs()[cell.op]
+    every, *last = b.results(op_def, count + 1, x, w, r, bias, None, *initial, **given)
     body = next(iter(node.bodies()))
     axes = _axis_attribute(node, "scan_output_axes", len(node.outputs) - count)
     taken: set[Value] = set()

@@ -10,10 +10,10 @@ from graphport.ir.transplant import transplant
 from graphport.ops import registry
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.comparison import Where
+from graphport.ops.definitions.control.branches import If
+from graphport.ops.definitions.reshape import Identity, Reshape
 from graphport.ops.lowering.operands import vector
-from graphport.ops.pages.comparison import Where
-from graphport.ops.pages.control.branches import If
-from graphport.ops.pages.reshape import Identity, Reshape
 
 if TYPE_CHECKING:
     from graphport.core.facts import Fact
@@ -60,16 +60,16 @@ def _are_alike(one: Fact, other: Fact) -> bool:
 
 def _is_total(node: Node) -> bool:
     """Whether a node cannot fail, whatever the elements of its operands are."""
-    page = None if node.dialect else registry.pages().get(node.op_type)
-    if page is None or page.is_random or node.has_bodies:
-        return page is If
-    names = [operand.name for operand in page.signature.operands]
-    if any(not _has_known_elements(node.operand(names.index(name))) for name in page.index_operands):
+    op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+    if op_def is None or op_def.is_random or node.has_bodies:
+        return op_def is If
+    names = [operand.name for operand in op_def.signature.operands]
+    if any(not _has_known_elements(node.operand(names.index(name))) for name in op_def.index_operands):
         return False
     kinds = {dtype.kind for each in node.results if (dtype := each.dtype) is not None}
     # Integer division by zero and shifts beyond the width can fail.
-    is_real = bool(kinds) and kinds <= {"f", "b"} and page.role in ("weighted", "pointwise", "passive")
-    return page.moves_data or kinds == {"b"} or is_real
+    is_real = bool(kinds) and kinds <= {"f", "b"} and op_def.role in ("weighted", "pointwise", "passive")
+    return op_def.moves_data or kinds == {"b"} or is_real
 
 
 def _has_known_elements(value: Value | None) -> bool:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reshape import Concat, Expand, Shape
 from graphport.ops.lowering.operands import as_scalar, index, scalar, transposed, vector
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reshape import Concat, Expand, Shape
 
 if TYPE_CHECKING:
     from graphport.core.dtypes import DType

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.definitions.reshape import Unsqueeze
 from graphport.ops.shapes import broadcast
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ class OpBuilder:
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
-        self._pages = registry.pages()
+        self._op_defs = registry.op_defs()
 
     def constant(self, data: object) -> Value:
         """Create a constant."""
@@ -25,4 +25,4 @@ class OpBuilder:
     def __call__(self, operator: str, *operands: Value | int | None, **attributes: Attribute) -> Value:
         """Create a node and return its first result."""
         values = [self._builder.constant(x) if isinstance(x, int) else x for x in operands]
-        return self._builder(self._pages[operator], *values, **attributes)
+        return self._builder(self._op_defs[operator], *values, **attributes)

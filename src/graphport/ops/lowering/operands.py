@@ -11,8 +11,8 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import MOST_ELEMENTS, TensorFact, Unknown
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.reshape import Reshape, Transpose
+from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.reshape import Reshape, Transpose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 from graphport.core.dims import Dim
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.ir.graph import Value
+from graphport.ops.definitions.convolution.transposed import transposed_window
+from graphport.ops.definitions.convolution.window import Window, window
 from graphport.ops.lowering.operands import sizes
-from graphport.ops.pages.convolution.transposed import transposed_window
-from graphport.ops.pages.convolution.window import Window, window
 from graphport.ops.views.convolution import ConvIntegerView, ConvTransposeView, ConvView, QLinearConvView
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView
 

@@ -249,5 +249,7 @@ def unexplored(graph: Graph) -> Coverage:
 
 
 def _is_random(graph: Graph) -> bool:
-    pages = registry.pages()
-    return any((page := pages.get(node.op)) is not None and page.is_random for inner in walk(graph) for node in inner)
+    op_defs = registry.op_defs()
+    return any(
+        (op_def := op_defs.get(node.op)) is not None and op_def.is_random for inner in walk(graph) for node in inner
+    )

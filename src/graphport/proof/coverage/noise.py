@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from graphport.backends.interpreter import PagesSession
+from graphport.backends.interpreter import InterpreterSession
 from graphport.ops import registry
 
 if TYPE_CHECKING:
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 _WIDER = {"float32": np.float64, "float16": np.float32}
 
 
-class NoisySession(PagesSession):
+class NoisySession(InterpreterSession):
     """A graph in which each operator that rounds adds a rounding error to its results."""
 
     def __init__(self, graph: Graph, seed: int) -> None:
         random = np.random.default_rng(seed)
-        pages: Mapping[str, Callable[..., Any]] = registry.pages()
+        op_defs: Mapping[str, Callable[..., Any]] = registry.op_defs()
         moved = {
-            name: _moved(page, random) if page.exactness != "exact" else page for name, page in registry.pages().items()
+            name: _moved(op_def, random) if op_def.exactness != "exact" else op_def
+            for name, op_def in registry.op_defs().items()
         }
-        super().__init__(graph, {**pages, **moved})
+        super().__init__(graph, {**op_defs, **moved})
 
 
 def _moved(function: Callable[..., Any], random: np.random.Generator) -> Callable[..., Any]:

@@ -155,8 +155,8 @@ class Mixture:
 
     def watch(self, node: Node, operands: Sequence[Any], results: Sequence[Any]) -> None:  # noqa: ARG002
         """Look at one run of a node."""
-        page = None if node.dialect else registry.pages().get(node.op)
-        is_mixing = node.op in _MIXING or (page is not None and page.role == "weighted")
+        op_def = None if node.dialect else registry.op_defs().get(node.op)
+        is_mixing = node.op in _MIXING or (op_def is not None and op_def.role == "weighted")
         self.is_seen = self.is_seen or (is_mixing and any(map(is_unbounded, operands)))
 
 

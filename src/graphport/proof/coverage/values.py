@@ -198,8 +198,8 @@ def operators_reached(value: Value, *, through_products: bool = True) -> frozens
 
 def is_product(node: Node) -> bool:
     """Whether it sums products of its operands, as a convolution does: one infinite element makes many NaN."""
-    page = None if node.dialect else registry.pages().get(node.op)
-    return page is not None and page.role == "weighted"
+    op_def = None if node.dialect else registry.op_defs().get(node.op)
+    return op_def is not None and op_def.role == "weighted"
 
 
 def is_never_zero(value: Value) -> bool:

@@ -145,8 +145,8 @@ def _of_loop(free: FreeInput, value: Value) -> FreeInput:
 
 
 def _is_random(graph: Graph) -> bool:
-    pages = registry.pages()
-    return any(node.op in pages and pages[node.op].is_random for inner in walk(graph) for node in inner)
+    op_defs = registry.op_defs()
+    return any(node.op in op_defs and op_defs[node.op].is_random for inner in walk(graph) for node in inner)
 
 
 def _align(x: Any, y: Any) -> tuple[Any, Any]:

@@ -147,8 +147,8 @@ def _differing_attributes(a: Node, b: Node) -> Iterator[tuple[str, Any]]:
 
 def _attributes(node: Node) -> dict[str, Any]:
     """Attributes of a node with the defaults of its operator."""
-    page = registry.pages().get(node.op)
-    keywords = {} if page is None else page.signature.keywords
+    op_def = registry.op_defs().get(node.op)
+    keywords = {} if op_def is None else op_def.signature.keywords
     found: dict[str, Any] = {name: keyword.default for name, keyword in keywords.items() if not keyword.is_required}
     return found | dict(node.stated)
 

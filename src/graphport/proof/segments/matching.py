@@ -331,10 +331,10 @@ def _is_ambiguous(value: Value, mark: Mark, by_mark: Mapping[Mark, list[Value]],
 
 def _source_of_moves(value: Value) -> Value:
     """The value whose data, moved, is that of `value`."""
-    pages = registry.pages()
+    op_defs = registry.op_defs()
     while value.producer is not None:
-        page = pages.get(value.producer.op)
-        is_move = value.producer.op == "Identity" or (page is not None and (page.moves_data or page.reshapes))
+        op_def = op_defs.get(value.producer.op)
+        is_move = value.producer.op == "Identity" or (op_def is not None and (op_def.moves_data or op_def.reshapes))
         if not is_move or not value.producer.operands:
             break
         value = value.producer.operands[0]

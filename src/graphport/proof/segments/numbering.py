@@ -56,10 +56,10 @@ class Numbering:
 
     def _key(self, node: Node, depth: int) -> Hashable:
         operands = tuple(None if value is None else self.of(value) for value in node.inputs)
-        page = registry.pages().get(node.op)
-        if page is not None and page.is_random:
+        op_def = registry.op_defs().get(node.op)
+        if op_def is not None and op_def.is_random:
             return node
-        count = len(node.outputs) if page is None or page.is_variadic_output else 0
+        count = len(node.outputs) if op_def is None or op_def.is_variadic_output else 0
         bodies = tuple(self._body(body, depth + 1) for body in node.bodies())
         return (node.op, count, operands, self._attributes(node), bodies)
 
@@ -71,8 +71,8 @@ class Numbering:
 
     def _attributes(self, node: Node) -> Hashable:
         """Attributes with the defaults of the operator filled in, floats in single precision."""
-        page = registry.pages().get(node.op)
-        keywords = {} if page is None else page.signature.keywords
+        op_def = registry.op_defs().get(node.op)
+        keywords = {} if op_def is None else op_def.signature.keywords
         found: dict[str, Any] = {name: keyword.default for name, keyword in keywords.items() if not keyword.is_required}
         found |= dict(node.stated)
         plain = ((name, self._freeze(attribute)) for name, attribute in sorted(found.items()) if attribute is not None)

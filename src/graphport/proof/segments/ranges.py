@@ -101,10 +101,10 @@ def may_be_nan(value: Value, depth: int = MAX_DEPTH, *, is_infinity_safe: bool =
         is_infinity_safe: whether the users of the value compute no NaN from -inf.
     """
     node = value.producer
-    page = None if node is None or node.dialect else registry.pages().get(node.op)
-    if node is None or page is None or depth == 0 or node.op in _NAN_PRODUCERS:
+    op_def = None if node is None or node.dialect else registry.op_defs().get(node.op)
+    if node is None or op_def is None or depth == 0 or node.op in _NAN_PRODUCERS:
         return True
-    if page.role == "weighted":
+    if op_def.role == "weighted":
         return False
     is_safe = is_infinity_safe and node.op not in _SOFTMAX
     for operand in node.operands:
@@ -134,8 +134,8 @@ def range_of(value: Value, depth: int = MAX_DEPTH) -> Range:
 
 
 def _of_node(node: Node, depth: int) -> Range:
-    page = registry.pages().get(node.op)
-    if page is not None and (node.op in _KEPT or page.moves_data) and node.op not in _MERGED:
+    op_def = registry.op_defs().get(node.op)
+    if op_def is not None and (node.op in _KEPT or op_def.moves_data) and node.op not in _MERGED:
         return range_of(node.operands[0], depth)
     operands = node.operands
     match node.op:
@@ -233,8 +233,8 @@ def is_integral(value: Value, depth: int = MAX_DEPTH) -> bool:
         return False
     if node.op == "Cast":
         return x.dtype is not None and (x.dtype.is_integer or x.dtype.kind == "b")
-    page = registry.pages().get(node.op)
-    return page is not None and page.moves_data and node.op not in _MERGED and is_integral(x, depth - 1)
+    op_def = registry.op_defs().get(node.op)
+    return op_def is not None and op_def.moves_data and node.op not in _MERGED and is_integral(x, depth - 1)
 
 
 def domain_of(value: Value) -> Range:

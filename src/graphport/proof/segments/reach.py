@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.backends.interpreter import PagesSession
+from graphport.backends.interpreter import InterpreterSession
 from graphport.core.diagnostics import DiagnosticError
 from graphport.ir.graph import Graph, walk
 from graphport.ops import registry
@@ -54,7 +54,7 @@ def reached_phrases(cut: Cut, inputs: Sequence[Sequence[Any]], wanted: Collectio
     if not any(part.phrase in wanted for own in parts.of.values() for part in own):
         return set()
     reach = CoverageRecorder(parts.of)
-    session = PagesSession(cut.graph, registry.pages())
+    session = InterpreterSession(cut.graph, registry.op_defs())
     for elements in inputs:
         given = {value.name: array for value, array in zip(cut.inputs, elements, strict=True)}
         try:

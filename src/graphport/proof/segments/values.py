@@ -78,8 +78,8 @@ def decides_sizes(value: Value) -> bool:
         for node, index in waiting.pop().uses:
             if not isinstance(node, Node):
                 continue
-            page = None if node.dialect else registry.pages().get(node.op)
-            names = [] if page is None else [each.name for each in page.signature.operands]
+            op_def = None if node.dialect else registry.op_defs().get(node.op)
+            names = [] if op_def is None else [each.name for each in op_def.signature.operands]
             name = names[index] if index < len(names) else ""
             if name in SIZE_OPERANDS:
                 return True

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from graphport.core.storage import Storage
     from graphport.ir.graph import Graph, Node, Value
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
     from graphport.quantization.half.ranges import Range
 
 
@@ -211,8 +211,8 @@ class _Decider:
 
     def _overflows_in_sum(self, node: Node, reads: Sequence[Value], gives: Sequence[Value]) -> bool:
         """Whether a reduction over so many elements of maximum size overflows the type."""
-        page = registry.pages().get(node.op_type)
-        if page is None or ".reduction" not in page.function.__module__ or not gives:
+        op_def = registry.op_defs().get(node.op_type)
+        if op_def is None or ".reduction" not in op_def.function.__module__ or not gives:
             return False
         range_ = self.seen.get(reads[0])
         entries = _num_elements(reads[0]) / max(_num_elements(gives[0]), 1)
@@ -251,13 +251,13 @@ class _Decider:
 
         If 0 instead changes the result, the path stays float32.
         """
-        page = registry.pages().get(node.op_type)
+        op_def = registry.op_defs().get(node.op_type)
         results = [each for each in node.results if is_float32(each)]
-        if page is None or node.dialect or len(path) > _LONGEST:
+        if op_def is None or node.dialect or len(path) > _LONGEST:
             return []
         if moves(node):
             return [(each, bound, path) for each in results]
-        at_zero, at_bound = (_value_at(page, node, value, number) for number in (0.0, bound))
+        at_zero, at_bound = (_value_at(op_def, node, value, number) for number in (0.0, bound))
         if at_zero is None or at_bound is None or not np.isfinite(at_bound):
             return []
         if np.isfinite(at_zero) and abs(at_bound) < self.limits.step:
@@ -312,14 +312,14 @@ def _least(constants: Sequence[Value]) -> float:
     return min((float(array.max()) for array in arrays if array.max() > 0), default=0.0)
 
 
-def _value_at(page: Page, node: Node, value: Value, number: float) -> float | None:
+def _value_at(op_def: OpDef, node: Node, value: Value, number: float) -> float | None:
     """Evaluate a node with `number` for `value`, and 1 for other operands; `None` if that is not possible."""
     operands = [
         None if each is None else np.full(1, number if each is value else 1.0, np.float64) for each in node.inputs
     ]
     try:
         with np.errstate(all="ignore"):
-            found = page(*operands, **node.attributes)
+            found = op_def(*operands, **node.attributes)
     except Exception:  # noqa: BLE001  a NumPy function may raise anything for unexpected operands
         return None
     return float(found.reshape(-1)[0]) if isinstance(found, np.ndarray) and found.size == 1 else None

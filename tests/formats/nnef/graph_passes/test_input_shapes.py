@@ -6,8 +6,8 @@ from graphport.formats.nnef.graph_passes import tract
 from graphport.formats.nnef.graph_passes.input_shapes import settle_inputs
 from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.reshape import Reshape
 from graphport.ops.infer import Inference
-from graphport.ops.pages.reshape import Reshape
 
 
 def reshaped():

@@ -6,7 +6,7 @@ import pytest
 from graphport.core.dtypes import DType
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.activation import Celu, Clip, Dropout, Gelu, PRelu, Softmax, Swish
+from graphport.ops.definitions.activation import Celu, Clip, Dropout, Gelu, PRelu, Softmax, Swish
 from tests.every import every
 from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
@@ -106,14 +106,14 @@ LIFTED = [
 @every(("name", "attributes", "words"), LIFTED)
 @every("symbolic", [False, True])
 def test_saying_an_activation_in_nnef_keeps_its_meaning(name, attributes, words, symbolic):
-    said = there_and_back(registry.pages()[name], [X], symbolic=symbolic, tolerance=2e-6, **attributes)
+    said = there_and_back(registry.op_defs()[name], [X], symbolic=symbolic, tolerance=2e-6, **attributes)
     assert said is not None
     assert words is None or set(said) == words
 
 
 def test_saying_log_softmax_does_not_underflow():
     x = single([[0, -200, 300], [1000, 1000, 1000]])
-    assert there_and_back(registry.pages()["LogSoftmax"], [x], axis=1) is not None
+    assert there_and_back(registry.op_defs()["LogSoftmax"], [x], axis=1) is not None
 
 
 @pytest.mark.parametrize("slope", [(1,), (4,), (3, 1), (2, 3, 4), ()])

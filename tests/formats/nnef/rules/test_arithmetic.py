@@ -10,14 +10,14 @@ from graphport.ir.graph import Graph
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Abs, Cast, CastLike, Mean, Mul, Pow, Round, Sum
+from graphport.ops.definitions.indexing import Gather
 from graphport.ops.infer import Inference
-from graphport.ops.pages.arithmetic import Abs, Cast, CastLike, Mean, Mul, Pow, Round, Sum
-from graphport.ops.pages.indexing import Gather
 from tests.every import every
 from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
 
-PAGES = registry.pages()
+OP_DEFS = registry.op_defs()
 
 
 def numbers(*shape, seed=0):
@@ -137,7 +137,7 @@ NAMES = {
 
 @every("name", NAMES)
 def test_saying_a_function_keeps_its_meaning(name):
-    words = there_and_back(PAGES[name], [NAMES[name]], symbolic=True, tolerance=1e-6)
+    words = there_and_back(OP_DEFS[name], [NAMES[name]], symbolic=True, tolerance=1e-6)
     assert words is not None
     assert len(words) == 1
 
@@ -149,7 +149,7 @@ def test_saying_a_function_keeps_its_meaning(name):
 def test_saying_a_binary_operator_keeps_its_meaning(name, shapes, constants, symbolic):
     a, b = (np.abs(numbers(*shape, seed=seed)) + single(0.5) for seed, shape in enumerate(shapes))
     assert there_and_back(
-        PAGES[name], [np.asarray(a), np.asarray(b)], constants=constants, symbolic=symbolic, tolerance=1e-6
+        OP_DEFS[name], [np.asarray(a), np.asarray(b)], constants=constants, symbolic=symbolic, tolerance=1e-6
     )
 
 
@@ -176,7 +176,7 @@ def test_a_number_is_said_as_a_literal():
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_saying_variadic_arithmetic_keeps_its_meaning(name, count):
     xs = [numbers(2, 3, 4), numbers(4, seed=1), numbers(3, 1, seed=2)][:count]
-    words = there_and_back(PAGES[name], xs, tolerance=1e-6)
+    words = there_and_back(OP_DEFS[name], xs, tolerance=1e-6)
     assert words is not None
     assert words.count("add") in (0, count - 1)
 
@@ -195,7 +195,7 @@ def test_saying_round_takes_halves_to_the_even_neighbour():
 
 
 def test_saying_the_error_function_is_right_to_single_precision():
-    assert there_and_back(PAGES["Erf"], [np.linspace(-5, 5, 501, dtype=np.float32)], tolerance=3e-7) is not None
+    assert there_and_back(OP_DEFS["Erf"], [np.linspace(-5, 5, 501, dtype=np.float32)], tolerance=3e-7) is not None
 
 
 CASTS = [
@@ -219,12 +219,12 @@ CASTS = [
 
 @pytest.mark.parametrize(("of", "to", "op_type"), CASTS)
 def test_saying_a_cast(of, to, op_type):
-    for page in (Cast, CastLike):
+    for op_def in (Cast, CastLike):
         graph = Graph("one")
         x = graph.add_input("x", TensorFact(DType.of(np.dtype(of)), (2, 3)))
         like = graph.add_input("like", TensorFact(to, (1,)))
         b = Builder(Inference(), graph)
-        graph.add_output(b(page, x, to=to) if page is Cast else b(page, x, like))
+        graph.add_output(b(op_def, x, to=to) if op_def is Cast else b(op_def, x, like))
         said, findings = export_graph(graph, "nnef")
         assert [node.op_type for node in said if node.dialect][-1:] == ([] if op_type is None else [op_type])
         assert bool(findings) == (op_type is None)
@@ -254,7 +254,7 @@ def test_a_narrower_integer_is_said_where_it_is_a_place_alone():
 def test_remainders_are_right_where_a_quotient_is_rounded():
     # By a quotient that is rounded down, 3 modulo 0.3 would be 0: single precision has 10 for 3 / 0.3.
     for x, y in ((3, 0.3), (-3, 0.3), (3, -0.3), (2.1, 0.7), (5.5, 2), (-5.5, 2), (1, 3)):
-        assert there_and_back(PAGES["Mod"], [single(x), single(y)], tolerance=1e-6, fmod=1) is not None
+        assert there_and_back(OP_DEFS["Mod"], [single(x), single(y)], tolerance=1e-6, fmod=1) is not None
 
 
 def test_mean_of_one_is_itself():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.pages.attention import Attention
+from graphport.ops.definitions.attention import Attention
 from tests.ops.oracle import there_and_back
 
 RANDOM = np.random.default_rng(0)

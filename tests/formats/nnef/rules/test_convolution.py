@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.convolution import Conv, ConvTranspose
+from graphport.ops.definitions.convolution import Conv, ConvTranspose
 from tests.ops.oracle import compare, lowered_nodes, merged, run_word, there_and_back
 
 MODES: dict[str, Any] = {"constant": "constant", "replicate": "edge", "reflect": "reflect", "reflect-even": "symmetric"}

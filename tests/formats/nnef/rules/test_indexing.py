@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from graphport.core.dims import Symbol
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.indexing import Gather, Slice
+from graphport.ops.definitions.indexing import Gather, Slice
 from tests.every import every
 from tests.ops.oracle import compare, run_word, there_and_back
 

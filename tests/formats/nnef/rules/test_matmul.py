@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphport.ops.declare import ShapeError
-from graphport.ops.pages.matmul import Det, Gemm, MatMul
+from graphport.ops.definitions.matmul import Det, Gemm, MatMul
 from tests.ops.oracle import compare, lowered_nodes, run_word, there_and_back
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphport.ops.pages.normalization import (
+from graphport.ops.definitions.normalization import (
     LRN,
     BatchNormalization,
     GroupNormalization,

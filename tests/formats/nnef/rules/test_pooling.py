@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+from graphport.ops.definitions.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from tests.draws import times
 from tests.ops.oracle import compare, lowered_nodes, merged, run_word, there_and_back
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphport.ops.declare import ShapeError
-from graphport.ops.pages.quantization import DequantizeLinear
+from graphport.ops.definitions.quantization import DequantizeLinear
 from tests.ops.oracle import compare, run_word, there_and_back
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from graphport.ops.decompositions.recurrent_in_steps import MAX_UNROLLED_STEPS
-from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+from graphport.ops.definitions.recurrent import GRU, LSTM, RNN
 from tests.ops.oracle import there_and_back
 
 RANDOM = np.random.default_rng(0)
 STEPS, BATCH, WIDTH, HIDDEN = 4, 2, 3, 5
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 STATES = {"LSTM": 2, "GRU": 1, "RNN": 1}
-PAGES = {"LSTM": LSTM, "GRU": GRU, "RNN": RNN}
+OP_DEFS = {"LSTM": LSTM, "GRU": GRU, "RNN": RNN}
 WAYS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 
@@ -34,11 +34,11 @@ def states(kind, ways, layout):
 def said(kind, given, **attributes):
     constants = attributes.pop("constants", (1, 2, 3))
     return there_and_back(
-        PAGES[kind], given, outputs=1 + STATES[kind], constants=constants, tolerance=1e-5, **attributes
+        OP_DEFS[kind], given, outputs=1 + STATES[kind], constants=constants, tolerance=1e-5, **attributes
     )
 
 
-@pytest.mark.parametrize("kind", PAGES)
+@pytest.mark.parametrize("kind", OP_DEFS)
 @pytest.mark.parametrize("direction", WAYS)
 @pytest.mark.parametrize("layout", [0, 1])
 def test_saying_a_layer_keeps_its_meaning(kind, direction, layout):
@@ -48,7 +48,7 @@ def test_saying_a_layer_keeps_its_meaning(kind, direction, layout):
     assert said(kind, given, direction=direction, layout=layout, constants=(1, 2, 3, 4), **settings)
 
 
-@pytest.mark.parametrize("kind", PAGES)
+@pytest.mark.parametrize("kind", OP_DEFS)
 def test_weights_may_be_computed_and_biases_absent(kind):
     assert said(kind, operands(kind, 1), constants=())
     assert said(kind, operands(kind, 1)[:3], clip=0.2)

@@ -9,7 +9,7 @@ from onnx import TensorProto
 import graphport as gp
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.reduction import (
+from graphport.ops.definitions.reduction import (
     ArgMax,
     CumProd,
     CumSum,
@@ -24,7 +24,7 @@ from tests.ops.facts import single
 from tests.ops.oracle import compare, run_word, there_and_back
 from tests.passes.cases import info, model, node
 
-PAGES = registry.pages()
+OP_DEFS = registry.op_defs()
 X = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32) * 3
 L = np.random.default_rng(1).integers(0, 2, (2, 3, 4)).astype(bool)
 AXES = [(0,), (1,), (2,), (0, 2), (2, 0), (0, 1, 2), ()]
@@ -92,7 +92,7 @@ def test_saying_a_reduction_keeps_its_meaning(name, axes, keepdims, noop):
     x = np.abs(X) + 1
     operands = [x, None if axes is None else np.array(axes, np.int64)]
     words = there_and_back(
-        PAGES[name],
+        OP_DEFS[name],
         operands,
         constants=(1,),
         keepdims=keepdims,
@@ -109,8 +109,8 @@ def test_saying_log_sum_exp_does_not_overflow():
 
 
 def test_saying_logical_extremes():
-    for page, op_type in ((ReduceMax, "any_reduce"), (ReduceMin, "all_reduce")):
-        assert there_and_back(page, [L, np.array([1])], constants=(1,)) == [op_type]
+    for op_def, op_type in ((ReduceMax, "any_reduce"), (ReduceMin, "all_reduce")):
+        assert there_and_back(op_def, [L, np.array([1])], constants=(1,)) == [op_type]
 
 
 def test_axes_that_are_computed_cannot_be_said():
@@ -129,17 +129,17 @@ def test_products_are_made_of_halves(length, axes, keepdims):
     assert found.count("mul") <= 8
 
 
-@pytest.mark.parametrize("page", [CumSum, CumProd])
+@pytest.mark.parametrize("op_def", [CumSum, CumProd])
 @pytest.mark.parametrize("exclusive", [0, 1])
 @pytest.mark.parametrize("reverse", [0, 1])
-def test_running_sums_and_products_are_made_by_doubling(page, exclusive, reverse):
+def test_running_sums_and_products_are_made_by_doubling(op_def, exclusive, reverse):
     settings: dict[str, Any] = {"exclusive": exclusive, "reverse": reverse, "constants": (1,), "tolerance": 1e-5}
     for length in (1, 2, 5, 8):
         x = np.random.default_rng(length).normal(size=(2, length, 3)).astype(np.float32)
-        assert there_and_back(page, [x, np.array(1)], **settings)
+        assert there_and_back(op_def, [x, np.array(1)], **settings)
         # What follows an infinite entry is infinite, what stands before it is not.
         x[0, length // 2, 0] = np.inf
-        assert there_and_back(page, [x, np.array(-2)], **settings)
+        assert there_and_back(op_def, [x, np.array(-2)], **settings)
 
 
 def test_integers_have_no_products_there():
@@ -151,7 +151,7 @@ def test_integers_have_no_products_there():
 @pytest.mark.parametrize("axis", [0, -1])
 def test_saying_the_place_of_an_extreme_keeps_its_meaning(keepdims, axis):
     assert there_and_back(ArgMax, [X], axis=axis, keepdims=keepdims, symbolic=True)
-    assert there_and_back(PAGES["ArgMin"], [X], axis=axis, keepdims=keepdims)
+    assert there_and_back(OP_DEFS["ArgMin"], [X], axis=axis, keepdims=keepdims)
     assert there_and_back(ArgMax, [X], axis=axis, select_last_index=1) is None
 
 

@@ -9,8 +9,7 @@ from graphport.core.dims import Symbol
 from graphport.core.facts import TensorFact
 from graphport.ops import operator_manual
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.infer import Inference
-from graphport.ops.pages.reshape import (
+from graphport.ops.definitions.reshape import (
     Concat,
     DepthToSpace,
     Expand,
@@ -24,6 +23,7 @@ from graphport.ops.pages.reshape import (
     Transpose,
     Unsqueeze,
 )
+from graphport.ops.infer import Inference
 from tests.ops.oracle import compare, run_word, there_and_back
 
 X = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
@@ -145,8 +145,8 @@ def test_saying_reshape_to_a_shape_of_dims():
     from graphport.core.dtypes import DType
     from graphport.ir.graph import Graph
     from graphport.ops.builder import Builder
-    from graphport.ops.pages.arithmetic import Mul
-    from graphport.ops.pages.reshape import Shape
+    from graphport.ops.definitions.arithmetic import Mul
+    from graphport.ops.definitions.reshape import Shape
 
     graph = Graph("one")
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (Symbol("N", 1), 4, Symbol("M", 1))))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphport.ops.declare import ShapeError
-from graphport.ops.pages.resize import Resize
+from graphport.ops.definitions.resize import Resize
 from tests.every import every
 from tests.ops.oracle import compare, lowered_nodes, run_word, there_and_back
 

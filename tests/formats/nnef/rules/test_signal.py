@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphport.ops.pages.signal import DFT, STFT
+from graphport.ops.definitions.signal import DFT, STFT
 from tests.ops.oracle import there_and_back
 
 RANDOM = np.random.default_rng(0)

@@ -13,18 +13,18 @@ from graphport.core.storage import storage_of
 from graphport.formats.openvino.graph_passes.opset_conversion import set_of
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.activation import Gelu, HardSwish, LogSoftmax, Mish, Softmax, Softplus, Softsign, Swish
+from graphport.ops.definitions.arithmetic import Acosh, Asinh, Atanh, Round
+from graphport.ops.definitions.attention import Attention
+from graphport.ops.definitions.comparison import IsInf, IsNaN
+from graphport.ops.definitions.indexing import Gather, GatherND, ScatterElements, ScatterND, Slice
+from graphport.ops.definitions.normalization import BatchNormalization, GroupNormalization, MeanVarianceNormalization
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.pooling import AveragePool, MaxPool
+from graphport.ops.definitions.reduction import TopK
+from graphport.ops.definitions.reshape import Expand, Identity, Shape, Squeeze
+from graphport.ops.definitions.resize import Resize
 from graphport.ops.infer import Inference
-from graphport.ops.pages.activation import Gelu, HardSwish, LogSoftmax, Mish, Softmax, Softplus, Softsign, Swish
-from graphport.ops.pages.arithmetic import Acosh, Asinh, Atanh, Round
-from graphport.ops.pages.attention import Attention
-from graphport.ops.pages.comparison import IsInf, IsNaN
-from graphport.ops.pages.indexing import Gather, GatherND, ScatterElements, ScatterND, Slice
-from graphport.ops.pages.normalization import BatchNormalization, GroupNormalization, MeanVarianceNormalization
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.pooling import AveragePool, MaxPool
-from graphport.ops.pages.reduction import TopK
-from graphport.ops.pages.reshape import Expand, Identity, Shape, Squeeze
-from graphport.ops.pages.resize import Resize
 from tests.at_once import at_once
 from tests.ops.openvino_oracle import completed, on_the_whole_processor, run_ir
 
@@ -83,7 +83,7 @@ CASES = {
 
 
 def exported(name, newest):
-    page, operands, attributes, _ = CASES[name]
+    op_def, operands, attributes, _ = CASES[name]
     graph = Graph("one")
     values = []
     for number, array in enumerate(operands):
@@ -93,7 +93,7 @@ def exported(name, newest):
         builder = Builder(Inference(), graph)
         constant = builder.constant(array)
         values.append(constant if number else graph.add_input("x", constant.fact))
-    graph.add_output(Builder(Inference(), graph)(page, *values, **attributes))
+    graph.add_output(Builder(Inference(), graph)(op_def, *values, **attributes))
     said, findings = export_graph(graph, "openvino", newest=newest)
     assert not findings
     return said, {"x": operands[0]}

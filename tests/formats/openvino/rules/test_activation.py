@@ -3,9 +3,9 @@
 import numpy as np
 
 from graphport.ops import registry
-from graphport.ops.pages.activation import Celu, Clip, Dropout, Hardmax, LogSoftmax, PRelu, Relu, Shrink, Softmax
+from graphport.ops.definitions.activation import Celu, Clip, Dropout, Hardmax, LogSoftmax, PRelu, Relu, Shrink, Softmax
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 
 RANDOM = np.random.default_rng(3)
 X = RANDOM.normal(size=(2, 3, 4)).astype(np.float32) * 3
@@ -97,23 +97,23 @@ STATED = [
 
 @at_once(("name", "attributes"), STATED, ids=[f"{i}-{c[0]}" for i, c in enumerate(STATED)])
 def test_saying_a_page_keeps_its_meaning(name, attributes):
-    assert check_page(registry.pages()[name], [X], tolerance=2e-5, **attributes) is not None
+    assert check_operator(registry.op_defs()[name], [X], tolerance=2e-5, **attributes) is not None
 
 
-@at_once("page", [Relu, Softmax, LogSoftmax, Shrink], ids=lambda page: page.name)
-def test_saying_a_page_with_open_extents(page):
-    assert check_page(page, [X], tolerance=2e-5, symbolic=True) is not None
+@at_once("op_def", [Relu, Softmax, LogSoftmax, Shrink], ids=lambda op_def: op_def.name)
+def test_saying_a_page_with_open_extents(op_def):
+    assert check_operator(op_def, [X], tolerance=2e-5, symbolic=True) is not None
 
 
 @at_once("slope", [(1,), (4,), (3, 1), (2, 3, 4)])
 @at_once("constants", [(), (1,)])
 def test_saying_prelu(slope, constants):
-    assert check_page(PRelu, [X, RANDOM.normal(size=slope).astype(np.float32)], constants=constants) is not None
+    assert check_operator(PRelu, [X, RANDOM.normal(size=slope).astype(np.float32)], constants=constants) is not None
 
 
 def test_saying_prelu_whose_slope_could_be_one_for_each_channel():
     x = RANDOM.normal(size=(2, 4, 4)).astype(np.float32)
-    assert check_page(PRelu, [x, RANDOM.normal(size=4).astype(np.float32)], constants=(1,)) is not None
+    assert check_operator(PRelu, [x, RANDOM.normal(size=4).astype(np.float32)], constants=(1,)) is not None
 
 
 @at_once("bounds", [(None, None), (-1, None), (None, 1), (-1, 1), (1, -1)])
@@ -121,20 +121,20 @@ def test_saying_prelu_whose_slope_could_be_one_for_each_channel():
 def test_saying_clip(bounds, constants):
     operands = [None if bound is None else single(bound) for bound in bounds]
     given = tuple(place for place in constants if operands[place - 1] is not None)
-    said = check_page(Clip, [X, *operands], constants=given)
+    said = check_operator(Clip, [X, *operands], constants=given)
     assert said is not None
     assert ("opset1.Clamp" in said) == (bounds == (-1, 1) and bool(constants))
 
 
 def test_hardmax_has_the_first_of_equal_numbers():
-    assert check_page(Hardmax, [single([[1, 2, 2], [3, 3, 3]])]) is not None
+    assert check_operator(Hardmax, [single([[1, 2, 2], [3, 3, 3]])]) is not None
 
 
 def test_dropout_has_a_mask():
-    assert check_page(Dropout, [X], outputs=2) is not None
+    assert check_operator(Dropout, [X], outputs=2) is not None
 
 
 def test_what_cannot_be_said_is_refused():
-    assert check_page(Celu, [X], alpha=-1.0) is None
-    assert check_page(Hardmax, [single(3)]) is None
-    assert check_page(Dropout, [X, None, np.array(True)], constants=(2,), seed=0) is None
+    assert check_operator(Celu, [X], alpha=-1.0) is None
+    assert check_operator(Hardmax, [single(3)]) is None
+    assert check_operator(Dropout, [X, None, np.array(True)], constants=(2,), seed=0) is None

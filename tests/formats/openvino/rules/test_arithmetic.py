@@ -7,7 +7,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.ops import registry
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 
 RANDOM = np.random.default_rng(7)
 X = RANDOM.normal(size=(2, 3, 4)).astype(np.float32) * 3
@@ -56,7 +56,7 @@ def test_bytes_wrap_as_other_integers_do(name, dtype):
     every = np.arange(256, dtype=np.uint8).astype(dtype)
     others = RANDOM.permutation(every)
     operands = [every] if name in ("Neg", "Abs") else [every, others]
-    assert check_page(registry.pages()[name], operands) is not None
+    assert check_operator(registry.op_defs()[name], operands) is not None
 
 
 @at_once(
@@ -68,7 +68,7 @@ def test_small_integers_are_computed_as_whole_numbers(name, dtype, is_open):
     others = RANDOM.permutation(every.ravel()).reshape(64, 4)
     others[others == 0] = 7
     flags = {"equation": "ij,kj->ik"} if name == "Einsum" else {}
-    assert check_page(registry.pages()[name], [every, others], symbolic=is_open, **flags) is not None
+    assert check_operator(registry.op_defs()[name], [every, others], symbolic=is_open, **flags) is not None
 
 
 @at_once("op_type", ["opset1.Exp", "opset1.Sin", "opset1.Erf", "opset4.Asinh", "opset1.Sigmoid", "opset1.Elu"])
@@ -166,7 +166,7 @@ def test_shifts_keep_the_sign(dtype):
     check_word("opset15.BitwiseLeftShift", [x, by], expected=[x << by])
 
 
-PAGES = [
+OP_DEFS = [
     *((name, [X]) for name in ("Abs", "Asinh", "Atan", "Ceil", "Cos", "Erf", "Floor", "Neg", "Round", "Sign", "Sin")),
     *((name, [X]) for name in ("Cosh", "Exp", "Sinh", "Tan")),
     *((name, [ABOVE]) for name in ("Acosh", "Log", "Sqrt", "Reciprocal")),
@@ -183,19 +183,19 @@ PAGES = [
 ]
 
 
-@at_once(("name", "inputs"), PAGES, ids=[f"{number}-{case[0]}" for number, case in enumerate(PAGES)])
+@at_once(("name", "inputs"), OP_DEFS, ids=[f"{number}-{case[0]}" for number, case in enumerate(OP_DEFS)])
 def test_saying_a_page_keeps_its_meaning(name, inputs):
-    assert check_page(registry.pages()[name], inputs, tolerance=1e-4) is not None
+    assert check_operator(registry.op_defs()[name], inputs, tolerance=1e-4) is not None
 
 
 def test_saying_what_has_attributes():
-    pages = registry.pages()
-    assert check_page(pages["Mod"], [X, Y], fmod=1, tolerance=1e-5) == ["opset1.Mod"]
-    assert check_page(pages["Cast"], [X], to=DType.INT32) == ["opset1.Convert"]
-    assert check_page(pages["CastLike"], [X, WHOLE]) == ["opset1.Convert"]
+    op_defs = registry.op_defs()
+    assert check_operator(op_defs["Mod"], [X, Y], fmod=1, tolerance=1e-5) == ["opset1.Mod"]
+    assert check_operator(op_defs["Cast"], [X], to=DType.INT32) == ["opset1.Convert"]
+    assert check_operator(op_defs["CastLike"], [X, WHOLE]) == ["opset1.Convert"]
     bits = np.array([1, 200], np.uint8)
     for direction in ("LEFT", "RIGHT"):
-        assert check_page(pages["BitShift"], [bits, np.array([1, 3], np.uint8)], direction=direction) is not None
+        assert check_operator(op_defs["BitShift"], [bits, np.array([1, 3], np.uint8)], direction=direction) is not None
 
 
 @at_once("dtype", ["int16", "uint16", "int32", "uint8"])

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from graphport.ops.pages.attention import Attention, RotaryEmbedding, TensorScatter
+from graphport.ops.definitions.attention import Attention, RotaryEmbedding, TensorScatter
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 
 RANDOM = np.random.default_rng(8)
 
@@ -78,7 +78,7 @@ STATED = [
 
 @at_once(("inputs", "outputs", "attributes"), [case[1:] for case in STATED], ids=[case[0] for case in STATED])
 def test_saying_attention(inputs, outputs, attributes):
-    assert check_page(Attention, inputs, outputs=outputs, tolerance=1e-5, **attributes) is not None
+    assert check_operator(Attention, inputs, outputs=outputs, tolerance=1e-5, **attributes) is not None
 
 
 @at_once("interleaved", [0, 1])
@@ -88,16 +88,16 @@ def test_saying_rotary_embeddings(interleaved, part):
     caches = [numbers(10, half), numbers(10, half)]
     positions = RANDOM.integers(0, 10, (2, 4))
     flags = {"interleaved": interleaved, "rotary_embedding_dim": part}
-    assert check_page(RotaryEmbedding, [Q, *caches, positions], tolerance=1e-5, **flags) is not None
+    assert check_operator(RotaryEmbedding, [Q, *caches, positions], tolerance=1e-5, **flags) is not None
     flat = numbers(2, 4, 24)
-    assert check_page(RotaryEmbedding, [flat, *caches, positions], tolerance=1e-5, num_heads=3, **flags) is not None
+    assert check_operator(RotaryEmbedding, [flat, *caches, positions], tolerance=1e-5, num_heads=3, **flags) is not None
     whole = [numbers(2, 4, half), numbers(2, 4, half)]
-    assert check_page(RotaryEmbedding, [Q, *whole], tolerance=1e-5, **flags) is not None
+    assert check_operator(RotaryEmbedding, [Q, *whole], tolerance=1e-5, **flags) is not None
 
 
 @at_once("mode", ["linear", "circular"])
 def test_saying_a_cache_that_is_written_to(mode):
     cache, update = numbers(2, 3, 5, 4), numbers(2, 3, 2, 4)
     start = np.array([1, 4 if mode == "circular" else 2], np.int64)
-    assert check_page(TensorScatter, [cache, update, start], mode=mode) is not None
-    assert check_page(TensorScatter, [cache, update], mode=mode) is not None
+    assert check_operator(TensorScatter, [cache, update, start], mode=mode) is not None
+    assert check_operator(TensorScatter, [cache, update], mode=mode) is not None

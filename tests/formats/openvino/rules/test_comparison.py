@@ -3,9 +3,9 @@
 import numpy as np
 
 from graphport.ops import registry
-from graphport.ops.pages.comparison import IsInf, IsNaN, Not, Where
+from graphport.ops.definitions.comparison import IsInf, IsNaN, Not, Where
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 
 X = np.array([[1, 2, 3], [3, 2, 1]], np.float32)
 Y = np.array([2, 2, 2], np.float32)
@@ -43,20 +43,20 @@ def test_what_is_not_finite():
 
 @at_once("name", ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"])
 def test_saying_a_comparison(name):
-    assert check_page(registry.pages()[name], [X, Y]) is not None
+    assert check_operator(registry.op_defs()[name], [X, Y]) is not None
 
 
 @at_once("name", ["And", "Or", "Xor"])
 def test_saying_logic(name):
-    assert check_page(registry.pages()[name], [FLAGS, OTHERS]) is not None
+    assert check_operator(registry.op_defs()[name], [FLAGS, OTHERS]) is not None
 
 
 def test_saying_the_rest():
-    assert check_page(Not, [FLAGS]) is not None
-    assert check_page(Where, [FLAGS, X, Y]) is not None
-    assert check_page(IsNaN, [ODD]) is not None
-    assert check_page(IsInf, [ODD]) is not None
-    assert check_page(IsInf, [ODD], detect_negative=0) is not None
+    assert check_operator(Not, [FLAGS]) is not None
+    assert check_operator(Where, [FLAGS, X, Y]) is not None
+    assert check_operator(IsNaN, [ODD]) is not None
+    assert check_operator(IsInf, [ODD]) is not None
+    assert check_operator(IsInf, [ODD], detect_negative=0) is not None
 
 
 @at_once("op_type", ["Less", "LessEqual", "Greater", "GreaterEqual"])

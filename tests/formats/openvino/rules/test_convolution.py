@@ -8,14 +8,14 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape.columns import Col2Im
 from graphport.ops.infer import Inference
-from graphport.ops.pages.convolution import Conv, ConvInteger, ConvTranspose, DeformConv, QLinearConv
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape.columns import Col2Im
 from tests.at_once import at_once
 from tests.formats.openvino.documents import Layer, parameter, write_ir
-from tests.ops.openvino_oracle import check_page, check_word, run_ir
-from tests.ops.oracle import run_page
+from tests.ops.openvino_oracle import check_operator, check_word, run_ir
+from tests.ops.oracle import run_operator
 
 RANDOM = np.random.default_rng(4)
 
@@ -149,11 +149,11 @@ STATED = [
 ]
 
 
-@at_once(("page", "inputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)])
+@at_once(("op_def", "inputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)])
 @at_once("constants", [(), (1, 2)])
-def test_saying_a_page_keeps_its_meaning(page, inputs, attributes, constants):
-    given = tuple(place for place in constants if place < len(inputs) and page is not DeformConv)
-    assert check_page(page, inputs, constants=given, tolerance=1e-4, **attributes) is not None
+def test_saying_a_page_keeps_its_meaning(op_def, inputs, attributes, constants):
+    given = tuple(place for place in constants if place < len(inputs) and op_def is not DeformConv)
+    assert check_operator(op_def, inputs, constants=given, tolerance=1e-4, **attributes) is not None
 
 
 def test_saying_quantized_convolutions():
@@ -161,13 +161,13 @@ def test_saying_quantized_convolutions():
         RANDOM.integers(0, 255, (1, 2, 4, 4)).astype(np.uint8),
         RANDOM.integers(-128, 127, (3, 2, 3, 3)).astype(np.int8),
     )
-    assert check_page(ConvInteger, [x, w, np.array(7, np.uint8)], pads=(1, 1, 1, 1)) is not None
+    assert check_operator(ConvInteger, [x, w, np.array(7, np.uint8)], pads=(1, 1, 1, 1)) is not None
     scale = np.array(0.05, np.float32)
     per_map = np.array([0.1, 0.02, 0.03], np.float32)
     zeros = np.zeros(3, np.int8)
     operands = [x, scale, np.array(120, np.uint8), w, per_map, zeros, np.array(0.4, np.float32)]
     operands += [np.array(100, np.uint8), np.array([1000, -300, 5], np.int32)]
-    assert check_page(QLinearConv, operands) is not None
+    assert check_operator(QLinearConv, operands) is not None
 
 
 FILTERS = {"Convolution": "3,2,3,3", "GroupConvolution": "2,3,1,3,3", "ConvolutionBackpropData": "2,3,3,3"}
@@ -214,11 +214,11 @@ def test_columns_of_sizes_that_a_run_tells():
 
 def test_columns_are_said():
     operands = [numbers(2, 12, 9), np.array([4, 4]), np.array([2, 2])]
-    assert check_page(Col2Im, operands, constants=(1, 2)) == ["opset15.Col2Im"]
+    assert check_operator(Col2Im, operands, constants=(1, 2)) == ["opset15.Col2Im"]
     gaps = {"dilations": (2, 1), "pads": (1, 0, 0, 1), "strides": (1, 2)}
     columns = numbers(1, 4, 3 * 2)
-    assert check_page(Col2Im, [columns, np.array([4, 3]), np.array([2, 2])], constants=(1, 2), **gaps)
-    assert check_page(Col2Im, [numbers(1, 4, 3), np.array([6]), np.array([4])], constants=(1, 2)) is None
+    assert check_operator(Col2Im, [columns, np.array([4, 3]), np.array([2, 2])], constants=(1, 2), **gaps)
+    assert check_operator(Col2Im, [numbers(1, 4, 3), np.array([6]), np.array([4])], constants=(1, 2)) is None
 
 
 @at_once("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64], ids=lambda dtype: dtype.__name__)
@@ -268,7 +268,7 @@ def test_zeros_around_what_is_painted_in_steps(zeros, window, filters, bias):
     b = Builder(Inference(), graph)
     padded = b(Pad, given, stored[0])
     graph.add_output(b(ConvTranspose, padded, *stored[1:], **window))
-    (wanted,) = run_page(ConvTranspose, [np.pad(x, edges.reshape(2, -1).T), filters, bias], **window)
+    (wanted,) = run_operator(ConvTranspose, [np.pad(x, edges.reshape(2, -1).T), filters, bias], **window)
     said, findings = export_graph(graph, "openvino")
     assert not findings
     (found,) = run_ir(said, {"x": x})

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
+from graphport.ops.definitions.detection import NonMaxSuppression, RoiAlign
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 
 RANDOM = np.random.default_rng(1)
 CORNERS = RANDOM.uniform(0, 10, (2, 12, 4)).astype(np.float32)
@@ -43,14 +43,14 @@ def test_regions(ratio, aligned):
 
 def test_saying_a_suppression():
     operands = [CORNERS, SCORES, *LIMITS]
-    assert check_page(NonMaxSuppression, operands, constants=(2, 3, 4)) is not None
-    assert check_page(NonMaxSuppression, operands[:4], constants=(2, 3), center_point_box=1) is not None
-    assert check_page(NonMaxSuppression, operands[:2]) is None
+    assert check_operator(NonMaxSuppression, operands, constants=(2, 3, 4)) is not None
+    assert check_operator(NonMaxSuppression, operands[:4], constants=(2, 3), center_point_box=1) is not None
+    assert check_operator(NonMaxSuppression, operands[:2]) is None
 
 
 @at_once("coordinates", ["half_pixel", "output_half_pixel"])
 def test_saying_regions(coordinates):
     flags = {"output_height": 2, "output_width": 3, "sampling_ratio": 2, "spatial_scale": 0.75}
     operands = [X, ROIS, OWNERS.astype(np.int64)]
-    said = check_page(RoiAlign, operands, tolerance=1e-4, coordinate_transformation_mode=coordinates, **flags)
+    said = check_operator(RoiAlign, operands, tolerance=1e-4, coordinate_transformation_mode=coordinates, **flags)
     assert said is not None

@@ -3,9 +3,9 @@
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.pages.generate import ConstantOfShape, EyeLike
+from graphport.ops.definitions.generate import ConstantOfShape, EyeLike
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 
 
 def whole(*numbers):
@@ -22,10 +22,10 @@ def test_eye():
 
 def test_saying_filled_tensors():
     x = np.zeros((3, 4), np.float32)
-    assert check_page(EyeLike, [x], k=1) is not None
-    assert check_page(EyeLike, [x], k=-1, dtype=DType.INT32, symbolic=True) is not None
-    assert check_page(ConstantOfShape, [whole(2, 3)], constants=(0,)) is not None
-    assert check_page(ConstantOfShape, [whole(2, 3)], value=np.array([7], np.int32)) is not None
+    assert check_operator(EyeLike, [x], k=1) is not None
+    assert check_operator(EyeLike, [x], k=-1, dtype=DType.INT32, symbolic=True) is not None
+    assert check_operator(ConstantOfShape, [whole(2, 3)], constants=(0,)) is not None
+    assert check_operator(ConstantOfShape, [whole(2, 3)], value=np.array([7], np.int32)) is not None
 
 
 @at_once("diagonal", [-2, 0, 3])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.pages.indexing import (
+from graphport.ops.definitions.indexing import (
     Compress,
     Gather,
     GatherElements,
@@ -18,7 +18,7 @@ from graphport.ops.pages.indexing import (
     Unique,
 )
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 
 RANDOM = np.random.default_rng(2)
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -255,17 +255,19 @@ STATED = [
 
 
 @at_once(
-    ("page", "inputs", "constants", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
+    ("op_def", "inputs", "constants", "attributes"),
+    STATED,
+    ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)],
 )
-def test_saying_a_page_keeps_its_meaning(page, inputs, constants, attributes):
-    assert check_page(page, inputs, constants=constants, **attributes) is not None
+def test_saying_a_page_keeps_its_meaning(op_def, inputs, constants, attributes):
+    assert check_operator(op_def, inputs, constants=constants, **attributes) is not None
 
 
-@at_once("page", [Trilu, NonZero], ids=lambda page: page.name)
-def test_saying_a_page_with_open_extents(page):
-    assert check_page(page, [X], symbolic=True) is not None
+@at_once("op_def", [Trilu, NonZero], ids=lambda op_def: op_def.name)
+def test_saying_a_page_with_open_extents(op_def):
+    assert check_operator(op_def, [X], symbolic=True) is not None
 
 
 def test_saying_what_is_unique():
-    assert check_page(Unique, [single(2, 1, 1, 3, 2)], outputs=4) is not None
-    assert check_page(Unique, [single(1, 2, 1, 2).reshape(2, 2)], outputs=4, axis=0) is not None
+    assert check_operator(Unique, [single(2, 1, 1, 3, 2)], outputs=4) is not None
+    assert check_operator(Unique, [single(1, 2, 1, 2).reshape(2, 2)], outputs=4, axis=0) is not None

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from graphport.ops.pages.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
+from graphport.ops.definitions.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page
+from tests.ops.openvino_oracle import check_operator
 
 RANDOM = np.random.default_rng(14)
 SCORES = RANDOM.normal(size=(3, 5, 2)).astype(np.float32)
@@ -19,5 +19,5 @@ def test_saying_a_loss(reduction, ignore, weighted):
     answers = np.where(np.arange(6).reshape(3, 2) == 3, ANSWERS if ignore is None else ignore, ANSWERS)
     operands = [SCORES, answers, *([WEIGHTS] if weighted else [])]
     flags = {"reduction": reduction} | ({} if ignore is None else {"ignore_index": ignore})
-    assert check_page(NegativeLogLikelihoodLoss, operands, tolerance=1e-5, **flags) is not None
-    assert check_page(SoftmaxCrossEntropyLoss, operands, outputs=2, tolerance=1e-5, **flags) is not None
+    assert check_operator(NegativeLogLikelihoodLoss, operands, tolerance=1e-5, **flags) is not None
+    assert check_operator(SoftmaxCrossEntropyLoss, operands, outputs=2, tolerance=1e-5, **flags) is not None

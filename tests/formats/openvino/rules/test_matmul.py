@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import graphport as gp
-from graphport.ops.pages.matmul import Det, Gemm, MatMul, MatMulInteger, QLinearMatMul
+from graphport.ops.definitions.matmul import Det, Gemm, MatMul, MatMulInteger, QLinearMatMul
 from tests.at_once import at_once
 from tests.models import model as onnx_model
 from tests.models import node
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 
 RANDOM = np.random.default_rng(11)
 
@@ -37,31 +37,31 @@ def test_a_vector_is_not_turned():
 
 
 def test_saying_products():
-    assert check_page(MatMul, [numbers(2, 3, 5), numbers(5, 4)], tolerance=1e-5) == ["opset1.MatMul"]
+    assert check_operator(MatMul, [numbers(2, 3, 5), numbers(5, 4)], tolerance=1e-5) == ["opset1.MatMul"]
     operands = [numbers(5, 3), numbers(4, 5), numbers(4)]
-    said = check_page(Gemm, operands, tolerance=1e-5, alpha=0.5, beta=2.0, transA=1, transB=1)
+    said = check_operator(Gemm, operands, tolerance=1e-5, alpha=0.5, beta=2.0, transA=1, transB=1)
     assert said is not None
-    assert check_page(Gemm, [numbers(3, 5), numbers(5, 4)], tolerance=1e-5) is not None
+    assert check_operator(Gemm, [numbers(3, 5), numbers(5, 4)], tolerance=1e-5) is not None
 
 
 def test_saying_products_of_bytes():
     a, b = RANDOM.integers(0, 255, (3, 8)).astype(np.uint8), RANDOM.integers(-128, 127, (8, 4)).astype(np.int8)
-    assert check_page(MatMulInteger, [a, b]) is not None
+    assert check_operator(MatMulInteger, [a, b]) is not None
     rows = np.array([3, 1, 2], np.uint8)
-    assert check_page(MatMulInteger, [a, b, rows, np.array(2, np.int8)]) is not None
+    assert check_operator(MatMulInteger, [a, b, rows, np.array(2, np.int8)]) is not None
     scale = np.array(0.1, np.float32)
     operands = [a, scale, np.array(100, np.uint8), b, scale, np.array(3, np.int8), np.array(2.3, np.float32)]
-    assert check_page(QLinearMatMul, [*operands, np.array(90, np.uint8)]) is not None
+    assert check_operator(QLinearMatMul, [*operands, np.array(90, np.uint8)]) is not None
 
 
 @at_once("n", [1, 2, 3, 4])
 def test_saying_a_determinant(n):
-    assert check_page(Det, [numbers(2, n, n)], tolerance=1e-4) is not None
-    assert check_page(Det, [numbers(n, n)], tolerance=1e-4) is not None
+    assert check_operator(Det, [numbers(2, n, n)], tolerance=1e-4) is not None
+    assert check_operator(Det, [numbers(n, n)], tolerance=1e-4) is not None
 
 
 def test_a_determinant_of_more_rows_is_refused():
-    assert check_page(Det, [numbers(5, 5)]) is None
+    assert check_operator(Det, [numbers(5, 5)]) is None
 
 
 @at_once("n", [1, 2, 3, 4])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from graphport.ops.pages.normalization import (
+from graphport.ops.definitions.normalization import (
     LRN,
     BatchNormalization,
     GroupNormalization,
@@ -13,7 +13,7 @@ from graphport.ops.pages.normalization import (
     RMSNormalization,
 )
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word, on_the_whole_processor
+from tests.ops.openvino_oracle import check_operator, check_word, on_the_whole_processor
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.normal(size=(2, 4, 3, 5)).astype(np.float32)
@@ -108,12 +108,12 @@ STATED = [
 
 @on_the_whole_processor
 @at_once(
-    ("page", "inputs", "outputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
+    ("op_def", "inputs", "outputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )
-def test_saying_a_page_keeps_its_meaning(page, inputs, outputs, attributes):
-    assert check_page(page, inputs, outputs=outputs, tolerance=1e-4, **attributes) is not None
+def test_saying_a_page_keeps_its_meaning(op_def, inputs, outputs, attributes):
+    assert check_operator(op_def, inputs, outputs=outputs, tolerance=1e-4, **attributes) is not None
 
 
-@at_once("page", [LayerNormalization, RMSNormalization], ids=lambda page: page.name)
-def test_saying_a_page_with_open_extents(page):
-    assert check_page(page, [X, np.ones(5, np.float32)], tolerance=1e-4, symbolic=True) is not None
+@at_once("op_def", [LayerNormalization, RMSNormalization], ids=lambda op_def: op_def.name)
+def test_saying_a_page_with_open_extents(op_def):
+    assert check_operator(op_def, [X, np.ones(5, np.float32)], tolerance=1e-4, symbolic=True) is not None

@@ -4,9 +4,9 @@ import numpy as np
 import openvino as ov
 
 import graphport as gp
-from graphport.ops.pages.padding import CenterCropPad, Pad
+from graphport.ops.definitions.padding import CenterCropPad, Pad
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 from tests.passes.cases import info, model, node
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -53,7 +53,7 @@ STATED = [
 
 @at_once(("inputs", "constants", "attributes"), STATED, ids=map(str, range(len(STATED))))
 def test_saying_a_padding(inputs, constants, attributes):
-    assert check_page(Pad, inputs, constants=constants, **attributes) is not None
+    assert check_operator(Pad, inputs, constants=constants, **attributes) is not None
 
 
 @at_once("pads", [(0, 1, 2, 0, 3, 1), (0, 5, 0, 0, 7, 9), (0, -1, 3, 0, 4, -2)])
@@ -71,5 +71,5 @@ def test_an_open_extent_is_wrapped_as_it_turns_out(pads, tmp_path):
 
 @at_once("shape", [(3, 2, 7), (1, 4, 3), (2, 3, 4)])
 def test_saying_a_crop_around_the_centre(shape):
-    assert check_page(CenterCropPad, [X, ints(*shape)], constants=(1,)) is not None
-    assert check_page(CenterCropPad, [X, ints(*shape[1:])], constants=(1,), axes=(1, -1)) is not None
+    assert check_operator(CenterCropPad, [X, ints(*shape)], constants=(1,)) is not None
+    assert check_operator(CenterCropPad, [X, ints(*shape[1:])], constants=(1,), axes=(1, -1)) is not None

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.pages.pooling import (
+from graphport.ops.definitions.pooling import (
     AveragePool,
     GlobalAveragePool,
     GlobalLpPool,
@@ -16,7 +16,7 @@ from graphport.ops.pages.pooling import (
     MaxUnpool,
 )
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 
 RANDOM = np.random.default_rng(6)
 X = RANDOM.normal(size=(2, 3, 7, 8)).astype(np.float32)
@@ -134,27 +134,29 @@ STATED = [
 ]
 
 
-@at_once(("page", "attributes", "outputs"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)])
-def test_saying_a_page_keeps_its_meaning(page, attributes, outputs):
+@at_once(("op_def", "attributes", "outputs"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)])
+def test_saying_a_page_keeps_its_meaning(op_def, attributes, outputs):
     by_reference = outputs > 1
-    said = check_page(page, [X], outputs=outputs, by_reference=by_reference, tolerance=1e-4, **attributes)
+    said = check_operator(op_def, [X], outputs=outputs, by_reference=by_reference, tolerance=1e-4, **attributes)
     assert said is not None
 
 
 def test_saying_dilated_means():
     given = {"kernel_shape": (3, 2), "dilations": (2, 1), "strides": (2, 1)}
-    assert check_page(AveragePool, [X], tolerance=1e-5, **given) is not None
+    assert check_operator(AveragePool, [X], tolerance=1e-5, **given) is not None
 
 
 def test_saying_the_way_back():
     y, places = MaxPool(np.ascontiguousarray(X[:, :, :6]), kernel_shape=(2, 2), strides=(2, 2))
-    assert check_page(MaxUnpool, [y, places], kernel_shape=(2, 2), strides=(2, 2)) is not None
+    assert check_operator(MaxUnpool, [y, places], kernel_shape=(2, 2), strides=(2, 2)) is not None
     shape = np.array([2, 3, 7, 8], np.int64)
-    assert check_page(MaxUnpool, [y, places, shape], constants=(2,), kernel_shape=(2, 2), strides=(2, 2)) is not None
+    assert (
+        check_operator(MaxUnpool, [y, places, shape], constants=(2,), kernel_shape=(2, 2), strides=(2, 2)) is not None
+    )
 
 
 def test_saying_pools_of_regions():
-    assert check_page(MaxRoiPool, [X, ROIS], pooled_shape=(2, 3), spatial_scale=0.8) is not None
+    assert check_operator(MaxRoiPool, [X, ROIS], pooled_shape=(2, 3), spatial_scale=0.8) is not None
 
 
 def test_pooling_by_position():
@@ -190,7 +192,7 @@ def test_windows_without_padding_are_rounded_up_as_those_with_padding_of_0():
 def test_saying_means_whose_last_windows_hang_over(pads, include):
     x = np.random.default_rng(3).normal(size=(1, 2, 5, 7)).astype(np.float32)
     said = {"kernel_shape": (3, 3), "strides": (3, 3), "pads": pads, "ceil_mode": 1, "count_include_pad": include}
-    assert check_page(AveragePool, [x], tolerance=1e-4, **said) is not None
+    assert check_operator(AveragePool, [x], tolerance=1e-4, **said) is not None
 
 
 def test_means_over_padding_end_where_the_last_window_does():
@@ -201,4 +203,4 @@ def test_means_over_padding_end_where_the_last_window_does():
         begin, end = (int(n) for n in draws.integers(0, kernel // 2 + 1, 2))
         x = draws.normal(size=(1, 2, 4, int(draws.integers(3, 12)))).astype(np.float32)
         window = {"kernel_shape": (1, kernel), "strides": (1, stride), "pads": (0, begin, 0, end)}
-        assert check_page(AveragePool, [x], tolerance=1e-5, ceil_mode=1, count_include_pad=1, **window) is not None
+        assert check_operator(AveragePool, [x], tolerance=1e-5, ceil_mode=1, count_include_pad=1, **window) is not None

@@ -10,13 +10,13 @@ from graphport.core.facts import TensorFact
 from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph, Node, Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Cast
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear
+from graphport.ops.definitions.reshape import Transpose
 from graphport.ops.infer import Inference
-from graphport.ops.pages.arithmetic import Cast
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear
-from graphport.ops.pages.reshape import Transpose
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word, completed
+from tests.ops.openvino_oracle import check_operator, check_word, completed
 
 FAKE = "opset1.FakeQuantize"
 
@@ -70,12 +70,12 @@ def test_bytes_become_integers():
 def test_quantize_is_said_by_arithmetic(dtype, has_zero):
     zero = np.array(3, dtype) if has_zero else None
     attributes = {} if has_zero else {"output_dtype": DType.of(dtype)}
-    assert check_page(QuantizeLinear, [numbers(2, 3) * 50, np.float32(0.3), zero], constants=(1, 2), **attributes)
+    assert check_operator(QuantizeLinear, [numbers(2, 3) * 50, np.float32(0.3), zero], constants=(1, 2), **attributes)
 
 
 def test_quantize_has_scales_for_each_channel():
     scale, zero = np.array([0.1, 0.2, 0.3], np.float32), np.array([1, 2, 3], np.int8)
-    assert check_page(QuantizeLinear, [numbers(2, 3, 4), scale, zero], constants=(1, 2), axis=1)
+    assert check_operator(QuantizeLinear, [numbers(2, 3, 4), scale, zero], constants=(1, 2), axis=1)
 
 
 @at_once("dtype", [np.int8, np.uint8, np.int32])
@@ -83,13 +83,15 @@ def test_dequantize_takes_the_zero_point_off(dtype):
     x = np.arange(12, dtype=dtype).reshape(3, 4)
     scale = np.array([0.1, 0.2, 0.3], np.float32)
     zero = None if dtype == np.int32 else np.array([1, 2, 3], dtype)
-    assert check_page(DequantizeLinear, [x, scale, zero], constants=(1, 2), axis=0)
+    assert check_operator(DequantizeLinear, [x, scale, zero], constants=(1, 2), axis=0)
 
 
 def test_dequantize_has_scales_for_each_block():
     x = np.arange(32, dtype=np.int8).reshape(2, 16)
     scale = np.linspace(0.1, 0.8, 8, dtype=np.float32).reshape(2, 4)
-    assert check_page(DequantizeLinear, [x, scale, np.ones((2, 4), np.int8)], constants=(0, 1, 2), axis=1, block_size=4)
+    assert check_operator(
+        DequantizeLinear, [x, scale, np.ones((2, 4), np.int8)], constants=(0, 1, 2), axis=1, block_size=4
+    )
 
 
 def test_nothing_stands_between_stored_codes_and_their_conversion():
@@ -112,8 +114,10 @@ def test_nothing_stands_between_stored_codes_and_their_conversion():
 
 def test_blocks_that_do_not_tile_are_refused():
     x = np.arange(10, dtype=np.int8).reshape(2, 5)
-    assert check_page(DequantizeLinear, [x, np.ones((2, 2), np.float32)], constants=(1,), axis=1, block_size=4) is None
+    assert (
+        check_operator(DequantizeLinear, [x, np.ones((2, 2), np.float32)], constants=(1,), axis=1, block_size=4) is None
+    )
 
 
 def test_range_of_the_run_is_found():
-    assert check_page(DynamicQuantizeLinear, [numbers(3, 4)], outputs=3)
+    assert check_operator(DynamicQuantizeLinear, [numbers(3, 4)], outputs=3)

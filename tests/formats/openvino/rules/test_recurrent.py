@@ -12,16 +12,16 @@ from graphport.core.storage import storage_of
 from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.recurrent import GRU, LSTM, RNN
 from graphport.ops.infer import Inference
-from graphport.ops.pages.recurrent import GRU, LSTM, RNN
 from tests.at_once import at_once
 from tests.every import every
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 
 BATCH, STEPS, WIDTH, HIDDEN = 2, 3, 4, 5
 WAYS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-PAGES = {"LSTM": LSTM, "GRU": GRU, "RNN": RNN}
+OP_DEFS = {"LSTM": LSTM, "GRU": GRU, "RNN": RNN}
 
 
 def numbers(*shape, seed=0):
@@ -138,8 +138,8 @@ def test_page_is_said(kind, direction, has_bias, has_state, symbolic):
     ]
     # Of open extents with lengths of the run, the last state of the cell is what OpenVINO alone could tell.
     outputs = 3 if kind == "LSTM" and not (symbolic and has_state) else 2
-    words = check_page(
-        PAGES[kind],
+    words = check_operator(
+        OP_DEFS[kind],
         operands,
         constants=(1, 2, 3),
         outputs=outputs,
@@ -158,7 +158,7 @@ def test_gru_with_both_biases_of_the_candidate_is_said():
         numbers(1, 3 * HIDDEN, HIDDEN, seed=4),
         numbers(1, 6 * HIDDEN, seed=5),
     ]
-    assert check_page(
+    assert check_operator(
         GRU, operands, constants=(1, 2, 3), outputs=2, hidden_size=HIDDEN, linear_before_reset=1, tolerance=1e-4
     )
 
@@ -190,8 +190,8 @@ def test_variants_that_openvino_lacks_are_unrolled(kind, direction, attributes, 
     ]
     if has_peepholes:
         operands += [None, None, None, numbers(ways, 3 * HIDDEN, seed=6)]
-    words = check_page(
-        PAGES[kind],
+    words = check_operator(
+        OP_DEFS[kind],
         operands,
         constants=(1, 2, 3),
         outputs=3 if kind == "LSTM" else 2,
@@ -214,7 +214,7 @@ def test_lengths_that_are_whole_are_no_lengths_when_they_are_read_again(kind, di
         graph.add_constant(f"w{place}", TensorFact.of(storage), storage)
         for place, storage in enumerate(map(storage_of, weights))
     ]
-    made = Builder(Inference(), graph).results(PAGES[kind], 2, x, *stored, hidden_size=HIDDEN, direction=direction)
+    made = Builder(Inference(), graph).results(OP_DEFS[kind], 2, x, *stored, hidden_size=HIDDEN, direction=direction)
     graph.add_output(made[0])
     said, _ = export_graph(graph, "openvino")
     back, _ = legalize(said)

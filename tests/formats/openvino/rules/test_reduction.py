@@ -4,9 +4,9 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops import registry
-from graphport.ops.pages.reduction import ArgMax, ArgMin, CumProd, CumSum, Einsum, TopK
+from graphport.ops.definitions.reduction import ArgMax, ArgMin, CumProd, CumSum, Einsum, TopK
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 
 RANDOM = np.random.default_rng(9)
 X = RANDOM.normal(size=(2, 3, 4)).astype(np.float32)
@@ -94,50 +94,50 @@ REDUCTIONS = [
 @at_once("name", REDUCTIONS)
 @at_once("keepdims", [0, 1])
 def test_saying_a_reduction(name, keepdims):
-    page = registry.pages()[name]
+    op_def = registry.op_defs()[name]
     x = np.abs(X)
-    assert check_page(page, [x, ints(1)], constants=(1,), tolerance=1e-5, keepdims=keepdims) is not None
-    assert check_page(page, [x], tolerance=1e-5, keepdims=keepdims) is not None
+    assert check_operator(op_def, [x, ints(1)], constants=(1,), tolerance=1e-5, keepdims=keepdims) is not None
+    assert check_operator(op_def, [x], tolerance=1e-5, keepdims=keepdims) is not None
     if name in ("ReduceSum", "ReduceMax", "ReduceSumSquare"):
-        assert check_page(page, [x], tolerance=1e-5, noop_with_empty_axes=1) is not None
+        assert check_operator(op_def, [x], tolerance=1e-5, noop_with_empty_axes=1) is not None
 
 
 @at_once("name", ["ReduceL1", "ReduceL2", "ReduceSum"])
 @at_once("axes", [[], [ints()]], ids=["absent", "empty"])
 @at_once("dtype", [np.float16, np.float32])
 def test_saying_a_reduction_over_no_axis(name, axes, dtype):
-    page = registry.pages()[name]
-    assert check_page(page, [X.astype(dtype), *axes], constants=(1,), noop_with_empty_axes=1) is not None
+    op_def = registry.op_defs()[name]
+    assert check_operator(op_def, [X.astype(dtype), *axes], constants=(1,), noop_with_empty_axes=1) is not None
 
 
 @at_once("name", ["ReduceMax", "ReduceMin"])
 def test_saying_a_logical_reduction(name):
-    assert check_page(registry.pages()[name], [X > 0, ints(1)], constants=(1,)) is not None
+    assert check_operator(registry.op_defs()[name], [X > 0, ints(1)], constants=(1,)) is not None
 
 
-@at_once("page", [CumSum, CumProd], ids=lambda page: page.name)
+@at_once("op_def", [CumSum, CumProd], ids=lambda op_def: op_def.name)
 @at_once("exclusive", [0, 1])
 @at_once("reverse", [0, 1])
-def test_saying_running_results(page, exclusive, reverse):
+def test_saying_running_results(op_def, exclusive, reverse):
     operands = [X, np.array(1)]
-    said = check_page(page, operands, constants=(1,), tolerance=1e-5, exclusive=exclusive, reverse=reverse)
+    said = check_operator(op_def, operands, constants=(1,), tolerance=1e-5, exclusive=exclusive, reverse=reverse)
     assert said is not None
 
 
-@at_once("page", [ArgMax, ArgMin], ids=lambda page: page.name)
+@at_once("op_def", [ArgMax, ArgMin], ids=lambda op_def: op_def.name)
 @at_once("keepdims", [0, 1])
 @at_once("last", [0, 1])
 @at_once("symbolic", [False, True])
-def test_saying_where_the_largest_is(page, keepdims, last, symbolic):
+def test_saying_where_the_largest_is(op_def, keepdims, last, symbolic):
     x = np.array([[1, 3, 3, 2, 1], [5, 5, 5, 5, 5]], np.float32)
-    said = check_page(page, [x], axis=1, keepdims=keepdims, select_last_index=last, symbolic=symbolic)
+    said = check_operator(op_def, [x], axis=1, keepdims=keepdims, select_last_index=last, symbolic=symbolic)
     assert said is not None
 
 
 @at_once("largest", [0, 1])
 def test_saying_top_k(largest):
-    assert check_page(TopK, [X, ints(2)], constants=(1,), outputs=2, largest=largest, axis=1) is not None
+    assert check_operator(TopK, [X, ints(2)], constants=(1,), outputs=2, largest=largest, axis=1) is not None
 
 
 def test_saying_einsum():
-    assert check_page(Einsum, [X, X[0].T], tolerance=1e-5, equation="abc, cd -> abd") is not None
+    assert check_operator(Einsum, [X, X[0].T], tolerance=1e-5, equation="abc, cd -> abd") is not None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphport.core.dtypes import DType
-from graphport.ops.pages.reshape import (
+from graphport.ops.definitions.reshape import (
     Concat,
     DepthToSpace,
     Expand,
@@ -20,7 +20,7 @@ from graphport.ops.pages.reshape import (
     Unsqueeze,
 )
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 
 
 def counted(*shape, dtype=np.float32):
@@ -169,19 +169,21 @@ STATED = [
 
 
 @at_once(
-    ("page", "inputs", "constants", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
+    ("op_def", "inputs", "constants", "attributes"),
+    STATED,
+    ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)],
 )
-def test_saying_a_page_keeps_its_meaning(page, inputs, constants, attributes):
-    assert check_page(page, inputs, constants=constants, **attributes) is not None
+def test_saying_a_page_keeps_its_meaning(op_def, inputs, constants, attributes):
+    assert check_operator(op_def, inputs, constants=constants, **attributes) is not None
 
 
-@at_once("page", [Transpose, Shape, Flatten, Identity], ids=lambda page: page.name)
-def test_saying_a_page_with_open_extents(page):
-    assert check_page(page, [X], symbolic=True) is not None
+@at_once("op_def", [Transpose, Shape, Flatten, Identity], ids=lambda op_def: op_def.name)
+def test_saying_a_page_with_open_extents(op_def):
+    assert check_operator(op_def, [X], symbolic=True) is not None
 
 
 def test_saying_a_split():
     x = counted(2, 7)
-    assert check_page(Split, [x, ints(3, 4)], constants=(1,), outputs=2, axis=1) == ["opset1.VariadicSplit"]
-    assert check_page(Split, [x], outputs=3, axis=1, num_outputs=3) == ["opset1.VariadicSplit"]
-    assert check_page(Split, [counted(2, 6)], outputs=3, axis=1, num_outputs=3) == ["opset1.Split"]
+    assert check_operator(Split, [x, ints(3, 4)], constants=(1,), outputs=2, axis=1) == ["opset1.VariadicSplit"]
+    assert check_operator(Split, [x], outputs=3, axis=1, num_outputs=3) == ["opset1.VariadicSplit"]
+    assert check_operator(Split, [counted(2, 6)], outputs=3, axis=1, num_outputs=3) == ["opset1.Split"]

@@ -10,11 +10,11 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.reshape import Concat, Shape
+from graphport.ops.definitions.resize import AffineGrid, GridSample, Resize
 from graphport.ops.infer import Inference
-from graphport.ops.pages.reshape import Concat, Shape
-from graphport.ops.pages.resize import AffineGrid, GridSample, Resize
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word
+from tests.ops.openvino_oracle import check_operator, check_word
 from tests.passes.cases import info, model, node
 
 RANDOM = np.random.default_rng(12)
@@ -127,28 +127,30 @@ RESIZED = [
 @at_once(("attributes", "inputs"), RESIZED, ids=map(str, range(len(RESIZED))))
 def test_saying_a_resizing(attributes, inputs):
     constants = [place for place in range(1, len(inputs)) if inputs[place] is not None]
-    assert check_page(Resize, inputs, constants=constants, tolerance=1e-4, **attributes) is not None
+    assert check_operator(Resize, inputs, constants=constants, tolerance=1e-4, **attributes) is not None
 
 
 def test_saying_a_resizing_of_open_extents():
     operands = [X, None, None, whole(8, 11)]
     for mode in ("nearest", "linear"):
-        said = check_page(Resize, operands, constants=(3,), symbolic=True, tolerance=1e-4, mode=mode, axes=(2, 3))
+        said = check_operator(Resize, operands, constants=(3,), symbolic=True, tolerance=1e-4, mode=mode, axes=(2, 3))
         assert said == ["opset11.Interpolate"]
 
 
 @at_once("mode", ["linear", "nearest", "cubic"])
 def test_saying_a_sampling(mode):
-    assert check_page(GridSample, [X, GRID], tolerance=1e-4, mode=mode, padding_mode="border") is not None
+    assert check_operator(GridSample, [X, GRID], tolerance=1e-4, mode=mode, padding_mode="border") is not None
 
 
 @at_once("corners", [0, 1])
 def test_saying_affine_grids(corners):
     theta = RANDOM.normal(size=(2, 2, 3)).astype(np.float32)
-    said = check_page(AffineGrid, [theta, whole(2, 3, 4, 5)], constants=(1,), tolerance=1e-5, align_corners=corners)
+    said = check_operator(AffineGrid, [theta, whole(2, 3, 4, 5)], constants=(1,), tolerance=1e-5, align_corners=corners)
     assert said is not None
     theta = RANDOM.normal(size=(2, 3, 4)).astype(np.float32)
-    said = check_page(AffineGrid, [theta, whole(2, 3, 4, 5, 2)], constants=(1,), tolerance=1e-5, align_corners=corners)
+    said = check_operator(
+        AffineGrid, [theta, whole(2, 3, 4, 5, 2)], constants=(1,), tolerance=1e-5, align_corners=corners
+    )
     assert said is not None
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.pages.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow
+from graphport.ops.definitions.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow
 from tests.at_once import at_once
-from tests.ops.openvino_oracle import check_page, check_word, on_the_whole_processor
+from tests.ops.openvino_oracle import check_operator, check_word, on_the_whole_processor
 
 RANDOM = np.random.default_rng(13)
 PARTS = RANDOM.normal(size=(3, 6, 5, 2)).astype(np.float32)
@@ -70,7 +70,7 @@ STATED = [
 @at_once(("inputs", "attributes"), STATED, ids=map(str, range(len(STATED))))
 def test_saying_a_transform(inputs, attributes):
     constants = [place for place in range(1, len(inputs)) if inputs[place] is not None]
-    assert check_page(DFT, inputs, constants=constants, tolerance=1e-4, **attributes) is not None
+    assert check_operator(DFT, inputs, constants=constants, tolerance=1e-4, **attributes) is not None
 
 
 @on_the_whole_processor
@@ -81,16 +81,16 @@ def test_saying_a_transform_of_frames(onesided, parts):
         onesided = 0
     signal = RANDOM.normal(size=(2, 20, parts)).astype(np.float32)
     operands = [signal, np.array(3), np.hanning(8).astype(np.float32)]
-    assert check_page(STFT, operands, constants=(1, 2), tolerance=1e-4, onesided=onesided) is not None
+    assert check_operator(STFT, operands, constants=(1, 2), tolerance=1e-4, onesided=onesided) is not None
     operands = [signal, np.array(3), None, np.array(8)]
-    assert check_page(STFT, operands, constants=(1, 3), tolerance=1e-4, onesided=onesided) is not None
+    assert check_operator(STFT, operands, constants=(1, 3), tolerance=1e-4, onesided=onesided) is not None
 
 
-@at_once("page", [HannWindow, HammingWindow, BlackmanWindow], ids=lambda page: page.name)
+@at_once("op_def", [HannWindow, HammingWindow, BlackmanWindow], ids=lambda op_def: op_def.name)
 @at_once("periodic", [0, 1])
-def test_saying_a_window(page, periodic):
-    assert check_page(page, [np.array(10)], tolerance=1e-5, periodic=periodic) is not None
-    said = check_page(page, [np.array(10)], constants=(0,), periodic=periodic, output_datatype=DType.FLOAT16)
+def test_saying_a_window(op_def, periodic):
+    assert check_operator(op_def, [np.array(10)], tolerance=1e-5, periodic=periodic) is not None
+    said = check_operator(op_def, [np.array(10)], constants=(0,), periodic=periodic, output_datatype=DType.FLOAT16)
     assert said is not None
 
 
@@ -118,4 +118,4 @@ def test_a_transform_of_numbers_of_open_parts(inverse):
     x = np.random.default_rng(6).normal(size=(2, 4, 2)).astype(np.float32)
     for given in (x, x[..., :1]):
         operands = [given, None, np.array(1)]
-        check_page(DFT, operands, constants=(2,), symbolic=True, tolerance=1e-4, inverse=inverse)
+        check_operator(DFT, operands, constants=(2,), symbolic=True, tolerance=1e-4, inverse=inverse)

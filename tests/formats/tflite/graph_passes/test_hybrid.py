@@ -31,7 +31,7 @@ class Net:
 
     def put(self, op: str, *operands: Any, **attributes: Any) -> Value:
         given = [each if isinstance(each, Value) else self.constant(each) for each in operands]
-        return self.build(registry.pages()[op], *given, **attributes)
+        return self.build(registry.op_defs()[op], *given, **attributes)
 
     def constant(self, array: Any) -> Value:
         return self.build.constant(np.asarray(array))

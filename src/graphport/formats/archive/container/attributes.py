@@ -39,10 +39,10 @@ def _extents(value: Value) -> list[Diagnostic]:
 
 
 def _faults(node: Node) -> list[Diagnostic]:
-    page = None if node.dialect else registry.pages().get(node.op_type)
+    op_def = None if node.dialect else registry.op_defs().get(node.op_type)
     findings: list[Diagnostic] = []
-    for name, attribute in node.attributes.items() if page is not None else ():
-        keyword = page.signature.keywords.get(name) if page is not None else None
+    for name, attribute in node.attributes.items() if op_def is not None else ():
+        keyword = op_def.signature.keywords.get(name) if op_def is not None else None
         if keyword is not None and not has_signature_type(keyword.annotation, attribute):
             expected = _annotation_text(keyword.annotation)
             message = f"{node.op}: the attribute {name} is {_attribute_type(attribute)}, expected {expected}"

@@ -8,22 +8,22 @@ import numpy as np
 
 from graphport.core.dims import decide_equal
 from graphport.formats.caffe.rules.binding import Layer, aligned, in_caffe, layer, small_numbers
-from graphport.formats.caffe.rules.rows import ROWS
-from graphport.ops.pages.activation import Clip, PRelu, Softmax
+from graphport.formats.caffe.rules.rule_table import RULES
+from graphport.ops.definitions.activation import Clip, PRelu, Softmax
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
 
-ROWS.lower("""
+RULES.lower("""
 BNLL(x) <-> Softplus(x)
 Mish(x) <-> Mish(x)
 HardSwish, HSwish(x) <-> HardSwish(x)
 """)
-ROWS.lower("Sigmoid(x) <-> Sigmoid(x)", fields=("sigmoid_param",))
-ROWS.lower("TanH(x) <-> Tanh(x)", fields=("tanh_param",))
-ROWS.lower(
+RULES.lower("Sigmoid(x) <-> Sigmoid(x)", fields=("sigmoid_param",))
+RULES.lower("TanH(x) <-> Tanh(x)", fields=("tanh_param",))
+RULES.lower(
     """
 ReLU(x, *, negative_slope=0.0)
     -> negative_slope == 0: Relu(x)
@@ -32,13 +32,13 @@ ReLU6(x) -> Clip(x, 0, 6)
 """,
     fields=("relu_param",),
 )
-ROWS.lower("Clip(x, *, min: float, max: float) -> Clip(x, min, max)", fields=("clip_param",))
-ROWS.lower("ELU(x, *, alpha=1.0) <-> Elu(x, alpha=alpha)", fields=("elu_param",))
-ROWS.lower("Swish(x, *, beta=1.0) -> Swish(x, alpha=beta)", fields=("swish_param",))
-ROWS.lower(
+RULES.lower("Clip(x, *, min: float, max: float) -> Clip(x, min, max)", fields=("clip_param",))
+RULES.lower("ELU(x, *, alpha=1.0) <-> Elu(x, alpha=alpha)", fields=("elu_param",))
+RULES.lower("Swish(x, *, beta=1.0) -> Swish(x, alpha=beta)", fields=("swish_param",))
+RULES.lower(
     "HardSigmoid(x, *, alpha=0.2, beta=0.5) <-> HardSigmoid(x, alpha=alpha, beta=beta)", fields=("hard_sigmoid_param",)
 )
-ROWS.lower(
+RULES.lower(
     """
 # Nothing, unless training left the scaling to inference.
 Dropout(x, *, dropout_ratio=0.5, scale_train=True)
@@ -47,7 +47,7 @@ Dropout(x, *, dropout_ratio=0.5, scale_train=True)
 """,
     fields=("dropout_param",),
 )
-ROWS.lower("Threshold(x, *, threshold=0.0) -> Cast(Greater(x, threshold), to=float32)", fields=("threshold_param",))
+RULES.lower("Threshold(x, *, threshold=0.0) -> Cast(Greater(x, threshold), to=float32)", fields=("threshold_param",))
 
 
 @layer("PReLU", "prelu_param")
@@ -64,7 +64,7 @@ def softmax(at: Layer, *, axis: int = 1) -> Value:
     return at.b(Softmax, at.x, axis=at.axis(axis))
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 Relu -> ReLU(x)
 LeakyRelu -> ReLU(x, negative_slope=alpha)
 Swish

@@ -21,24 +21,24 @@ from graphport.formats.caffe.rules.binding import (
     reshaped_in_caffe,
     small_numbers,
 )
-from graphport.formats.caffe.rules.rows import ROWS
+from graphport.formats.caffe.rules.rule_table import RULES
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.arithmetic import Add, Div, Exp, Log, Max, Mul, Neg, Pow, Reciprocal, Sqrt, Sub, Sum
-from graphport.ops.pages.reshape import Identity
+from graphport.ops.definitions.arithmetic import Add, Div, Exp, Log, Max, Mul, Neg, Pow, Reciprocal, Sqrt, Sub, Sum
+from graphport.ops.definitions.reshape import Identity
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-ROWS.lower("AbsVal(x) <-> Abs(x)")
+RULES.lower("AbsVal(x) <-> Abs(x)")
 
 
 @layer("Eltwise", "eltwise_param", bottoms=None)
 def eltwise(at: Layer, *, operation: str = "SUM", coeff: tuple[float, ...] = ()) -> Value:
     """Sum with coefficients, product or maximum of blobs of one shape."""
-    pages = {"SUM": Add, "PROD": Mul, "MAX": Max}
-    if operation not in pages:
+    op_defs = {"SUM": Add, "PROD": Mul, "MAX": Max}
+    if operation not in op_defs:
         message = f"operation is {operation}"
         raise UnsupportedError(message)
     if not at.bottoms or (coeff and (len(coeff) != len(at.bottoms) or operation != "SUM")):
@@ -51,7 +51,7 @@ def eltwise(at: Layer, *, operation: str = "SUM", coeff: tuple[float, ...] = ())
         if factor == -1:
             total = at.b(Sub, total, bottom)
         else:
-            total = at.b(pages[operation], total, bottom if factor == 1 else _times(at, bottom, factor))
+            total = at.b(op_defs[operation], total, bottom if factor == 1 else _times(at, bottom, factor))
     return total
 
 
@@ -158,7 +158,7 @@ def _power(b: Builder, x: Value, *, power: float = 1.0, scale: float = 1.0, shif
     return in_caffe(b, "Power", x, facts=[x.fact], **given)
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 Sqrt -> Power(x, power=0.5)
 Reciprocal -> Power(x, power=-1.0)
 Neg -> Power(x, scale=-1.0)

@@ -24,7 +24,7 @@ from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.constant_folding import MAX_COMPUTED_BYTES
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.definitions.reshape import Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim

@@ -13,8 +13,8 @@ from graphport.core.dims import Dim, decide_equal
 from graphport.formats.caffe.rules.binding import Layer, in_caffe, layer
 from graphport.formats.caffe.rules.windows import Frame, emitted_window, frame
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.convolution import Conv, ConvTranspose
 from graphport.ops.lowering.windows import transposed_window_of, window_of
-from graphport.ops.pages.convolution import Conv, ConvTranspose
 from graphport.ops.views.convolution import ConvTransposeView, ConvView
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
-    from graphport.ops.pages.convolution.window import Window
+    from graphport.ops.declare import OpDef
+    from graphport.ops.definitions.convolution.window import Window
 
 Shaped = tuple[int, ...]
 
@@ -109,12 +109,14 @@ def deconvolution(at: Layer, *, group: int = 1, **attributes: Any) -> tuple[Valu
     return tuple(tops)
 
 
-def _over(at: Layer, page: Page, index: int, shape: Sequence[Dim], group: int, stated: ConvolutionAttributes) -> Value:
+def _over(
+    at: Layer, op_def: OpDef, index: int, shape: Sequence[Dim], group: int, stated: ConvolutionAttributes
+) -> Value:
     """Convolve bottom `index` with weights of `shape`."""
     weights = at.blob(0, shape)
     bias = at.blob(1, (stated.num_output,), "bias") if stated.bias_term else None
     attributes = stated.frame(len(shape) - 2).attributes()
-    return at.b(page, at.bottoms[index], weights, bias, group=group if group != 1 else None, **attributes)
+    return at.b(op_def, at.bottoms[index], weights, bias, group=group if group != 1 else None, **attributes)
 
 
 def _window(at: Layer, index: int, group: int, stated: ConvolutionAttributes) -> tuple[Dim, Frame]:

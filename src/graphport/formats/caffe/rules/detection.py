@@ -12,15 +12,15 @@ from graphport.core.dims import product
 from graphport.core.dtypes import DType
 from graphport.formats.caffe.rules.binding import Layer, layer
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.arithmetic import Add, Exp, Max, Min, Mul, Sub
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.comparison import GreaterOrEqual, Where
-from graphport.ops.pages.detection.suppression import NonMaxSuppression
-from graphport.ops.pages.indexing.gathering import Gather, GatherND
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.reduction import ReduceMin, TopK
-from graphport.ops.pages.reshape import Reshape, Shape, Squeeze, Transpose, Unsqueeze
-from graphport.ops.pages.reshape.pieces import Concat, Expand, Split
+from graphport.ops.definitions.arithmetic import Add, Exp, Max, Min, Mul, Sub
+from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.comparison import GreaterOrEqual, Where
+from graphport.ops.definitions.detection.suppression import NonMaxSuppression
+from graphport.ops.definitions.indexing.gathering import Gather, GatherND
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.reduction import ReduceMin, TopK
+from graphport.ops.definitions.reshape import Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.definitions.reshape.pieces import Concat, Expand, Split
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim

@@ -10,14 +10,14 @@ from graphport.core.dims import decide_less
 from graphport.core.dtypes import DType
 from graphport.formats.caffe.rules.binding import Layer, in_caffe, layer
 from graphport.formats.caffe.rules.reshape import sliced
-from graphport.formats.caffe.rules.rows import ROWS
+from graphport.formats.caffe.rules.rule_table import RULES
 from graphport.ops import pattern
 from graphport.ops.declare import ShapeError
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.indexing.gathering import Compress, Gather
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.reshape import Reshape, Shape
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.indexing.gathering import Compress, Gather
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.reshape import Reshape, Shape
 from graphport.ops.views.indexing import SliceView
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def embed(at: Layer, *, num_output: int, input_dim: int, bias_term: bool = True)
     return at.b(Add, y, at.blob(1, (num_output,), "bias")) if bias_term else y
 
 
-ROWS.lower("BatchReindex(x, places) -> Gather(x, Cast(places, to=int64))")
+RULES.lower("BatchReindex(x, places) -> Gather(x, Cast(places, to=int64))")
 
 
 @layer("Filter", bottoms=None)

@@ -9,13 +9,13 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.caffe.rules.binding import Layer, layer
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.activation import LogSoftmax, Softmax, Softplus
-from graphport.ops.pages.arithmetic import Add, Div, Log, Max, Mul, Neg, Sqrt, Sub
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.comparison import Equal, GreaterOrEqual, LessOrEqual, Not, Where
-from graphport.ops.pages.indexing.gathering import GatherElements
-from graphport.ops.pages.reduction import ReduceSum, ReduceSumSquare
-from graphport.ops.pages.reshape import Flatten, Reshape, Shape, Size, Squeeze
+from graphport.ops.definitions.activation import LogSoftmax, Softmax, Softplus
+from graphport.ops.definitions.arithmetic import Add, Div, Log, Max, Mul, Neg, Sqrt, Sub
+from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.comparison import Equal, GreaterOrEqual, LessOrEqual, Not, Where
+from graphport.ops.definitions.indexing.gathering import GatherElements
+from graphport.ops.definitions.reduction import ReduceSum, ReduceSumSquare
+from graphport.ops.definitions.reshape import Flatten, Reshape, Shape, Size, Squeeze
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim

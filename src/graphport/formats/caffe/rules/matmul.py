@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dims import decide_equal, product
 from graphport.formats.caffe.rules.binding import Layer, in_caffe, layer
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.matmul import Gemm, MatMul
-from graphport.ops.pages.reshape import Flatten, Reshape, Shape
-from graphport.ops.pages.reshape.pieces import Concat
+from graphport.ops.definitions.matmul import Gemm, MatMul
+from graphport.ops.definitions.reshape import Flatten, Reshape, Shape
+from graphport.ops.definitions.reshape.pieces import Concat
 from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.formats.caffe.rules.binding import Layer, aligned, in_caffe, layer
-from graphport.formats.caffe.rules.rows import ROWS
+from graphport.formats.caffe.rules.rule_table import RULES
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
-from graphport.ops.pages.normalization import LRN, BatchNormalization
-from graphport.ops.pages.pooling import AveragePool
-from graphport.ops.pages.reduction import ReduceMean, ReduceSum
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
+from graphport.ops.definitions.normalization import LRN, BatchNormalization
+from graphport.ops.definitions.pooling import AveragePool
+from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
 from graphport.ops.views.normalization import BatchNormalizationView
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> tuple[
     return in_caffe(b, "Scale", y, blobs=[op.scale, op.b], bias_term=True)
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 # Windows with a middle.
 LRN -> rank(x) == 4 and size % 2 == 1: LRN(x, local_size=size, alpha=alpha, beta=beta, k=bias)
 """)

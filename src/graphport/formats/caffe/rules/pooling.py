@@ -10,19 +10,19 @@ import numpy as np
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.formats.caffe.rules.binding import Layer, in_caffe, layer
-from graphport.formats.caffe.rules.rows import ROWS
+from graphport.formats.caffe.rules.rule_table import RULES
 from graphport.formats.caffe.rules.windows import Frame, emitted_window, frame
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.decompositions.pooling_by_position import position_sensitive_mean
+from graphport.ops.definitions.arithmetic import Add, Mod
+from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.convolution.window import integer_dims
+from graphport.ops.definitions.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+from graphport.ops.definitions.pooling.regions import MaxUnpool
+from graphport.ops.definitions.reshape import Flatten
+from graphport.ops.definitions.reshape.pieces import Concat
 from graphport.ops.lowering.operands import sizes
 from graphport.ops.lowering.windows import window_of
-from graphport.ops.pages.arithmetic import Add, Mod
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.convolution.window import integer_dims
-from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
-from graphport.ops.pages.pooling.regions import MaxUnpool
-from graphport.ops.pages.reshape import Flatten
-from graphport.ops.pages.reshape.pieces import Concat
 from graphport.ops.views.pooling import AveragePoolView, MaxPoolView
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def spatial_pyramid_pooling(at: Layer, *, pyramid_height: int, pool: str = "MAX"
     return parts[0] if len(parts) == 1 else at.b(Concat, *parts, axis=1)
 
 
-ROWS.lower(
+RULES.lower(
     """
 # Maxima of regions; a region is the picture's number and two corners.
 ROIPooling(x, regions, *, pooled_h=0, pooled_w=0, spatial_scale=1.0)
@@ -207,7 +207,7 @@ def _emitted_pooling(b: Builder, op: AveragePoolView | MaxPoolView, pool: str) -
     return in_caffe(b, "Pooling", op.x, pool=pool, round_mode=rounded, **parameters)
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 GlobalAveragePool -> rank(x) == 4: Pooling(x, pool="AVE", global_pooling=True)
 GlobalMaxPool -> rank(x) == 4: Pooling(x, pool="MAX", global_pooling=True)
 """)

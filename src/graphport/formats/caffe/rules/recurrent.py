@@ -11,14 +11,14 @@ from graphport.formats.caffe.rules.binding import Layer, layer
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.activation import Sigmoid, Tanh
+from graphport.ops.definitions.arithmetic import Add, Mul
+from graphport.ops.definitions.control.loops import Scan
+from graphport.ops.definitions.generate import ConstantOfShape
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reshape import Flatten, Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.definitions.reshape.pieces import Concat, Split
 from graphport.ops.lowering.captures import step_body
-from graphport.ops.pages.activation import Sigmoid, Tanh
-from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.control.loops import Scan
-from graphport.ops.pages.generate import ConstantOfShape
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reshape import Flatten, Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
-from graphport.ops.pages.reshape.pieces import Concat, Split
 
 _Step = Callable[[Builder, Sequence[Value], Value, Value], tuple[list[Value], Value]]
 """Function of states, input term and continuation flag that returns new states and output."""

@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.caffe.rules.binding import Layer, in_caffe, layer, reshaped_in_caffe
-from graphport.formats.caffe.rules.rows import ROWS
+from graphport.formats.caffe.rules.rule_table import RULES
 from graphport.ops import pattern
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.arithmetic import Mul
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.reduction import ArgMax, ReduceL1, ReduceMax, ReduceMean, ReduceSum, ReduceSumSquare, TopK
-from graphport.ops.pages.reshape import Flatten, Unsqueeze
-from graphport.ops.pages.reshape.pieces import Concat
+from graphport.ops.definitions.arithmetic import Mul
+from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.reduction import (
+    ArgMax,
+    ReduceL1,
+    ReduceMax,
+    ReduceMean,
+    ReduceSum,
+    ReduceSumSquare,
+    TopK,
+)
+from graphport.ops.definitions.reshape import Flatten, Unsqueeze
+from graphport.ops.definitions.reshape.pieces import Concat
 from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
@@ -25,12 +33,12 @@ if TYPE_CHECKING:
 @layer("Reduction", "reduction_param")
 def reduction(at: Layer, *, operation: str = "SUM", axis: int = 0, coeff: float = 1.0) -> Value:
     """Reduce all axes from `axis` on."""
-    pages = {"SUM": ReduceSum, "ASUM": ReduceL1, "SUMSQ": ReduceSumSquare, "MEAN": ReduceMean}
-    if operation not in pages:
+    op_defs = {"SUM": ReduceSum, "ASUM": ReduceL1, "SUMSQ": ReduceSumSquare, "MEAN": ReduceMean}
+    if operation not in op_defs:
         message = f"operation is {operation}"
         raise UnsupportedError(message)
     axes = at.integers(*range(at.axis(axis), len(at.dims())))
-    y = at.b(pages[operation], at.x, axes, keepdims=0)
+    y = at.b(op_defs[operation], at.x, axes, keepdims=0)
     return y if coeff == 1 else at.b(Mul, y, at.float_scalar(coeff))
 
 
@@ -78,7 +86,7 @@ def _emitted(
     return reshaped_in_caffe(b, y)[0] if keepdims else y
 
 
-ROWS.having(reduced=_emitted).export_rules("""
+RULES.having(reduced=_emitted).export_rules("""
 ReduceSum -> reduced("SUM", "", data, axes, keepdims, noop_with_empty_axes)
 ReduceMean -> reduced("MEAN", "AVE", data, axes, keepdims, noop_with_empty_axes)
 ReduceL1 -> reduced("ASUM", "", data, axes, keepdims, noop_with_empty_axes)

@@ -9,12 +9,12 @@ from graphport.core.dims import Dim, decide_equal
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.caffe.rules.binding import Layer, in_caffe, layer, reshaped_in_caffe
-from graphport.formats.caffe.rules.rows import ROWS, stated_axis
+from graphport.formats.caffe.rules.rule_table import RULES, stated_axis
 from graphport.ops import pattern
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.reshape import Flatten, Identity, Reshape, Shape, Transpose
-from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
-from graphport.ops.pages.reshape.pieces import Concat, Split, Tile
+from graphport.ops.definitions.reshape import Flatten, Identity, Reshape, Shape, Transpose
+from graphport.ops.definitions.reshape.blocks import DepthToSpace, SpaceToDepth
+from graphport.ops.definitions.reshape.pieces import Concat, Split, Tile
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -201,7 +201,7 @@ def shuffle_channel(at: Layer, *, group: int = 1) -> Value:
 # Back
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 Identity -> Split(input)
 # A flattening from the second axis on; otherwise a blob of two extents.
 Flatten

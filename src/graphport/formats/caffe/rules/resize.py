@@ -11,8 +11,8 @@ from graphport.core.dims import Dim
 from graphport.formats.caffe.rules.binding import Layer, in_caffe, layer, small_numbers
 from graphport.formats.caffe.rules.pooling import unpooled
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.resize import Resize
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.resize import Resize
 from graphport.ops.views.resize import ResizeView
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from graphport.ops.declare import ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
-    from graphport.ops.pages.convolution.window import Window
+    from graphport.ops.definitions.convolution.window import Window
 
 Stated: TypeAlias = "tuple[tuple[int, ...], int | None, int | None]"
 """The repeated field, and the separate fields for height and width; `None` if absent."""

@@ -19,15 +19,15 @@ from graphport.formats.checkpoint.architecture.rope import (
     rotated_layers,
 )
 from graphport.ir import states
-from graphport.ops.pages.activation import Softmax
-from graphport.ops.pages.arithmetic import Add, Cos, Max, Mul, Pow, Sin, Sub
-from graphport.ops.pages.attention import Attention, RotaryEmbedding
-from graphport.ops.pages.comparison import Greater, Where
-from graphport.ops.pages.indexing.gathering import Gather
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction.reduce import ReduceMax
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape
+from graphport.ops.definitions.activation import Softmax
+from graphport.ops.definitions.arithmetic import Add, Cos, Max, Mul, Pow, Sin, Sub
+from graphport.ops.definitions.attention import Attention, RotaryEmbedding
+from graphport.ops.definitions.comparison import Greater, Where
+from graphport.ops.definitions.indexing.gathering import Gather
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction.reduce import ReduceMax
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape
 
 if TYPE_CHECKING:
     from graphport.formats.checkpoint.architecture.declaration import Decoder
@@ -161,10 +161,10 @@ class DecoderNet:
         if decoder.residual == "post":
             x = self._norm(net.add(x, self._attention(x, layer)), layer, "norm1")
             return self._norm(net.add(x, mlp(self.parts, x, layer)), layer, "norm2")
-        for page, before, after in ((self._attention, "norm1", "after1"), (self._mlp, "norm2", "after2")):
+        for op_def, before, after in ((self._attention, "norm1", "after1"), (self._mlp, "norm2", "after2")):
             h = self._norm(x, layer, before) if decoder.norm_before else x
             x = h if decoder.residual_from_norm else x
-            h = page(h, layer)
+            h = op_def(h, layer)
             h = self._norm(h, layer, after) if decoder.norm_after else h
             x = net.add(x, net.scaled(h, decoder.residual_scale))
         return x

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.formats.checkpoint.architecture.decoder import DecoderNet, Rotations
 from graphport.formats.checkpoint.architecture.masks import Masks
-from graphport.ops.pages.activation import Relu, Tanh
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mul
-from graphport.ops.pages.attention import Attention, RotaryEmbedding
-from graphport.ops.pages.comparison import Equal, Not
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing.gathering import Gather
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.reduction.reduce import ReduceL2, ReduceSum
-from graphport.ops.pages.reduction.running import CumSum
-from graphport.ops.pages.reshape import Expand, Shape, Squeeze
+from graphport.ops.definitions.activation import Relu, Tanh
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Mul
+from graphport.ops.definitions.attention import Attention, RotaryEmbedding
+from graphport.ops.definitions.comparison import Equal, Not
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing.gathering import Gather
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.reduction.reduce import ReduceL2, ReduceSum
+from graphport.ops.definitions.reduction.running import CumSum
+from graphport.ops.definitions.reshape import Expand, Shape, Squeeze
 
 if TYPE_CHECKING:
     from collections.abc import Callable

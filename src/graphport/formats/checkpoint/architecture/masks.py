@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.ops.pages.arithmetic import Add, Max, Mul, Sub
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.comparison import And, Greater, LessOrEqual, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.reduction.running import CumSum
-from graphport.ops.pages.reshape import Shape, Squeeze, Unsqueeze
+from graphport.ops.definitions.arithmetic import Add, Max, Mul, Sub
+from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.comparison import And, Greater, LessOrEqual, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.reduction.running import CumSum
+from graphport.ops.definitions.reshape import Shape, Squeeze, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.formats.checkpoint.architecture.net import Net

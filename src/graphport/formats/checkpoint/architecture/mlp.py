@@ -8,13 +8,13 @@ import numpy as np
 
 from graphport.formats.checkpoint.architecture.net import transposed
 from graphport.formats.checkpoint.container.tensors import leading, mapped, rows
-from graphport.ops.pages.activation import Clip, Sigmoid, Softmax
-from graphport.ops.pages.arithmetic import Div, Min, Mul
-from graphport.ops.pages.indexing.scattering import ScatterElements
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.reduction.indices import TopK
-from graphport.ops.pages.reduction.reduce import ReduceSum
-from graphport.ops.pages.reshape import Expand, Shape
+from graphport.ops.definitions.activation import Clip, Sigmoid, Softmax
+from graphport.ops.definitions.arithmetic import Div, Min, Mul
+from graphport.ops.definitions.indexing.scattering import ScatterElements
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.reduction.indices import TopK
+from graphport.ops.definitions.reduction.reduce import ReduceSum
+from graphport.ops.definitions.reshape import Expand, Shape
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage

@@ -11,22 +11,22 @@ from graphport.core.facts import TensorFact
 from graphport.formats.checkpoint.container.tensors import Transposed
 from graphport.ir.graph import Graph, Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.activation import Clip, Gelu, HardSwish, LeakyRelu, Mish, Relu, Sigmoid, Swish, Tanh
+from graphport.ops.definitions.arithmetic import Add, Cast, Div, Mul, Pow, Sub
+from graphport.ops.definitions.matmul import Gemm, MatMul
+from graphport.ops.definitions.normalization.layer import LayerNormalization, RMSNormalization
+from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Transpose, Unsqueeze
 from graphport.ops.infer import Inference
-from graphport.ops.pages.activation import Clip, Gelu, HardSwish, LeakyRelu, Mish, Relu, Sigmoid, Swish, Tanh
-from graphport.ops.pages.arithmetic import Add, Cast, Div, Mul, Pow, Sub
-from graphport.ops.pages.matmul import Gemm, MatMul
-from graphport.ops.pages.normalization.layer import LayerNormalization, RMSNormalization
-from graphport.ops.pages.reshape import Concat, Reshape, Shape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphport.core.dims import Dim
     from graphport.core.storage import Storage
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 _TANH_GELUS = {"gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate", "gelu_fast", "gelu_bloom"}
-_PLAIN: dict[str, Page] = {
+_PLAIN: dict[str, OpDef] = {
     "hardswish": HardSwish,
     "leaky_relu": LeakyRelu,
     "mish": Mish,
@@ -52,10 +52,10 @@ class Net:
         """Add a graph input."""
         return self.graph.add_input(name, TensorFact(dtype, shape))
 
-    def op(self, page: Page, *operands: Value | None, stem: str = "", **attributes: Any) -> Value:
+    def op(self, op_def: OpDef, *operands: Value | None, stem: str = "", **attributes: Any) -> Value:
         """Append an operator and return its first result."""
-        self.build.stem = stem or page.name.lower()
-        return self.build(page, *operands, **attributes)
+        self.build.stem = stem or op_def.name.lower()
+        return self.build(op_def, *operands, **attributes)
 
     def weight(self, storage: Storage, name: str) -> Value:
         """Return the constant of a storage, one for each storage."""

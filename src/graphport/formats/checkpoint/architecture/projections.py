@@ -9,8 +9,8 @@ import numpy as np
 from graphport.core.storage import ArrayStorage
 from graphport.formats.checkpoint.architecture.net import transposed
 from graphport.formats.checkpoint.container.tensors import mapped, rows
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Mul
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Mul
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage

@@ -13,9 +13,7 @@ from graphport.core.sequences import is_sequence
 from graphport.formats.keras.rules.binding import LAYERS, Layer, checked_axis, layer
 from graphport.formats.keras.rules.tensors import binary, reduced
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.extents import extent
-from graphport.ops.lowering.operands import as_scalar, cast, dtype_of, index, transposed
-from graphport.ops.pages.activation import (
+from graphport.ops.definitions.activation import (
     Celu,
     Clip,
     Elu,
@@ -36,16 +34,18 @@ from graphport.ops.pages.activation import (
     Tanh,
     ThresholdedRelu,
 )
-from graphport.ops.pages.arithmetic import Add, Div, Exp, Mul, Neg, Sqrt, Sub
-from graphport.ops.pages.comparison import Greater, Less, LessOrEqual, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.reduction import CumSum, ReduceLogSumExp, ReduceSum, TopK
-from graphport.ops.pages.reshape import Split
+from graphport.ops.definitions.arithmetic import Add, Div, Exp, Mul, Neg, Sqrt, Sub
+from graphport.ops.definitions.comparison import Greater, Less, LessOrEqual, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.reduction import CumSum, ReduceLogSumExp, ReduceSum, TopK
+from graphport.ops.definitions.reshape import Split
+from graphport.ops.lowering.extents import extent
+from graphport.ops.lowering.operands import as_scalar, cast, dtype_of, index, transposed
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 Function: TypeAlias = "Callable[[Builder, Value], Value]"
 
@@ -58,8 +58,8 @@ def _linear(b: Builder, x: Value) -> Value:
     return x
 
 
-def _page(page: Page, **attributes: Any) -> Function:
-    return lambda b, x: b(page, x, **attributes)
+def _op_def(op_def: OpDef, **attributes: Any) -> Function:
+    return lambda b, x: b(op_def, x, **attributes)
 
 
 def _clip(b: Builder, x: Value, low: float | None, high: float | None) -> Value:
@@ -111,37 +111,37 @@ def _softmax(b: Builder, x: Value) -> Value:
 ACTIVATIONS: Mapping[str, Function] = MappingProxyType(
     {
         "linear": _linear,
-        "relu": _page(Relu),
+        "relu": _op_def(Relu),
         "relu6": lambda b, x: _clip(b, x, 0.0, 6.0),
-        "leaky_relu": _page(LeakyRelu, alpha=0.2),
-        "elu": _page(Elu),
-        "selu": _page(Selu),
-        "celu": _page(Celu),
-        "softplus": _page(Softplus),
-        "softsign": _page(Softsign),
+        "leaky_relu": _op_def(LeakyRelu, alpha=0.2),
+        "elu": _op_def(Elu),
+        "selu": _op_def(Selu),
+        "celu": _op_def(Celu),
+        "softplus": _op_def(Softplus),
+        "softsign": _op_def(Softsign),
         "squareplus": _squareplus,
-        "soft_shrink": _page(Shrink, lambd=0.5, bias=0.5),
-        "hard_shrink": _page(Shrink, lambd=0.5, bias=0.0),
+        "soft_shrink": _op_def(Shrink, lambd=0.5, bias=0.5),
+        "hard_shrink": _op_def(Shrink, lambd=0.5, bias=0.0),
         "sparse_plus": _sparse_plus,
-        "sparse_sigmoid": _page(HardSigmoid, alpha=0.5, beta=0.5),
+        "sparse_sigmoid": _op_def(HardSigmoid, alpha=0.5, beta=0.5),
         "silu": lambda b, x: b(Mul, x, b(Sigmoid, x)),
         "swish": lambda b, x: b(Mul, x, b(Sigmoid, x)),
-        "gelu": _page(Gelu),
+        "gelu": _op_def(Gelu),
         "glu": glu,
-        "tanh": _page(Tanh),
+        "tanh": _op_def(Tanh),
         "tanh_shrink": lambda b, x: b(Sub, x, b(Tanh, x)),
-        "sigmoid": _page(Sigmoid),
+        "sigmoid": _op_def(Sigmoid),
         "log_sigmoid": lambda b, x: b(Neg, b(Softplus, b(Neg, x))),
-        "exponential": _page(Exp),
-        "hard_sigmoid": _page(HardSigmoid, alpha=1 / 6, beta=0.5),
-        "hard_silu": _page(HardSwish),
-        "hard_swish": _page(HardSwish),
+        "exponential": _op_def(Exp),
+        "hard_sigmoid": _op_def(HardSigmoid, alpha=1 / 6, beta=0.5),
+        "hard_silu": _op_def(HardSwish),
+        "hard_swish": _op_def(HardSwish),
         "hard_tanh": lambda b, x: _clip(b, x, -1.0, 1.0),
-        "mish": _page(Mish),
+        "mish": _op_def(Mish),
         "softmax": _softmax,
-        "log_softmax": _page(LogSoftmax),
+        "log_softmax": _op_def(LogSoftmax),
         "sparsemax": sparsemax,
-        "keras2.hard_sigmoid": _page(HardSigmoid, alpha=0.2, beta=0.5),
+        "keras2.hard_sigmoid": _op_def(HardSigmoid, alpha=0.2, beta=0.5),
     }
 )
 """Activations by name with their default arguments."""

@@ -9,21 +9,21 @@ import numpy as np
 
 from graphport.formats.keras.rules.binding import Layer, layer
 from graphport.formats.keras.rules.tensors import binary, constant_of, unsqueezed
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mul, Sub
 from graphport.ops.lowering.operands import cast
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphport.ir.graph import Value
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
-def _merge(name: str, page: Page) -> Callable[..., Value]:
+def _merge(name: str, op_def: OpDef) -> Callable[..., Value]:
     @layer(name, mask="merge")
     def merge(at: Layer) -> Value:
         """All inputs, one operation after another; axes of size 1 are inserted after the batch where ranks differ."""
-        return reduce(lambda x, y: at.b(page, x, y), _aligned(at))
+        return reduce(lambda x, y: at.b(op_def, x, y), _aligned(at))
 
     return merge
 

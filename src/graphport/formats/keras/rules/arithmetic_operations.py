@@ -12,9 +12,8 @@ from graphport.formats.keras.rules.activation import ACTIVATIONS, glu, relu_of, 
 from graphport.formats.keras.rules.operation import axes_of, floating, named_dtype, operation, promoted, tensor
 from graphport.formats.keras.rules.tensors import binary, reduced
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import cast, dtype_of, ends_of, finite_limits
-from graphport.ops.pages.activation import Celu, Clip, Elu, Gelu, LeakyRelu, LogSoftmax, Shrink, Softmax
-from graphport.ops.pages.arithmetic import (
+from graphport.ops.definitions.activation import Celu, Clip, Elu, Gelu, LeakyRelu, LogSoftmax, Shrink, Softmax
+from graphport.ops.definitions.arithmetic import (
     Abs,
     Acos,
     Acosh,
@@ -50,7 +49,7 @@ from graphport.ops.pages.arithmetic import (
     Sub,
     Tan,
 )
-from graphport.ops.pages.comparison import (
+from graphport.ops.definitions.comparison import (
     And,
     Equal,
     Greater,
@@ -64,23 +63,24 @@ from graphport.ops.pages.comparison import (
     Where,
     Xor,
 )
-from graphport.ops.pages.reduction import ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Identity
+from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
+from graphport.ops.definitions.reshape import Identity
+from graphport.ops.lowering.operands import cast, dtype_of, ends_of, finite_limits
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 Function: TypeAlias = "Callable[[Builder, Value], Value]"
 
 
-def _of(page: Page, **attributes: Any) -> Function:
-    return lambda b, x: b(page, x, **attributes)
+def _of(op_def: OpDef, **attributes: Any) -> Function:
+    return lambda b, x: b(op_def, x, **attributes)
 
 
-def _scaled(page: Page, factor: float) -> Function:
-    return lambda b, x: binary(b, Mul, b(page, x), factor)
+def _scaled(op_def: OpDef, factor: float) -> Function:
+    return lambda b, x: binary(b, Mul, b(op_def, x), factor)
 
 
 def _trunc(b: Builder, x: Value) -> Value:
@@ -171,36 +171,36 @@ def _register_unary() -> None:
 _register_unary()
 
 
-_BINARY: Mapping[str, Page] = MappingProxyType(
+_BINARY: Mapping[str, OpDef] = MappingProxyType(
     {"Add": Add, "Subtract": Sub, "Multiply": Mul, "Maximum": Max, "Minimum": Min, "Fmax": Max, "Fmin": Min}
 )
-_COMPARISONS: Mapping[str, Page] = MappingProxyType(
+_COMPARISONS: Mapping[str, OpDef] = MappingProxyType(
     {"Equal": Equal, "Greater": Greater, "GreaterEqual": GreaterOrEqual, "Less": Less, "LessEqual": LessOrEqual}
 )
-_LOGICAL: Mapping[str, Page] = MappingProxyType({"LogicalAnd": And, "LogicalOr": Or, "LogicalXor": Xor})
-_BITS: Mapping[str, Page] = MappingProxyType(
+_LOGICAL: Mapping[str, OpDef] = MappingProxyType({"LogicalAnd": And, "LogicalOr": Or, "LogicalXor": Xor})
+_BITS: Mapping[str, OpDef] = MappingProxyType(
     {"BitwiseAnd": BitwiseAnd, "BitwiseOr": BitwiseOr, "BitwiseXor": BitwiseXor}
 )
 
 
 def _register_binary() -> None:
-    for name, page in {**_BINARY, **_COMPARISONS}.items():
+    for name, op_def in {**_BINARY, **_COMPARISONS}.items():
 
         @operation(name)
-        def promoting(b: Builder, x1: Any, x2: Any, *, page: Any = page) -> Value:
-            return b(page, *promoted(b, x1, x2))
+        def promoting(b: Builder, x1: Any, x2: Any, *, op_def: Any = op_def) -> Value:
+            return b(op_def, *promoted(b, x1, x2))
 
-    for name, page in _LOGICAL.items():
-
-        @operation(name)
-        def logical(b: Builder, x1: Any, x2: Any, *, page: Any = page) -> Value:
-            return b(page, tensor(b, x1, DType.BOOL), tensor(b, x2, DType.BOOL))
-
-    for name, page in _BITS.items():
+    for name, op_def in _LOGICAL.items():
 
         @operation(name)
-        def bitwise(b: Builder, x: Any, y: Any, *, page: Any = page) -> Value:
-            return b(page, *promoted(b, x, y))
+        def logical(b: Builder, x1: Any, x2: Any, *, op_def: Any = op_def) -> Value:
+            return b(op_def, tensor(b, x1, DType.BOOL), tensor(b, x2, DType.BOOL))
+
+    for name, op_def in _BITS.items():
+
+        @operation(name)
+        def bitwise(b: Builder, x: Any, y: Any, *, op_def: Any = op_def) -> Value:
+            return b(op_def, *promoted(b, x, y))
 
 
 _register_binary()

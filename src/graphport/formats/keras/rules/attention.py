@@ -13,14 +13,14 @@ from graphport.formats.keras.rules.activation import masked_number
 from graphport.formats.keras.rules.binding import Layer, layer
 from graphport.formats.keras.rules.tensors import binary, reduced, reshape_to, unsqueezed
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.activation import Sigmoid, Softmax, Tanh
+from graphport.ops.definitions.arithmetic import Abs, Add, Mul, Sub
+from graphport.ops.definitions.comparison import And, GreaterOrEqual, Less, Where
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ReduceSum
 from graphport.ops.lowering.extents import counted, extent
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed, vector
-from graphport.ops.pages.activation import Sigmoid, Softmax, Tanh
-from graphport.ops.pages.arithmetic import Abs, Add, Mul, Sub
-from graphport.ops.pages.comparison import And, GreaterOrEqual, Less, Where
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceSum
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

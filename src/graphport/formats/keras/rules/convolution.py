@@ -8,11 +8,11 @@ from graphport.formats.keras.rules.activation import activated
 from graphport.formats.keras.rules.binding import Layer, layer, pair
 from graphport.formats.keras.rules.tensors import to_channels_first, to_data_format
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.convolution import Conv, ConvTranspose
+from graphport.ops.definitions.convolution.window import same_pads
+from graphport.ops.definitions.padding import Pad
 from graphport.ops.lowering.operands import reshaped, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.convolution import Conv, ConvTranspose
-from graphport.ops.pages.convolution.window import same_pads
-from graphport.ops.pages.padding import Pad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

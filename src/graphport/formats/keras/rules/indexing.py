@@ -13,14 +13,14 @@ from graphport.formats.keras.rules.binding import DTYPES, Layer, in_compute_type
 from graphport.formats.keras.rules.padding import sides
 from graphport.formats.keras.rules.tensors import constant_of, expand_like, reduced, spatial_axes, squeezed, unsqueezed
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.activation import Tanh
+from graphport.ops.definitions.arithmetic import Add, Div, Mod, Mul
+from graphport.ops.definitions.comparison import And, Equal, GreaterOrEqual, Not, Or, Where
+from graphport.ops.definitions.indexing import Gather, OneHot, Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ArgMax, ReduceMax, ReduceMin, ReduceSum
+from graphport.ops.definitions.reshape import Concat
 from graphport.ops.lowering.operands import cast, dtype_of, transposed, vector
-from graphport.ops.pages.activation import Tanh
-from graphport.ops.pages.arithmetic import Add, Div, Mod, Mul
-from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Not, Or, Where
-from graphport.ops.pages.indexing import Gather, OneHot, Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceMin, ReduceSum
-from graphport.ops.pages.reshape import Concat
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -181,8 +181,8 @@ def encoded(at: Layer, indices: Value, depth: int, mode: str, weights: Value | N
         hot = b(Mul, hot, unsqueezed(b, cast(b, weights, at.dtype), [len(b.dims(weights))]))
     if mode == "one_hot" or rank == 0:
         return hot
-    page = ReduceMax if mode == "multi_hot" else ReduceSum
-    return reduced(b, page, hot, [len(b.dims(hot)) - 2]) if rank > 1 else reduced(b, page, hot, [0])
+    op_def = ReduceMax if mode == "multi_hot" else ReduceSum
+    return reduced(b, op_def, hot, [len(b.dims(hot)) - 2]) if rank > 1 else reduced(b, op_def, hot, [0])
 
 
 @layer("Discretization", autocast=False)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from graphport.formats.keras.rules.activation import activated
 from graphport.formats.keras.rules.binding import Layer, checked_axis, layer
 from graphport.formats.keras.rules.tensors import binary, reduced, unsqueezed
+from graphport.ops.definitions.arithmetic import Add, Max, Mul, Reciprocal, Sqrt
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ReduceSum
+from graphport.ops.definitions.reduction.einsum import Einsum
 from graphport.ops.lowering.operands import transposed
-from graphport.ops.pages.arithmetic import Add, Max, Mul, Reciprocal, Sqrt
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceSum
-from graphport.ops.pages.reduction.einsum import Einsum
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -8,8 +8,8 @@ from graphport.core.sequences import is_sequence
 from graphport.formats.keras.rules.binding import Layer, layer
 from graphport.formats.keras.rules.tensors import spatial_axes
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.padding import Pad
 from graphport.ops.lowering.operands import vector
-from graphport.ops.pages.padding import Pad
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

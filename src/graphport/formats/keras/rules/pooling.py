@@ -8,26 +8,26 @@ from graphport.formats.keras.rules.binding import Layer, layer, pair
 from graphport.formats.keras.rules.convolution import pads_of, window
 from graphport.formats.keras.rules.tensors import reduced, spatial_axes, to_channels_first, to_data_format, unsqueezed
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Div, Mul
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.pooling import AveragePool, MaxPool
+from graphport.ops.definitions.reduction import ReduceMax, ReduceMean, ReduceSum
+from graphport.ops.definitions.reshape import Concat
 from graphport.ops.lowering.operands import cast, vector
-from graphport.ops.pages.arithmetic import Div, Mul
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.pooling import AveragePool, MaxPool
-from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceSum
-from graphport.ops.pages.reshape import Concat
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
-def _pooled(at: Layer, page: Page, pool_size: Any, strides: Any, padding: str, data_format: str | None) -> Value:
+def _pooled(at: Layer, op_def: OpDef, pool_size: Any, strides: Any, padding: str, data_format: str | None) -> Value:
     b, spatial = at.b, at.rank - 2
     kernel = pair(pool_size, spatial, "pool_size")
     steps = kernel if strides is None else pair(strides, spatial, "strides")
     ones = (1,) * spatial
     x = to_channels_first(b, at.x, data_format)
     attributes = window(kernel, steps, ones) | pads_of(b.dims(x)[2:], kernel, steps, ones, padding)
-    return to_data_format(b, b(page, x, **attributes), data_format)
+    return to_data_format(b, b(op_def, x, **attributes), data_format)
 
 
 @layer("MaxPooling1D", "MaxPooling2D", "MaxPooling3D")
@@ -82,7 +82,7 @@ def adaptive_average_pooling(at: Layer, *, output_size: Any = 1, data_format: st
     return _adaptive(at, ReduceMean, output_size, data_format)
 
 
-def _adaptive(at: Layer, page: Page, output_size: Any, data_format: str | None) -> Value:
+def _adaptive(at: Layer, op_def: OpDef, output_size: Any, data_format: str | None) -> Value:
     """Reduce window i of n: the elements from floor(i * size / n) to ceil((i + 1) * size / n) of each spatial dim."""
     b, x, spatial = at.b, at.x, at.rank - 2
     counts = pair(output_size, spatial, "output_size")
@@ -93,10 +93,10 @@ def _adaptive(at: Layer, page: Page, output_size: Any, data_format: str | None) 
         raise UnsupportedError(message)
     steps = tuple(size // count for size, count in zip(sizes, counts, strict=True))
     if all(size == step * count for size, step, count in zip(sizes, steps, counts, strict=True)):
-        pooling = MaxPool if page is ReduceMax else AveragePool
+        pooling = MaxPool if op_def is ReduceMax else AveragePool
         return _pooled(at, pooling, steps, steps, "valid", data_format)
     for axis, size, count in zip(axes, sizes, counts, strict=True):
         ends = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
         windows = [b(Slice, x, vector(b, [i]), vector(b, [end]), vector(b, [axis])) for i, end in ends]
-        x = b(Concat, *[reduced(b, page, each, [axis], keepdims=True) for each in windows], axis=axis)
+        x = b(Concat, *[reduced(b, op_def, each, [axis], keepdims=True) for each in windows], axis=axis)
     return x

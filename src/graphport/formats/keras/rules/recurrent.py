@@ -25,15 +25,15 @@ from graphport.formats.keras.rules.tensors import (
     unsqueezed,
 )
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Mul, Sub
+from graphport.ops.definitions.comparison import Where
+from graphport.ops.definitions.control import Scan
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.recurrent import GRU, LSTM, RNN
+from graphport.ops.definitions.reshape import Concat, Identity, Split
 from graphport.ops.lowering.captures import step_body
 from graphport.ops.lowering.operands import cast, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Mul, Sub
-from graphport.ops.pages.comparison import Where
-from graphport.ops.pages.control import Scan
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.recurrent import GRU, LSTM, RNN
-from graphport.ops.pages.reshape import Concat, Identity, Split
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -131,16 +131,16 @@ def _permute_gates(b: Builder, x: Value, order: Sequence[int]) -> Value:
 
 
 def _operator(
-    at: Layer, page: Any, run: _Run, operands: Sequence[Value | None], states: Sequence[Value], **attributes: Any
+    at: Layer, op_def: Any, run: _Run, operands: Sequence[Value | None], states: Sequence[Value], **attributes: Any
 ) -> list[Value]:
     """The results of a recurrent operator."""
     b = at.b
     x = transposed(b, operands[0], (1, 0, 2)) if operands[0] is not None else at.x
     initial = [unsqueezed(b, each, [0]) for each in states]
     direction = "reverse" if run.go_backwards else None
-    count = 1 + (2 if page is LSTM else 1)
+    count = 1 + (2 if op_def is LSTM else 1)
     y, *ends = b.results(
-        page, count, x, *operands[1:], None, *initial, direction=direction, hidden_size=run.units, **attributes
+        op_def, count, x, *operands[1:], None, *initial, direction=direction, hidden_size=run.units, **attributes
     )
     sequences = transposed(b, squeezed(b, y, [1]), (1, 0, 2)) if run.return_sequences else y
     ends = [squeezed(b, each, [0]) for each in ends]

@@ -12,12 +12,10 @@ from graphport.formats.keras.rules.normalization import unit_length
 from graphport.formats.keras.rules.operation import axes_of, floating, named_dtype, operation, promoted, two_results
 from graphport.formats.keras.rules.tensors import binary, reduced
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.extents import extent
-from graphport.ops.lowering.operands import cast, dtype_of, index, transposed, vector
-from graphport.ops.pages.arithmetic import Abs, Div, Max, Mul, Pow, Reciprocal, Sqrt, Sub
-from graphport.ops.pages.comparison import Equal, Not
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import (
+from graphport.ops.definitions.arithmetic import Abs, Div, Max, Mul, Pow, Reciprocal, Sqrt, Sub
+from graphport.ops.definitions.comparison import Equal, Not
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import (
     ArgMax,
     ArgMin,
     CumProd,
@@ -31,40 +29,42 @@ from graphport.ops.pages.reduction import (
     ReduceSum,
     TopK,
 )
-from graphport.ops.pages.reshape import Reshape
+from graphport.ops.definitions.reshape import Reshape
+from graphport.ops.lowering.extents import extent
+from graphport.ops.lowering.operands import cast, dtype_of, index, transposed, vector
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
-_REDUCTIONS: Mapping[str, Page] = MappingProxyType(
+_REDUCTIONS: Mapping[str, OpDef] = MappingProxyType(
     {"Max": ReduceMax, "Min": ReduceMin, "Amax": ReduceMax, "Amin": ReduceMin}
 )
-_SUMS: Mapping[str, Page] = MappingProxyType({"Sum": ReduceSum, "Prod": ReduceProd})
+_SUMS: Mapping[str, OpDef] = MappingProxyType({"Sum": ReduceSum, "Prod": ReduceProd})
 
 
 def _register() -> None:
-    for name, page in _REDUCTIONS.items():
+    for name, op_def in _REDUCTIONS.items():
 
         @operation(name)
         def extreme(
-            b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False, initial: Any = None, page: Any = page
+            b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False, initial: Any = None, op_def: Any = op_def
         ) -> Value:
             if initial is not None:
                 message = "a reduction with an initial value"
                 raise UnsupportedError(message)
-            return reduced(b, page, x, axes_of(b, x, axis), keepdims=keepdims)
+            return reduced(b, op_def, x, axes_of(b, x, axis), keepdims=keepdims)
 
-    for name, page in _SUMS.items():
+    for name, op_def in _SUMS.items():
 
         @operation(name)
         def total(
-            b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False, dtype: Any = None, page: Any = page
+            b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False, dtype: Any = None, op_def: Any = op_def
         ) -> Value:
             del dtype
             wide = cast(b, x, DType.INT32) if dtype_of(x) in _NARROW else x
-            return reduced(b, page, wide, axes_of(b, x, axis), keepdims=keepdims)
+            return reduced(b, op_def, wide, axes_of(b, x, axis), keepdims=keepdims)
 
 
 _NARROW = (DType.BOOL, DType.INT8, DType.INT16)
@@ -95,7 +95,7 @@ def deviation(b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False)
 def peak_to_peak(b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False) -> Value:
     """The distance of the largest from the smallest element."""
     axes = axes_of(b, x, axis)
-    high, low = (reduced(b, page, x, axes, keepdims=keepdims) for page in (ReduceMax, ReduceMin))
+    high, low = (reduced(b, op_def, x, axes, keepdims=keepdims) for op_def in (ReduceMax, ReduceMin))
     return b(Sub, high, low)
 
 
@@ -131,13 +131,13 @@ def count_nonzero(b: Builder, x: Value, *, axis: Any = None) -> Value:
     return reduced(b, ReduceSum, cast(b, is_set, DType.INT32), axes_of(b, x, axis))
 
 
-def _arg(b: Builder, page: Page, x: Value, axis: int | None, *, keepdims: bool) -> Value:
+def _arg(b: Builder, op_def: OpDef, x: Value, axis: int | None, *, keepdims: bool) -> Value:
     if axis is None:
         if keepdims:
             message = "keepdims with the index over all elements"
             raise UnsupportedError(message)
         x, axis = b(Reshape, x, vector(b, [-1])), 0
-    return cast(b, b(page, x, axis=axis, keepdims=int(keepdims)), DType.INT32)
+    return cast(b, b(op_def, x, axis=axis, keepdims=int(keepdims)), DType.INT32)
 
 
 @operation("Argmax")

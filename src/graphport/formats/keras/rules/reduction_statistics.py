@@ -12,14 +12,14 @@ from graphport.formats.keras.rules.binding import checked_axis
 from graphport.formats.keras.rules.operation import axes_of, floating, operation, promoted
 from graphport.formats.keras.rules.tensors import reduced, unsqueezed
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, Less, LessOrEqual, Not, Or
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ReduceSum, TopK
+from graphport.ops.definitions.reshape import Identity
 from graphport.ops.lowering.extents import cut
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, Less, LessOrEqual, Not, Or
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceSum, TopK
-from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

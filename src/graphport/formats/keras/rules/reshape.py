@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from graphport.formats.keras.rules.binding import Layer, layer
 from graphport.formats.keras.rules.tensors import FIRST, expand_like, reshape_to, shape_like, unsqueezed
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.reshape import Concat, Flatten, Identity, Reshape
 from graphport.ops.lowering.operands import transposed, vector
-from graphport.ops.pages.reshape import Concat, Flatten, Identity, Reshape
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

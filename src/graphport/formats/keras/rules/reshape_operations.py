@@ -21,11 +21,10 @@ from graphport.formats.keras.rules.tensors import (
     unsqueezed,
 )
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import cast, dtype_of, integers, transposed, vector
-from graphport.ops.pages.comparison import Less, Where
-from graphport.ops.pages.indexing import Gather, GatherElements, OneHot, Slice, Trilu
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import (
+from graphport.ops.definitions.comparison import Less, Where
+from graphport.ops.definitions.indexing import Gather, GatherElements, OneHot, Slice, Trilu
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import (
     Concat,
     DepthToSpace,
     Expand,
@@ -37,6 +36,7 @@ from graphport.ops.pages.reshape import (
     Squeeze,
     Tile,
 )
+from graphport.ops.lowering.operands import cast, dtype_of, integers, transposed, vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

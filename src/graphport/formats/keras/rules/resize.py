@@ -11,14 +11,14 @@ from graphport.formats.keras.rules.binding import Layer, in_compute_type, layer,
 from graphport.formats.keras.rules.tensors import binary, to_channels_first, to_data_format
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.resize_by_axes import Sampling, resized_by_axes
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Mul, Round, Sqrt, Sub
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat, Identity, Shape
+from graphport.ops.definitions.resize import Resize
 from graphport.ops.lowering.extents import extent
 from graphport.ops.lowering.operands import cast, dtype_of, ends_of, reshaped, sizes, vector
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Round, Sqrt, Sub
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat, Identity, Shape
-from graphport.ops.pages.resize import Resize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

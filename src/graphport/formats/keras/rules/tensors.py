@@ -9,9 +9,9 @@ import numpy as np
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.reshape import Expand, Reshape, Squeeze, Unsqueeze
 from graphport.ops.lowering.extents import extent, joined
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, transposed, vector
-from graphport.ops.pages.reshape import Expand, Reshape, Squeeze, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 FIRST = "channels_first"
 
@@ -41,18 +41,18 @@ def spatial_axes(rank: int, data_format: str | None) -> tuple[int, ...]:
     return tuple(range(2, rank)) if data_format == FIRST else tuple(range(1, rank - 1))
 
 
-def binary(b: Builder, page: Page, x: Value, y: Value | float) -> Value:
+def binary(b: Builder, op_def: OpDef, x: Value, y: Value | float) -> Value:
     """An operation with a tensor or a number as the second operand."""
-    return b(page, x, y if not isinstance(y, int | float) else b.like(x, y))
+    return b(op_def, x, y if not isinstance(y, int | float) else b.like(x, y))
 
 
 def reduced(
-    b: Builder, page: Page, x: Value, axes: Sequence[int], *, keepdims: bool = False, **attributes: Any
+    b: Builder, op_def: OpDef, x: Value, axes: Sequence[int], *, keepdims: bool = False, **attributes: Any
 ) -> Value:
     """A reduction over axes; `x` itself without axes."""
     if not axes:
         return x
-    return b(page, x, vector(b, axes), keepdims=int(keepdims), **attributes)
+    return b(op_def, x, vector(b, axes), keepdims=int(keepdims), **attributes)
 
 
 def unsqueezed(b: Builder, x: Value, axes: Sequence[int]) -> Value:

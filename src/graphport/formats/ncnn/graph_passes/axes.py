@@ -76,7 +76,7 @@ class _Fold:
         return found
 
     def emit(self, op_type: str, *operands: Value | None, **attributes: Any) -> Value:
-        return self.b(registry.pages()[op_type], *operands, **attributes)
+        return self.b(registry.op_defs()[op_type], *operands, **attributes)
 
     def shaped(self, x: Value, lengths: Sequence[int]) -> Value:
         constant = self.b.reshaped(x, lengths)
@@ -87,11 +87,11 @@ class _Fold:
 
 
 def _fold(graph: Graph, node: Node) -> bool:
-    page = registry.pages().get(node.op_type)
+    op_def = registry.op_defs().get(node.op_type)
     rule = _RULES.get(node.op_type)
-    if rule is None and page is not None:
-        name = getattr(page.shape, "__name__", "")
-        is_pointwise = isinstance(page.shape, Broadcasting) or name.startswith("like_")
+    if rule is None and op_def is not None:
+        name = getattr(op_def.shape, "__name__", "")
+        is_pointwise = isinstance(op_def.shape, Broadcasting) or name.startswith("like_")
         rule = _pointwise if is_pointwise else None
     if rule is None or any(_lengths(value) is None for value in node.results) or not node.results:
         return False
@@ -209,8 +209,8 @@ def _split(fold: _Fold) -> list[Value]:
     axis, lengths = fold.axis(0), fold.lengths
     x = fold.shaped(fold.node.operands[0], _merge_outer_axes(lengths, axis))
     sizes = [(_lengths(result) or [])[axis] for result in fold.node.results]
-    page = registry.pages()["Split"]
-    parts = fold.b.results(page, len(sizes), x, vector(fold.b, sizes), axis=2)
+    op_def = registry.op_defs()["Split"]
+    parts = fold.b.results(op_def, len(sizes), x, vector(fold.b, sizes), axis=2)
     return [fold.shaped(part, _lengths(result) or []) for part, result in zip(parts, fold.node.results, strict=True)]
 
 

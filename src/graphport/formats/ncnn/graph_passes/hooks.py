@@ -195,12 +195,12 @@ def _whole_inputs(graph: Graph) -> None:
 
 def _drop_unread(graph: Graph) -> None:
     """Remove unused results of operators with a variable number of results."""
-    pages = registry.pages()
+    op_defs = registry.op_defs()
     for node in graph:
         if len(node.outputs) < 2:
             continue
-        page = None if node.dialect else pages.get(node.op_type)
-        if page is None or page.is_variadic_output:
+        op_def = None if node.dialect else op_defs.get(node.op_type)
+        if op_def is None or op_def.is_variadic_output:
             continue
         while len(node.outputs) > 1 and ((last := node.outputs[-1]) is None or not last.uses):
             node.drop_output(len(node.outputs) - 1)

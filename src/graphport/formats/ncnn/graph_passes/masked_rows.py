@@ -69,13 +69,13 @@ def are_finite(scores: Value, *, may_be_masked: bool = False) -> bool:
         if value.is_input and may_be_masked:
             continue
         node = value.producer
-        page = None if node is None or node.dialect else registry.pages().get(node.op)
-        if node is None or page is None or len(seen) > MAX_VALUES:
+        op_def = None if node is None or node.dialect else registry.op_defs().get(node.op)
+        if node is None or op_def is None or len(seen) > MAX_VALUES:
             return False
-        if page.role == "weighted":
+        if op_def.role == "weighted":
             continue
         is_choice = node.op == "Where" and may_be_masked
-        if not (page.moves_data or is_choice or node.op in ("Add", "Sub", "Mul")):
+        if not (op_def.moves_data or is_choice or node.op in ("Add", "Sub", "Mul")):
             return False
         # A difference or a product of -inf may be +inf or NaN.
         is_masked &= node.op not in ("Sub", "Mul")

@@ -13,13 +13,12 @@ from graphport.formats.ncnn.rules.binding import Layer, layer
 from graphport.formats.ncnn.rules.emitting import blob_axis, blob_dims, constant_float32, emitted, lengths_of
 from graphport.formats.ncnn.rules.functions import binary_with_constant, both
 from graphport.formats.ncnn.rules.indices import along
-from graphport.formats.ncnn.rules.rows import OPERATORS, ROWS
+from graphport.formats.ncnn.rules.rule_table import OPERATORS, RULES
 from graphport.formats.pytorch.rules.binding import length, vector
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import sizes
-from graphport.ops.pages.activation import (
+from graphport.ops.definitions.activation import (
     Clip,
     Hardmax,
     HardSigmoid,
@@ -30,10 +29,11 @@ from graphport.ops.pages.activation import (
     Sigmoid,
     Softmax,
 )
-from graphport.ops.pages.arithmetic import Cast, Max, Min, Mul
-from graphport.ops.pages.comparison import Equal
-from graphport.ops.pages.reduction import ArgMax
-from graphport.ops.pages.reshape import Split
+from graphport.ops.definitions.arithmetic import Cast, Max, Min, Mul
+from graphport.ops.definitions.comparison import Equal
+from graphport.ops.definitions.reduction import ArgMax
+from graphport.ops.definitions.reshape import Split
+from graphport.ops.lowering.operands import sizes
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import axis_index
 
@@ -61,7 +61,7 @@ def activated(at: Layer, y: Value) -> Value:
             raise UnsupportedError(message)
 
 
-ROWS.lower("""
+RULES.lower("""
 ReLU(x, *, p0=0.0)
     -> p0 == 0: Relu(x)
     -> LeakyRelu(x, alpha=p0)
@@ -114,7 +114,7 @@ def glu(at: Layer) -> Value:
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 Relu -> ReLU(x)
 LeakyRelu -> ReLU(x, p0=alpha)
 Gelu
@@ -140,7 +140,7 @@ def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value |
         return None
     low, high = (None if found is None else float(found[0]) for found in bounds)
     ends = [(Max, -_LARGEST if low is None else low), (Min, _LARGEST if high is None else high)]
-    finite = [(page, end) for page, end in ends if not isinf(end)]
+    finite = [(op_def, end) for op_def, end in ends if not isinf(end)]
     if len(finite) == len(ends):
         return emitted(b, "Clip", input, p0=low, p1=high)
     return b(finite[0][0], input, b.like(input, finite[0][1])) if finite else emitted(b, "Noop", input)

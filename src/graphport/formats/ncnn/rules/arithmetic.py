@@ -12,14 +12,14 @@ from graphport.core.dtypes import DType
 from graphport.formats.ncnn.rules.binding import NONE, Layer, layer
 from graphport.formats.ncnn.rules.emitting import blob_dims, emitted
 from graphport.formats.ncnn.rules.functions import BINARY, UNARY, binary_with_constant, both, infinite, unary
-from graphport.formats.ncnn.rules.rows import ROWS
+from graphport.formats.ncnn.rules.rule_table import RULES
 from graphport.formats.pytorch.rules.binding import vector
 from graphport.formats.pytorch.rules.promotion import kernel
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.arithmetic import (
+from graphport.ops.definitions.arithmetic import (
     Abs,
     Add,
     Cast,
@@ -36,9 +36,9 @@ from graphport.ops.pages.arithmetic import (
     Sqrt,
     Sub,
 )
-from graphport.ops.pages.comparison import Greater
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.reshape import Identity, Unsqueeze
+from graphport.ops.definitions.comparison import Greater
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.reshape import Identity, Unsqueeze
 
 
 def aligned(b: Builder, *blobs: Value) -> list[Value]:
@@ -110,7 +110,7 @@ def _line(b: Builder, x: Value, scale: float, shift: float) -> Value:
     return x if shift == 0 else b(Add, x, b.like(x, shift))
 
 
-ROWS.having(line=_line).lower("""
+RULES.having(line=_line).lower("""
 Power(x, *, p0=1.0, p1=1.0, p2=0.0)
     -> y = line(x, p1, p2); p0 == 1: y
     -> Pow(y, p0)
@@ -157,7 +157,7 @@ def split(at: Layer) -> Sequence[Value]:
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 Floor -> UnaryOp(x, p0=2)
 Ceil -> UnaryOp(x, p0=3)
 Sqrt -> UnaryOp(x, p0=5)

@@ -26,13 +26,13 @@ from graphport.formats.ncnn.rules.integers import (
     spanned,
     to_float_blob,
 )
-from graphport.formats.ncnn.rules.rows import ROWS
+from graphport.formats.ncnn.rules.rule_table import RULES
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.arithmetic import Abs, Cast, Min, Mod, Mul, Neg, Sign, Sub
-from graphport.ops.pages.comparison import GreaterOrEqual
+from graphport.ops.definitions.arithmetic import Abs, Cast, Min, Mod, Mul, Neg, Sign, Sub
+from graphport.ops.definitions.comparison import GreaterOrEqual
 
 _MOST_DIVIDED = 1 << 20
 Span = tuple[int, int]
@@ -238,7 +238,7 @@ def _chained(b: Builder, name: str, *operands: Value) -> Value:
     return reduce(partial(_exact, b, name), operands)
 
 
-ROWS.having(exact=_chained).export_rules("""
+RULES.having(exact=_chained).export_rules("""
 Add -> exact("add", a, b)
 Sub -> exact("sub", a, b)
 Mul -> exact("mul", a, b)

@@ -15,12 +15,12 @@ from graphport.formats.pytorch.rules.binding import length, vector
 from graphport.formats.pytorch.rules.functions.reshape_parts import repeat_interleave
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.activation import Softmax
+from graphport.ops.definitions.arithmetic import Add, Mul
+from graphport.ops.definitions.attention import RotaryEmbedding
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reshape import Reshape, Transpose, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.activation import Softmax
-from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.attention import RotaryEmbedding
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reshape import Reshape, Transpose, Unsqueeze
 from graphport.ops.views.attention import AttentionView
 
 

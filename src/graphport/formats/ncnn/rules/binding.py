@@ -107,7 +107,7 @@ class Layer:
         except ValueError as error:
             message = f"weight {index} has {storage.count} elements, expected shape {list(shape)}"
             raise ShapeError(message) from error
-        return value if storage.dtype is DType.FLOAT32 else self.b(registry.pages()["Cast"], value, to=DType.FLOAT32)
+        return value if storage.dtype is DType.FLOAT32 else self.b(registry.op_defs()["Cast"], value, to=DType.FLOAT32)
 
     def stored(self, index: int) -> Storage:
         """Return a weight as stored.

@@ -27,19 +27,19 @@ from graphport.formats.ncnn.rules.integers import (
     max_magnitude,
     to_float_blob,
 )
-from graphport.formats.ncnn.rules.rows import ROWS
+from graphport.formats.ncnn.rules.rule_table import RULES
 from graphport.formats.pytorch.rules.binding import constant_elements
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import Computed, folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import dtype_of, sizes, vector
-from graphport.ops.pages.comparison import (
+from graphport.ops.definitions.comparison import (
     IsInf,
     IsNaN,
     Where,
 )
-from graphport.ops.pages.reshape import Concat, Expand, Reshape
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape
+from graphport.ops.lowering.operands import dtype_of, sizes, vector
 from graphport.ops.shapes import broadcast
 
 
@@ -145,7 +145,7 @@ def _keeps(x: Value) -> bool:
     return True
 
 
-ROWS.having(
+RULES.having(
     ordered=_check_ordered_operands,
     above=_above,
     opposite=_opposite,

@@ -35,14 +35,14 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.convolution import Conv, ConvTranspose, DeformConv
+from graphport.ops.definitions.convolution.transposed import transposed_window
+from graphport.ops.definitions.convolution.window import Window, window
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.reshape import Reshape, Squeeze, Transpose
 from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.lowering.windows import window_of, window_options
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.convolution import Conv, ConvTranspose, DeformConv
-from graphport.ops.pages.convolution.transposed import transposed_window
-from graphport.ops.pages.convolution.window import Window, window
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose
 from graphport.ops.views.convolution import ConvTransposeView, ConvView, DeformConvView
 
 _LOWER = -234

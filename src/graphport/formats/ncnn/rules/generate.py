@@ -15,11 +15,11 @@ from graphport.formats.ncnn.rules.integers import LIMIT, counted
 from graphport.formats.pytorch.rules.binding import vector
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Sub
+from graphport.ops.definitions.generate import ConstantOfShape, Range
+from graphport.ops.definitions.reduction import CumSum, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape
 from graphport.ops.lowering.operands import sizes
-from graphport.ops.pages.arithmetic import Sub
-from graphport.ops.pages.generate import ConstantOfShape, Range
-from graphport.ops.pages.reduction import CumSum, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Reshape
 from graphport.ops.pattern import constant_numbers
 
 if TYPE_CHECKING:

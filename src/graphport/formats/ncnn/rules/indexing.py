@@ -34,10 +34,10 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Mul
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.reshape import Flatten, Reshape, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of, needed, sizes
-from graphport.ops.pages.arithmetic import Add, Div, Mul
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.reshape import Flatten, Reshape, Unsqueeze
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.indexing import SliceView
 

@@ -22,11 +22,10 @@ from graphport.formats.ncnn.rules.indices import (
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
-from graphport.ops.declare import Page, UnsupportedError
-from graphport.ops.lowering.operands import integers, needed, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Cast, Max, Mul, Sub
-from graphport.ops.pages.comparison import Greater, Where
-from graphport.ops.pages.indexing import (
+from graphport.ops.declare import OpDef, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Cast, Max, Mul, Sub
+from graphport.ops.definitions.comparison import Greater, Where
+from graphport.ops.definitions.indexing import (
     Gather,
     GatherElements,
     GatherND,
@@ -36,8 +35,9 @@ from graphport.ops.pages.indexing import (
     Slice,
     Trilu,
 )
-from graphport.ops.pages.reduction import ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Concat, Reshape, Squeeze, Unsqueeze
+from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Reshape, Squeeze, Unsqueeze
+from graphport.ops.lowering.operands import integers, needed, sizes, transposed, vector
 
 
 def gathered(b: Builder, data: Value, indices: Value, axis: int) -> Value:
@@ -185,21 +185,21 @@ def _numbered(*values: Value, b: Builder) -> list[np.ndarray[Any, Any]]:
     return [np.arange(start, start + prod(shape)).reshape(shape) for start, shape in zip(starts, shapes, strict=False)]
 
 
-def _moved(b: Builder, page: Page, data: Value, indices: Value, **stated: Any) -> Value:
+def _moved(b: Builder, op_def: OpDef, data: Value, indices: Value, **stated: Any) -> Value:
     """Run the operator on element numbers to get its permutation."""
     refuse_constants(data)
     (numbers,) = _numbered(data, b=b)
-    return _select_elements(b, [data], _evaluate_operator(page, numbers, _array(indices), **stated))
+    return _select_elements(b, [data], _evaluate_operator(op_def, numbers, _array(indices), **stated))
 
 
-def _evaluate_operator(page: Page, *arrays: np.ndarray[Any, Any], **stated: Any) -> np.ndarray[Any, Any]:
+def _evaluate_operator(op_def: OpDef, *arrays: np.ndarray[Any, Any], **stated: Any) -> np.ndarray[Any, Any]:
     """Evaluate an operator with one result on arrays.
 
     Raises:
         UnsupportedError: an index is out of range.
     """
     try:
-        return page.function(*arrays, **stated)
+        return op_def.function(*arrays, **stated)
     except IndexError as error:
         message = f"an index is out of range: {error}"
         raise UnsupportedError(message) from error
@@ -214,7 +214,7 @@ def _array(value: Value) -> np.ndarray[Any, Any]:
 
 
 def _emit_scatter(
-    b: Builder, page: Page, data: Value, indices: Value, updates: Value, reduction: str, **stated: Any
+    b: Builder, op_def: OpDef, data: Value, indices: Value, updates: Value, reduction: str, **stated: Any
 ) -> Value:
     if reduction not in ("none", "add"):
         message = f"unsupported reduction {reduction!r}"
@@ -228,14 +228,14 @@ def _emit_scatter(
         units = np.eye(count, dtype=np.float32).reshape(*sizes(b.dims(updates)), count)
         rows = [
             _evaluate_operator(
-                page, np.zeros(shape, np.float32), known_indices, units[..., each], reduction="add", **stated
+                op_def, np.zeros(shape, np.float32), known_indices, units[..., each], reduction="add", **stated
             ).reshape(-1)
             for each in range(count)
         ]
         flat = b(Reshape, updates, vector(b, [1, count]))
         return b(Add, data, b(Reshape, accumulated(b, b.constant(np.array(rows)), flat), vector(b, shape)))
     old, new = _numbered(data, updates, b=b)
-    return _select_elements(b, [data, updates], _evaluate_operator(page, old, known_indices, new, **stated))
+    return _select_elements(b, [data, updates], _evaluate_operator(op_def, old, known_indices, new, **stated))
 
 
 def _select_elements(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value:

@@ -20,11 +20,11 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Cast, Mul, Neg
+from graphport.ops.definitions.comparison import Equal, Greater, Or
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reshape import Concat, Reshape, Unsqueeze
 from graphport.ops.lowering.operands import sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Cast, Mul, Neg
-from graphport.ops.pages.comparison import Equal, Greater, Or
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reshape import Concat, Reshape, Unsqueeze
 
 MOST_ENTRIES = 1 << 22
 """Of rows that are 1 in one place."""

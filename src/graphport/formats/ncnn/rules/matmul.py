@@ -31,9 +31,9 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.arithmetic import Add, Div, Mul
-from graphport.ops.pages.matmul import Gemm, MatMul
-from graphport.ops.pages.reshape import Flatten, Squeeze, Transpose, Unsqueeze
+from graphport.ops.definitions.arithmetic import Add, Div, Mul
+from graphport.ops.definitions.matmul import Gemm, MatMul
+from graphport.ops.definitions.reshape import Flatten, Squeeze, Transpose, Unsqueeze
 from graphport.ops.views.matmul import GemmView
 
 

@@ -15,15 +15,14 @@ from graphport.core.storage import Storage, storage_of
 from graphport.formats.ncnn.rules.annotations import batch_of
 from graphport.formats.ncnn.rules.binding import Layer, layer
 from graphport.formats.ncnn.rules.emitting import blob_dims, constant_float32, emitted, lengths_of, reshaped, restored
-from graphport.formats.ncnn.rules.rows import ROWS
+from graphport.formats.ncnn.rules.rule_table import RULES
 from graphport.formats.pytorch.rules.binding import length, vector
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import Computed
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub
-from graphport.ops.pages.normalization import (
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub
+from graphport.ops.definitions.normalization import (
     LRN,
     BatchNormalization,
     GroupNormalization,
@@ -33,9 +32,10 @@ from graphport.ops.pages.normalization import (
     MeanVarianceNormalization,
     RMSNormalization,
 )
-from graphport.ops.pages.pooling import AveragePool
-from graphport.ops.pages.reduction import ReduceMean, ReduceSumSquare
-from graphport.ops.pages.reshape import Reshape
+from graphport.ops.definitions.pooling import AveragePool
+from graphport.ops.definitions.reduction import ReduceMean, ReduceSumSquare
+from graphport.ops.definitions.reshape import Reshape
+from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.views.normalization import (
     BatchNormalizationView,
     LayerNormalizationView,
@@ -211,7 +211,7 @@ def export_instance_norm(b: Builder, input: Value, scale: Value, shift: Value, *
     return y if x is input else reshaped(b, y, lengths)
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 GroupNormalization(stash_type: ignored)
     -> GroupNorm(item(x), p0=num_groups, p1=channels(x), p2=epsilon, p3=1, w0=weights(scale), w1=weights(bias))
 LRN -> size % 2: LRN(item(x), p0=0, p1=size, p2=alpha, p3=beta, p4=bias)

@@ -19,10 +19,10 @@ from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.padding import Pad, source_indices
+from graphport.ops.definitions.reshape import Concat, Identity
 from graphport.ops.lowering.operands import sizes, vector
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.padding import Pad, source_indices
-from graphport.ops.pages.reshape import Concat, Identity
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.padding import PadView
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphport.formats.ncnn.rules.binding import NONE, Layer, layer
 from graphport.formats.ncnn.rules.emitting import emitted, lengths_of
-from graphport.formats.ncnn.rules.rows import ROWS
+from graphport.formats.ncnn.rules.rule_table import RULES
 from graphport.formats.ncnn.rules.windows import (
     ENDINGS,
     Axes,
@@ -25,15 +25,15 @@ from graphport.formats.pytorch.rules.functions.pooling import adaptive_avg_pool,
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Abs, Div, Max, Mul, Pow, Sqrt, Sub, Sum
+from graphport.ops.definitions.convolution.window import Window
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.pooling import AveragePool, GlobalAveragePool, GlobalLpPool, GlobalMaxPool, MaxPool
+from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Flatten, Squeeze
 from graphport.ops.lowering.operands import sizes
 from graphport.ops.lowering.windows import window_of
-from graphport.ops.pages.arithmetic import Abs, Div, Max, Mul, Pow, Sqrt, Sub, Sum
-from graphport.ops.pages.convolution.window import Window
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalLpPool, GlobalMaxPool, MaxPool
-from graphport.ops.pages.reduction import ReduceMean, ReduceSum
-from graphport.ops.pages.reshape import Concat, Flatten, Squeeze
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView
 
 _MAXIMUM = 0
@@ -266,7 +266,7 @@ def _spatial(b: Builder, x: Value) -> Axes:
     return tuple(range(1, len(lengths_of(b, x))))
 
 
-ROWS.having(spatial=_spatial).export_rules("""
+RULES.having(spatial=_spatial).export_rules("""
 GlobalAveragePool -> Reduction(x, p0=3, p1=0, p3=spatial(x), p4=1, p5=1)
 GlobalMaxPool -> Reduction(x, p0=4, p1=0, p3=spatial(x), p4=1, p5=1)
 """)

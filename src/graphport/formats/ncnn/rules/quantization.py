@@ -16,11 +16,11 @@ from graphport.ir.graph import Node, Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import Computed, folded
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Abs, Add, Cast, Div, Floor, Max, Mul, Sign
+from graphport.ops.definitions.comparison import Equal, Where
+from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.definitions.reduction import ReduceMax
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Abs, Add, Cast, Div, Floor, Max, Mul, Sign
-from graphport.ops.pages.comparison import Equal, Where
-from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
-from graphport.ops.pages.reduction import ReduceMax
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

@@ -27,7 +27,7 @@ from graphport.formats.pytorch.rules.projected_lstm import projected_lstm
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import Computed
-from graphport.ops.declare import Page, UnsupportedError
+from graphport.ops.declare import OpDef, UnsupportedError
 from graphport.ops.decompositions.recurrent_in_steps import (
     RESETS_STATE,
     Recurrent,
@@ -35,10 +35,10 @@ from graphport.ops.decompositions.recurrent_in_steps import (
     rounded_loop,
     unsupported_parts,
 )
+from graphport.ops.definitions.quantization import DequantizeLinear
+from graphport.ops.definitions.recurrent import GRU, LSTM, RNN
+from graphport.ops.definitions.reshape import Concat, Reshape, Split, Transpose
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.quantization import DequantizeLinear
-from graphport.ops.pages.recurrent import GRU, LSTM, RNN
-from graphport.ops.pages.reshape import Concat, Reshape, Split, Transpose
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 _WAYS = (None, "reverse", "bidirectional")
@@ -53,16 +53,16 @@ def _permute_gates(at: Layer, weight: Value, order: Sequence[int]) -> Value:
     return at.b(Concat, *(blocks[place] for place in order), axis=1)
 
 
-def _run(at: Layer, page: Page, w: Value, r: Value, bias: Value, hidden: int, **attributes: Any) -> list[Value]:
+def _run(at: Layer, op_def: OpDef, w: Value, r: Value, bias: Value, hidden: int, **attributes: Any) -> list[Value]:
     x, given = _sequence(at)
     if at.integer(TERM):
         loop = rounded_loop(
-            at.b, page.name, rounded_rows(at.b, x), (w, r, bias), given, _direction(at) or "forward", rounded_rows
+            at.b, op_def.name, rounded_rows(at.b, x), (w, r, bias), given, _direction(at) or "forward", rounded_rows
         )
         return _answered(at, *loop)
-    count = 3 if page is LSTM else 2
+    count = 3 if op_def is LSTM else 2
     attributes |= {"hidden_size": hidden, "direction": _direction(at)}
-    return _answered(at, *at.b.results(page, count, x, w, r, bias, None, *given, **attributes))
+    return _answered(at, *at.b.results(op_def, count, x, w, r, bias, None, *given, **attributes))
 
 
 def _direction(at: Layer) -> str | None:

@@ -24,18 +24,17 @@ from graphport.formats.ncnn.rules.emitting import (
 )
 from graphport.formats.ncnn.rules.indices import affordable, along, as_indices, elements_of
 from graphport.formats.ncnn.rules.integers import bounded, copy_integer_range, counted, max_magnitude, to_float_blob
-from graphport.formats.ncnn.rules.rows import ROWS
+from graphport.formats.ncnn.rules.rule_table import RULES
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
-from graphport.ops.declare import Page, ShapeError, UnsupportedError
+from graphport.ops.declare import OpDef, ShapeError, UnsupportedError
 from graphport.ops.decompositions.einsum import einsum_by_matrices, products_under_mask
-from graphport.ops.lowering.operands import needed, needed_integer, sizes, transposed, vector
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Add, Cast, Exp, Log, Max, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, Greater, Less, Not, Or
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reduction import (
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Add, Cast, Exp, Log, Max, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, Greater, Less, Not, Or
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reduction import (
     ArgMax,
     ArgMin,
     CumProd,
@@ -53,12 +52,13 @@ from graphport.ops.pages.reduction import (
     ReduceSumSquare,
     TopK,
 )
-from graphport.ops.pages.reshape import Reshape, Unsqueeze
+from graphport.ops.definitions.reshape import Reshape, Unsqueeze
+from graphport.ops.lowering.operands import needed, needed_integer, sizes, transposed, vector
 
 _LETTERS = "ijklmnopqr"
 """The letters that ncnn has for axes."""
 
-PAGES = (
+OP_DEFS = (
     *(ReduceSum, ReduceL1, ReduceSumSquare, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2),
     *(ReduceLogSum, ReduceLogSumExp),
 )
@@ -68,10 +68,10 @@ PAGES = (
 @layer("Reduction")
 def reduction(at: Layer) -> Value:
     """Reduction over some or all axes; over all, the result is a vector of one element."""
-    page, rank = at.choice(0, PAGES, "operation"), at.rank
+    op_def, rank = at.choice(0, OP_DEFS, "operation"), at.rank
     axes = list(range(1, rank + 1)) if at.integer(1, 1) else sorted({at.axis(int(n)) for n in at.array(3)})
     keeps = bool(at.integer(4))
-    y = at.b(page, at.x, vector(at.b, axes), keepdims=None if keeps else 0)
+    y = at.b(op_def, at.x, vector(at.b, axes), keepdims=None if keeps else 0)
     if len(axes) == rank and not keeps:
         y = at.b(Reshape, y, vector(at.b, [1, 1]))
     factor = at.float_value(2, 1.0)
@@ -96,7 +96,7 @@ def einsum(at: Layer) -> Value:
     return at.b(Einsum, *at.inputs, equation=equation)
 
 
-ROWS.lower("CumulativeSum(x, *, p0=0) -> CumSum(x, index(axis(p0, x)))")
+RULES.lower("CumulativeSum(x, *, p0=0) -> CumSum(x, index(axis(p0, x)))")
 
 
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -139,7 +139,7 @@ def _reduced(
     return restored(b, y, y.fact, place)
 
 
-ROWS.having(Reduction=_reduced).export_rules("""
+RULES.having(Reduction=_reduced).export_rules("""
 ReduceSum -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=0)
 ReduceL1 -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=1)
 ReduceSumSquare -> Reduction(data, axes, keepdims, noop_with_empty_axes, p0=2)
@@ -253,15 +253,15 @@ CumProd.export_rule("ncnn")(products_under_mask)
 
 
 def _searched(
-    page: Page, b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+    op_def: OpDef, b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
 ) -> Value:
     """Return the index of the extreme: the largest weight among equal elements."""
     refuse_constants(data)
     dims = b.dims(data)
     at = axis % len(dims)
     (n,) = sizes(dims[at : at + 1], "the searched axis")
-    best = b(ReduceMax if page is ArgMax else ReduceMin, data, vector(b, [at]))
-    others = b(Less, data, best) if page is ArgMax else b(Greater, data, best)
+    best = b(ReduceMax if op_def is ArgMax else ReduceMin, data, vector(b, [at]))
+    others = b(Less, data, best) if op_def is ArgMax else b(Greater, data, best)
     reserve(n)
     weights = np.arange(1, n + 1) if select_last_index else np.arange(n, 0, -1)
     score = b(Mul, b(Cast, b(Not, others), to=DType.FLOAT32), along(b, weights, at, len(dims), DType.FLOAT32))

@@ -27,7 +27,7 @@ from graphport.formats.ncnn.rules.emitting import (
     static_sizes,
 )
 from graphport.formats.ncnn.rules.integers import moved
-from graphport.formats.ncnn.rules.rows import ROWS
+from graphport.formats.ncnn.rules.rule_table import RULES
 from graphport.formats.ncnn.rules.shape_expressions import Length, joined, length_of, lengths_of_text
 from graphport.formats.ncnn.rules.windows import along, slides, slides_parameters
 from graphport.formats.pytorch.rules.binding import length, vector
@@ -35,8 +35,7 @@ from graphport.formats.pytorch.rules.functions.reshape_channels import channel_s
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.lowering.operands import dtype_of, needed
-from graphport.ops.pages.reshape import (
+from graphport.ops.definitions.reshape import (
     Col2Im,
     Concat,
     Expand,
@@ -48,7 +47,8 @@ from graphport.ops.pages.reshape import (
     Transpose,
     Unsqueeze,
 )
-from graphport.ops.pages.reshape import resolve_target_shape as target_of
+from graphport.ops.definitions.reshape import resolve_target_shape as target_of
+from graphport.ops.lowering.operands import dtype_of, needed
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.reshape import Col2ImView
 
@@ -204,7 +204,7 @@ def tile(at: Layer) -> Value:
     return at.b(Tile, at.x, vector(at.b, times))
 
 
-ROWS.having(channel_shuffle=channel_shuffle, pixel_unshuffle=pixel_unshuffle).lower("""
+RULES.having(channel_shuffle=channel_shuffle, pixel_unshuffle=pixel_unshuffle).lower("""
 Flatten(x) -> Flatten(x)
 PixelShuffle(x, *, p0=1, p1=0) -> DepthToSpace(x, blocksize=p0, mode=None if p1 else "CRD")
 # Blocks of pixels as channels: channels come first among those of a pixel, or last.
@@ -416,7 +416,7 @@ def _repeat_single_elements(b: Builder, x: Value, lengths: Sequence[Dim], target
     return x
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 DepthToSpace -> PixelShuffle(item(input), p0=blocksize, p1=1 if mode == "DCR" else 0)
 SpaceToDepth -> Reorg(item(input), p0=blocksize, p1=1)
 """)

@@ -10,9 +10,9 @@ from graphport.formats.ncnn.rules.binding import Layer, layer
 from graphport.formats.pytorch.rules.binding import vector
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Cast
+from graphport.ops.definitions.reshape import Identity, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Cast
-from graphport.ops.pages.reshape import Identity, Squeeze, Transpose, Unsqueeze
 
 
 @layer("Noop")

@@ -23,12 +23,12 @@ from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.decompositions.affine_grid import affine_grid_by_matrix
 from graphport.ops.decompositions.resize_by_axes import Sampling, is_present, resized_by_axes
+from graphport.ops.definitions.arithmetic import Mul
+from graphport.ops.definitions.convolution import ConvTranspose
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Expand, Identity, Unsqueeze
+from graphport.ops.definitions.resize import AffineGrid, Resize
 from graphport.ops.lowering.operands import float_elements
-from graphport.ops.pages.arithmetic import Mul
-from graphport.ops.pages.convolution import ConvTranspose
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Expand, Identity, Unsqueeze
-from graphport.ops.pages.resize import AffineGrid, Resize
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.resize import ResizeView
 

@@ -18,9 +18,9 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.arithmetic import Abs, Add, Floor, Mul, Round, Sub
-from graphport.ops.pages.reshape import Transpose
-from graphport.ops.pages.resize import GridSample
+from graphport.ops.definitions.arithmetic import Abs, Add, Floor, Mul, Round, Sub
+from graphport.ops.definitions.reshape import Transpose
+from graphport.ops.definitions.resize import GridSample
 from graphport.ops.views.resize import GridSampleView
 
 _MODES = {1: "linear", 2: "nearest", 3: "cubic"}

@@ -145,8 +145,8 @@ def length_of(at: Layer, place: int, name: str) -> Length:
     dim = dims[axis]
     if isinstance(dim, int):
         return dim
-    pages = registry.pages()
-    return at.b(pages["Shape"], x, start=axis, end=axis + 1)
+    op_defs = registry.op_defs()
+    return at.b(op_defs["Shape"], x, start=axis, end=axis + 1)
 
 
 def _computed(at: Layer, token: str, operands: Sequence[Length]) -> Length:
@@ -155,7 +155,7 @@ def _computed(at: Layer, token: str, operands: Sequence[Length]) -> Length:
     if token not in _OF_VALUES or any(isinstance(each, float) for each in operands):
         message = f"{token!r} of sizes that are not constant"
         raise UnsupportedError(message)
-    return at.b(registry.pages()[_OF_VALUES[token]], *(_vector(at, each) for each in operands))
+    return at.b(registry.op_defs()[_OF_VALUES[token]], *(_vector(at, each) for each in operands))
 
 
 def _vector(at: Layer, length: Length) -> Value:
@@ -166,4 +166,4 @@ def joined(at: Layer, lengths: Sequence[Length]) -> Value:
     """Lengths as a vector."""
     if all(isinstance(each, int) for each in lengths):
         return at.b.constant([int(each) for each in lengths if isinstance(each, int)], DType.INT64)
-    return at.b(registry.pages()["Concat"], *(_vector(at, each) for each in lengths), axis=0)
+    return at.b(registry.op_defs()["Concat"], *(_vector(at, each) for each in lengths), axis=0)

@@ -11,7 +11,7 @@ from typing import Any
 from graphport.formats.ncnn.rules.binding import Layer
 from graphport.ir.graph import Value
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.convolution.window import Window
+from graphport.ops.definitions.convolution.window import Window
 
 Axes = tuple[int, ...]
 ENDINGS = {1: "1D", 2: "", 3: "3D"}

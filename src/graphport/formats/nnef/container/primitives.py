@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphport.formats.nnef.container.declarations import Declaration
     from graphport.formats.nnef.container.syntax import Fragment
     from graphport.ir.graph import Attribute, Graph, Value
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 EXTENSION = "KHR_enable_fragment_definitions"
 _PREFIX = "onnx_"
@@ -62,17 +62,17 @@ class Primitives:
         Raises:
             Unspellable: NNEF has no type for an operand, result or attribute.
         """
-        page = None if node.dialect else registry.pages().get(node.op_type)
-        if page is None or page.domain:
+        op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+        if op_def is None or op_def.domain:
             raise Unspellable("it is not an operator of the ONNX standard")
-        parameters = list(_parameters(node, page))
+        parameters = list(_parameters(node, op_def))
         attributes = {_name(name): (_type(name, value), value) for name, value in node.attributes.items()}
         formals = [f"{each.name}: {each.type}" for each in parameters]
         formals += [f"{name}: {of}" for name, (of, _) in attributes.items()]
-        results = _results(node, page, {*(each.name for each in parameters), *attributes})
+        results = _results(node, op_def, {*(each.name for each in parameters), *attributes})
         if not formals:
             raise Unspellable("it has neither operands nor attributes")
-        fragment_of = self._declared(page.name, f"( {', '.join(formals)} ) -> ( {', '.join(results)} )")
+        fragment_of = self._declared(op_def.name, f"( {', '.join(formals)} ) -> ( {', '.join(results)} )")
         operands = [each.values if each.is_array else each.values[0] for each in parameters]
         return (
             fragment_of,
@@ -101,9 +101,9 @@ def _data(value: Value) -> str:
     return found
 
 
-def _parameters(node: Node, page: Page) -> Iterator[_Parameter]:
+def _parameters(node: Node, op_def: OpDef) -> Iterator[_Parameter]:
     for index, value in enumerate(node.inputs):
-        operand = page.signature.operand(index)
+        operand = op_def.signature.operand(index)
         if operand is not None and operand.is_variadic:
             values = tuple(each for each in node.inputs[index:] if each is not None)
             if len({_data(each) for each in values}) != 1:
@@ -114,11 +114,11 @@ def _parameters(node: Node, page: Page) -> Iterator[_Parameter]:
             yield _Parameter(_name(operand.name), _data(value), (value,), is_array=False)
 
 
-def _results(node: Node, page: Page, taken: set[str]) -> list[str]:
-    if page.is_variadic_output:
+def _results(node: Node, op_def: OpDef, taken: set[str]) -> list[str]:
+    if op_def.is_variadic_output:
         raise Unspellable("the number of its results is unknown")
     found: list[str] = []
-    for name, value in zip(page.outputs, node.outputs, strict=False):
+    for name, value in zip(op_def.outputs, node.outputs, strict=False):
         own = _name(name)
         # The type of an unused result is unknown and irrelevant.
         data = _data(value or node.results[0])
@@ -153,22 +153,22 @@ def restore(graph: Graph, own: Mapping[str, Declaration]) -> None:
     for node in graph:
         declaration = own.get(node.op_type) if node.dialect == DIALECT else None
         match = _WORD.fullmatch(node.op_type)
-        page = None if match is None else registry.pages().get(match[1])
-        if declaration is None or declaration.is_expanded or page is None:
+        op_def = None if match is None else registry.op_defs().get(match[1])
+        if declaration is None or declaration.is_expanded or op_def is None:
             continue
-        operands, attributes = _canonical_arguments(node, declaration, page)
+        operands, attributes = _canonical_arguments(node, declaration, op_def)
         if operands is None:
             continue
-        canonical = graph.insert_before(node, Node(page.name, operands, attributes=attributes, origin=node.origin))
+        canonical = graph.insert_before(node, Node(op_def.name, operands, attributes=attributes, origin=node.origin))
         canonical.take_outputs(node)
         graph.remove(node)
 
 
 def _canonical_arguments(
-    node: Node, declaration: Declaration, page: Page
+    node: Node, declaration: Declaration, op_def: OpDef
 ) -> tuple[list[Value | None] | None, dict[str, Attribute]]:
     """The operands and attributes of the operator; no operands where the fragment is not of our making."""
-    signature = page.signature
+    signature = op_def.signature
     positions = {_name(operand.name): place for place, operand in enumerate(signature.operands)}
     keywords = {_name(name): name for name in signature.keywords}
     operands: list[Value | None] = []
@@ -184,6 +184,6 @@ def _canonical_arguments(
         operands += left[:count]
         del left[:count]
     attributes = {keywords[name]: value for name, value in node.attributes.items() if name in keywords}
-    if left or len(attributes) < len(node.attributes) or len(node.outputs) > len(page.outputs):
+    if left or len(attributes) < len(node.attributes) or len(node.outputs) > len(op_def.outputs):
         return None, {}
     return operands, attributes

@@ -49,8 +49,8 @@ def _fold_integers(graph: Graph) -> None:
     """Fold integers and booleans computed from constants: NNEF has real arithmetic only."""
     known: dict[Value, Storage | None] = {}
     for node in graph:
-        page = None if node.dialect else registry.pages().get(node.op_type)
-        if page is None or any(value.is_output for value in node.results) or all(map(_is_float, node.results)):
+        op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+        if op_def is None or any(value.is_output for value in node.results) or all(map(_is_float, node.results)):
             continue
         storages = [folded(value, known) for value in node.results]
         made = [storage for storage in storages if storage is not None and storage.count <= _MOST_FOLDED]

@@ -102,8 +102,8 @@ def _duplicate_factor(scan: Node, place: int, entry: Value) -> None:
 
 
 def _is_product(node: Node) -> bool:
-    page = registry.pages().get(node.op)
-    return page is not None and page.macs is not None
+    op_def = registry.op_defs().get(node.op)
+    return op_def is not None and op_def.macs is not None
 
 
 def _values_from(entry: Value) -> dict[Value, Node | None]:
@@ -112,9 +112,9 @@ def _values_from(entry: Value) -> dict[Value, Node | None]:
     pending = [entry]
     while pending:
         for user in pending.pop().users:
-            page = registry.pages().get(user.op)
+            op_def = registry.op_defs().get(user.op)
             others = [each for each in user.operands if each not in found and not each.is_constant]
-            is_repeatable = page is not None and not page.is_random and not user.has_bodies
+            is_repeatable = op_def is not None and not op_def.is_random and not user.has_bodies
             if is_repeatable and not others and len(user.results) == 1 and user.output not in found:
                 found[user.output] = user
                 pending.append(user.output)
@@ -123,7 +123,7 @@ def _values_from(entry: Value) -> dict[Value, Node | None]:
 
 def _before_moves(value: Value, made: dict[Value, Node | None]) -> Value:
     """Skip data movement backwards from a value."""
-    while (node := made[value]) is not None and registry.pages()[node.op].moves_data:
+    while (node := made[value]) is not None and registry.op_defs()[node.op].moves_data:
         value = next(each for each in node.operands if each in made)
     return value
 

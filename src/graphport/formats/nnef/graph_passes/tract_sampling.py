@@ -9,13 +9,13 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.ir import rewrite
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Add, Cast, Ceil, Div, Floor, Min, Mul, Sub
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.reshape import Unsqueeze
 from graphport.ops.infer import Inference
 from graphport.ops.lowering.extents import counted, extent
 from graphport.ops.lowering.operands import cast, vector
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Add, Cast, Ceil, Div, Floor, Min, Mul, Sub
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.reshape import Unsqueeze
 from graphport.ops.pattern import constant_numbers
 
 if TYPE_CHECKING:

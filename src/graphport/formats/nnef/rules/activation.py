@@ -8,10 +8,9 @@ import numpy as np
 
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.arithmetic import export_erf
-from graphport.formats.nnef.rules.formula import ROWS, term
+from graphport.formats.nnef.rules.formula import RULES, term
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.lowering.leading_broadcast import append_axes, prepend_axes
-from graphport.ops.pages.activation import (
+from graphport.ops.definitions.activation import (
     Clip,
     Gelu,
     LogSoftmax,
@@ -20,9 +19,10 @@ from graphport.ops.pages.activation import (
     Softmax,
     Swish,
 )
-from graphport.ops.pages.arithmetic import Max, Min, Mul
-from graphport.ops.pages.comparison import Less, Where
-from graphport.ops.pages.reshape import Reshape, Shape, Transpose
+from graphport.ops.definitions.arithmetic import Max, Min, Mul
+from graphport.ops.definitions.comparison import Less, Where
+from graphport.ops.definitions.reshape import Reshape, Shape, Transpose
+from graphport.ops.lowering.leading_broadcast import append_axes, prepend_axes
 from graphport.ops.pattern import constant_numbers
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def export_selu(
 _GELU = 1.702
 
 
-ROWS.lower("""
+RULES.lower("""
 # The standard's fragment computes this approximation, and so do its runtimes.
 gelu(x) -> Swish(x, alpha=1.702)
 silu(x) -> Swish(x)
@@ -130,7 +130,7 @@ def export_gelu(b: Builder, x: Value, *, approximate: str = "none") -> Exported:
     return b.emit("mul", half, term(b, "add", share, 1.0))
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 HardSigmoid -> clamp(add(mul(x, alpha), beta), 0.0, 1.0)
 HardSwish -> mul(x, clamp(add(div(x, 6.0), 0.5), 0.0, 1.0))
 Shrink
@@ -174,7 +174,7 @@ def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value |
     return b.emit("min", term(b, "max", input, low), high)
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 # Without training it does nothing; there is no word for the mask.
 Dropout(ratio: ignored, seed: ignored) -> training_mode is None or not const(training_mode): copy(data)
 """)

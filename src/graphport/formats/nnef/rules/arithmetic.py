@@ -8,13 +8,12 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.rules.formula import BROADCAST, ROWS, term
+from graphport.formats.nnef.rules.formula import BROADCAST, RULES, term
 from graphport.ir.graph import Node
 from graphport.ops import registry
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.lowering.leading_broadcast import append_axes, emit_chain, emit_elementwise
-from graphport.ops.pages.arithmetic import (
+from graphport.ops.definitions.arithmetic import (
     Abs,
     Add,
     Cast,
@@ -30,13 +29,14 @@ from graphport.ops.pages.arithmetic import (
     Sign,
     Sub,
 )
-from graphport.ops.pages.comparison import GreaterOrEqual, Less, Where
+from graphport.ops.definitions.comparison import GreaterOrEqual, Less, Where
+from graphport.ops.lowering.leading_broadcast import append_axes, emit_chain, emit_elementwise
 from graphport.ops.pattern import constant_numbers
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 BROADCAST.lower("""
 add(x, y) <-> Add(*trailed(x, y))
@@ -46,13 +46,13 @@ div(x, y) <-> Div(*trailed(x, y))
 min(x, y) -> Min(*trailed(x, y))
 max(x, y) -> Max(*trailed(x, y))
 """)
-ROWS.export_rules("""
+RULES.export_rules("""
 Min -> chained("min", *data_0)
 Max -> chained("max", *data_0)
 # Two by two: not all readers broadcast in `add_n`.
 Sum -> chained("add", *data_0)
 """)
-ROWS.lower("""
+RULES.lower("""
 pow(x, y) -> Pow(*trailed(x, y))
 sqr(x) -> Mul(x, x)
 rsqr(x) -> Reciprocal(Mul(x, x))
@@ -240,12 +240,14 @@ def _is_index(b: Builder) -> bool:
 
 
 def _counts(user: Node, index: int) -> bool:
-    page = None if user.dialect else registry.pages().get(user.op_type)
-    return page is not None and index < len(page.signature.operands) and _name(page, index) in page.index_operands
+    op_def = None if user.dialect else registry.op_defs().get(user.op_type)
+    return (
+        op_def is not None and index < len(op_def.signature.operands) and _name(op_def, index) in op_def.index_operands
+    )
 
 
-def _name(page: Page, index: int) -> str:
-    return page.signature.operands[index].name
+def _name(op_def: OpDef, index: int) -> str:
+    return op_def.signature.operands[index].name
 
 
 @CastLike.export_rule("nnef")

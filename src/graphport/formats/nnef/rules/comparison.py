@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.nnef.rules.formula import BROADCAST, ROWS, term
+from graphport.formats.nnef.rules.formula import BROADCAST, RULES, term
+from graphport.ops.definitions.comparison import Equal, IsInf, Xor
 from graphport.ops.lowering.leading_broadcast import emit_elementwise
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.comparison import Equal, IsInf, Xor
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -28,11 +28,11 @@ select(condition, true_value, false_value) <-> Where(*trailed(condition, true_va
 """)
 
 
-ROWS.lower("ne(x, y) -> Not(Equal(*trailed(x, y)))")
+RULES.lower("ne(x, y) -> Not(Equal(*trailed(x, y)))")
 
 
 # Nothing else differs from itself.
-ROWS.export_rules("IsNaN -> ne(x, x)")
+RULES.export_rules("IsNaN -> ne(x, x)")
 
 
 @IsInf.export_rule("nnef")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.formats.nnef.rules.formula import ROWS
+from graphport.formats.nnef.rules.formula import RULES
 from graphport.ir.transplant import transplant
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import export_rule
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-ROWS.lower("""
+RULES.lower("""
 # That the next run begins with it is said by the graph around: the variable is an input of it.
 update(variable: ignored, value) -> Identity(value)
 """)

@@ -12,12 +12,12 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.convolution_borders import Pairs, Slide, Sliding, bordered, emitted_padding, fact_of
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.convolution import Conv, ConvTranspose
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Squeeze, Unsqueeze
 from graphport.ops.lowering.leading_broadcast import append_axes
 from graphport.ops.lowering.windows import transposed_window_of, window_options
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.convolution import Conv, ConvTranspose
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Squeeze, Unsqueeze
 from graphport.ops.views.convolution import ConvTransposeView, ConvView
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from graphport.core.dims import Symbolic
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.padding_borders import check_border, pad_mode, padded
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
-from graphport.ops.pages.convolution.window import Window, constant_pads, same_pads, window
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat, Shape
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Mul, Sub
+from graphport.ops.definitions.convolution.window import Window, constant_pads, same_pads, window
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat, Shape
 from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:

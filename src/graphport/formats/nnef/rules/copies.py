@@ -38,11 +38,11 @@ def _is_part_of_a_factor(b: Builder) -> bool:
         value, is_joined = pending.pop()
         users = [user for user, _ in value.uses if isinstance(user, Node)]
         for user in users:
-            page = registry.pages().get(user.op)
-            if page is None:
+            op_def = registry.op_defs().get(user.op)
+            if op_def is None:
                 continue
-            if is_joined and page.macs is not None:
+            if is_joined and op_def.macs is not None:
                 return True
-            if page.moves_data:
+            if op_def.moves_data:
                 pending += [(result, is_joined or user.op == "Concat") for result in user.results]
     return False

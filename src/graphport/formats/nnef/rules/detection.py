@@ -19,14 +19,14 @@ from graphport.core.dtypes import DType
 from graphport.formats.nnef.rules.pooling.arrangement import Pooling
 from graphport.formats.nnef.rules.pooling.pools import avg_pool, max_pool
 from graphport.ops.declare import ShapeError, lower
-from graphport.ops.pages.arithmetic import Add, Ceil, Div, Floor, Max, Min, Mul, Sub
-from graphport.ops.pages.arithmetic.cast import Cast, CastLike
-from graphport.ops.pages.comparison import And, GreaterOrEqual, Less, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.definitions.arithmetic import Add, Ceil, Div, Floor, Max, Min, Mul, Sub
+from graphport.ops.definitions.arithmetic.cast import Cast, CastLike
+from graphport.ops.definitions.comparison import And, GreaterOrEqual, Less, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Value
 from graphport.ops.lowering.leading_broadcast import append_axes, emit_chain, emit_elementwise
-from graphport.ops.lowering.table import Rows
+from graphport.ops.lowering.table import RuleTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ def _chained(b: Builder, op_type: str, *operands: Value) -> Value:
     return emit_chain(b, op_type, *operands)[0]
 
 
-ROWS = Rows("nnef", {"trailed": append_axes, "chained": _chained}, emit=emitted_word)
+RULES = RuleTable("nnef", {"trailed": append_axes, "chained": _chained}, emit=emitted_word)
 """Rules of NNEF: intermediate results have the shape of the first tensor."""
-BROADCAST = replace(ROWS, emit=broadcast_word)
+BROADCAST = replace(RULES, emit=broadcast_word)
 """Rules of elementwise operators: operands are aligned at the first axis."""

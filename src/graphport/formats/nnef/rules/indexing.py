@@ -8,8 +8,8 @@ import numpy as np
 
 from graphport.core.dims import Symbolic
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.indexing.slicing import FAR
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.indexing.slicing import FAR
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.indexing import SliceView
 

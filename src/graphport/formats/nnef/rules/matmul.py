@@ -10,13 +10,13 @@ from graphport.formats.nnef.rules.convolution import is_zero, literal
 from graphport.formats.nnef.rules.convolution_borders import fact_of
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.decompositions.inverse import determinant
+from graphport.ops.definitions.arithmetic import Add, Mul
+from graphport.ops.definitions.matmul import Det, Gemm, MatMul
+from graphport.ops.definitions.matmul.shapes import multiplied
+from graphport.ops.definitions.reduction import ReduceSum
+from graphport.ops.definitions.reshape import Reshape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.leading_broadcast import append_axes, prepend_axes
 from graphport.ops.lowering.operands import sizes, vector
-from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.matmul import Det, Gemm, MatMul
-from graphport.ops.pages.matmul.shapes import multiplied
-from graphport.ops.pages.reduction import ReduceSum
-from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from graphport.core.budget import reserve
 from graphport.core.dims import decide_less
 from graphport.formats.nnef.rules.padding_borders import padded
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.reshape import Concat, Identity
 from graphport.ops.lowering.operands import vector
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.reshape import Concat, Identity
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import pairs
 from graphport.ops.views.padding import PadView

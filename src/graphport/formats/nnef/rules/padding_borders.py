@@ -9,9 +9,9 @@ import numpy as np
 
 from graphport.core.dims import decide_less
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -8,10 +8,10 @@ import numpy as np
 
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Floor, Log, Max, Min, Mul, Pow, Sign, Sub
+from graphport.ops.definitions.arithmetic.cast import CastLike
+from graphport.ops.definitions.comparison import Less
 from graphport.ops.lowering.leading_broadcast import append_axes
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Log, Max, Min, Mul, Pow, Sign, Sub
-from graphport.ops.pages.arithmetic.cast import CastLike
-from graphport.ops.pages.comparison import Less
 from graphport.ops.views.quantization import DequantizeLinearView
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Round, Sub
+from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.convolution import Conv
+from graphport.ops.definitions.matmul import MatMul, MatMulInteger
+from graphport.ops.definitions.reshape import Unsqueeze
 from graphport.ops.lowering.operands import dtype_of, sizes, vector
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Round, Sub
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.convolution import Conv
-from graphport.ops.pages.matmul import MatMul, MatMulInteger
-from graphport.ops.pages.reshape import Unsqueeze
 from graphport.ops.views.convolution import ConvIntegerView, QLinearConvView
 from graphport.ops.views.matmul import QLinearMatMulView
 

@@ -9,15 +9,13 @@ import numpy as np
 from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.rules.formula import ROWS, term
+from graphport.formats.nnef.rules.formula import RULES, term
 from graphport.ir.graph import Node
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError, export_rule, lower
-from graphport.ops.lowering.infinities import infinities
-from graphport.ops.lowering.operands import dtype_of, integers, sizes, vector
-from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.reduction import (
+from graphport.ops.definitions.arithmetic import Add, Mul
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.reduction import (
     ArgMax,
     ArgMin,
     CumProd,
@@ -25,24 +23,26 @@ from graphport.ops.pages.reduction import (
     ReduceLogSumExp,
     ReduceProd,
 )
-from graphport.ops.pages.reshape import Concat, Identity, Reshape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.definitions.reshape import Concat, Identity, Reshape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.lowering.infinities import infinities
+from graphport.ops.lowering.operands import dtype_of, integers, sizes, vector
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
-def reduced(b: Builder, page: Page, input: Value, axes: tuple[int, ...]) -> Value:
+def reduced(b: Builder, op_def: OpDef, input: Value, axes: tuple[int, ...]) -> Value:
     """Emit a canonical reduction over `axes` with kept dims; a copy for no axes."""
-    return b(page, input, b.constant(np.array(axes, np.int64)), keepdims=1, noop_with_empty_axes=1)
+    return b(op_def, input, b.constant(np.array(axes, np.int64)), keepdims=1, noop_with_empty_axes=1)
 
 
-ROWS.lower("""
+RULES.lower("""
 mean_reduce(input, *, axes) -> ReduceMean(input, axes, keepdims=1, noop_with_empty_axes=1)
 max_reduce, any_reduce(input, *, axes) -> ReduceMax(input, axes, keepdims=1, noop_with_empty_axes=1)
 min_reduce, all_reduce(input, *, axes) -> ReduceMin(input, axes, keepdims=1, noop_with_empty_axes=1)
@@ -133,7 +133,7 @@ def _with_infinities(b: Builder, y: Value, data: Value, axes: tuple[int, ...], i
     return b.emit("select", is_finite, y, b.like(y, infinity), facts=[y.fact])[0]
 
 
-ROWS.having(reduced=_emitted).export_rules("""
+RULES.having(reduced=_emitted).export_rules("""
 ReduceMean -> reduced("mean_reduce", data, axes, keepdims, noop_with_empty_axes)
 ReduceMax -> reduced("max_reduce", data, axes, keepdims, noop_with_empty_axes)
 ReduceMin -> reduced("min_reduce", data, axes, keepdims, noop_with_empty_axes)
@@ -195,7 +195,7 @@ def export_running_product(b: Builder, x: Value, axis: Value, *, exclusive: int 
     return _running(b, x, axis, Mul, 1, exclusive, reverse)
 
 
-def _running(b: Builder, x: Value, axis: Value, joined: Page, neutral: int, exclusive: int, reverse: int) -> Exported:
+def _running(b: Builder, x: Value, axis: Value, joined: OpDef, neutral: int, exclusive: int, reverse: int) -> Exported:
     """Each entry and that before it, then that two before it, and so on by doubling distances."""
     found = integers(axis)
     if found is None or not dtype_of(x).is_floating:
@@ -228,12 +228,12 @@ def _shifted(b: Builder, x: Value, axis: int, distance: int, reverse: int, neutr
     return b(Concat, *((rest, begun) if reverse else (begun, rest)), axis=axis)
 
 
-def _register_arg(page: Page, op_type: str) -> None:
+def _register_arg(op_def: OpDef, op_type: str) -> None:
     @lower("nnef", op_type)
     def lowered(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
         rank = len(b.dims(input))
         if len(axes) == 1:
-            return b(page, input, axis=axes[0], keepdims=1)
+            return b(op_def, input, axis=axes[0], keepdims=1)
         if not axes:
             message = f"{op_type} without axes"
             raise UnsupportedError(message)
@@ -241,10 +241,10 @@ def _register_arg(page: Page, op_type: str) -> None:
         order = (*(axis for axis in range(rank) if axis not in axes), *sorted(axes))
         moved = b(Transpose, input, perm=order)
         joined = b(Reshape, moved, b.constant(np.array([*[0] * (rank - len(axes)), -1], np.int64)))
-        found = b(page, joined, axis=-1, keepdims=0)
+        found = b(op_def, joined, axis=-1, keepdims=0)
         return b(Unsqueeze, found, b.constant(np.array(sorted(axes), np.int64)))
 
-    @export_rule("nnef", page.name)
+    @export_rule("nnef", op_def.name)
     def exported(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Exported:
         if select_last_index:
             return None

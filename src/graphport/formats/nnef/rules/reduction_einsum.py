@@ -9,9 +9,9 @@ import numpy as np
 
 from graphport.core.dims import decide_equal
 from graphport.ops.declare import export_rule
+from graphport.ops.definitions.reduction.einsum import Equation
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.reduction.einsum import Equation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.formats.nnef.rules.copies import protect_copies
 from graphport.formats.nnef.rules.formula import term
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.pages.reshape import (
+from graphport.ops.definitions.reshape import (
     Concat,
     DepthToSpace,
     Expand,

@@ -12,15 +12,15 @@ from graphport.formats.nnef.rules.convolution_borders import fact_of
 from graphport.formats.nnef.rules.padding_borders import padded
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.pooling import AveragePool
+from graphport.ops.definitions.reshape import Identity
+from graphport.ops.definitions.resize import Resize, target
+from graphport.ops.definitions.resize.sampling import Axis, resampled
 from graphport.ops.lowering.operands import dtype_of, transposed, vector
 from graphport.ops.lowering.operands import sizes as known
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.pooling import AveragePool
-from graphport.ops.pages.reshape import Identity
-from graphport.ops.pages.resize import Resize, target
-from graphport.ops.pages.resize.sampling import Axis, resampled
 from graphport.ops.views.resize import ResizeView
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.formats.onnx.container.findings import Findings
     from graphport.ir.graph import Graph
-    from graphport.ops.declare import Page, Rule
+    from graphport.ops.declare import OpDef, Rule
 
 _COUNTED_FROM_BEHIND = 11
 """The opset from which on negative axes are supported everywhere."""
@@ -191,11 +191,11 @@ class _Emitter:
         return found if found != _SAME else None
 
     def _changed(self, node: Node, types: Sequence[str | None], given: Sequence[str], odd: Sequence[str]) -> str:
-        page = registry.pages().get(node.op_type)
-        if page is None or page.domain:
+        op_def = registry.op_defs().get(node.op_type)
+        if op_def is None or op_def.domain:
             return _SAME
         operator = schema.operator("", node.op_type, self.version)
-        if not operator.is_known or operator.is_deprecated or self.version < page.since:
+        if not operator.is_known or operator.is_deprecated or self.version < op_def.since:
             return (
                 "the operator was added in a later opset"
                 if not operator.is_known
@@ -217,7 +217,7 @@ class _Emitter:
     def _drop_defaults(self, node: Node) -> None:
         """Take out attributes that the opset does not have, and count an axis from the front."""
         kinds = schema.operator("", node.op_type, self.version).kinds
-        if not kinds and node.op_type not in registry.pages():
+        if not kinds and node.op_type not in registry.op_defs():
             return
         for name in [name for name in node.stated if name not in kinds and _is_default(node, name)]:
             node.remove_attribute(name)
@@ -238,8 +238,8 @@ def _rule(op_type: str, version: int) -> Rule | None:
 
 def _is_default(node: Node, name: str) -> bool:
     """Whether an attribute has its default value."""
-    page: Page | None = registry.pages().get(node.op_type)
-    keyword = None if page is None else page.signature.keywords.get(name)
+    op_def: OpDef | None = registry.op_defs().get(node.op_type)
+    keyword = None if op_def is None else op_def.signature.keywords.get(name)
     if name == "dilations" and keyword is not None:
         return set(cast("tuple[int, ...]", node.stated[name] or ())) <= {1}
     return keyword is not None and not keyword.is_required and node.stated[name] in (None, keyword.default)

@@ -188,8 +188,8 @@ def _type_code(kind: Any) -> int:
 
 
 def _dtypes(name: str) -> frozenset[str]:
-    page = registry.pages().get(name)
-    if page is None:
+    op_def = registry.op_defs().get(name)
+    if op_def is None:
         return frozenset()
-    keywords = page.signature.keywords.items()
+    keywords = op_def.signature.keywords.items()
     return frozenset(key for key, op_type in keywords if DType in (op_type.annotation, *get_args(op_type.annotation)))

@@ -13,7 +13,7 @@ from graphport.formats.onnx.graph_passes.kernels import compute_as_others
 from graphport.ir import implicit_rounding
 from graphport.ir.graph import walk
 from graphport.ops.declare import OPSET, ShapeError
-from graphport.ops.pages.convolution.window import window
+from graphport.ops.definitions.convolution.window import window
 from graphport.ops.products import constant_elements
 
 if TYPE_CHECKING:

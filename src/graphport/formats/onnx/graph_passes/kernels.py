@@ -17,7 +17,7 @@ from graphport.ops import registry
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 _COMMON = frozenset((DType.FLOAT32, DType.INT64, DType.FLOAT16, None))
 
@@ -38,18 +38,18 @@ def compute_as_others(graph: Graph, opset: int) -> None:
 
 
 def _compute_as_other(graph: Graph, node: Node, opset: int) -> None:
-    page, rows = registry.pages()[node.op_type], _kernels()[node.op_type]
+    op_def, rows = registry.op_defs()[node.op_type], _kernels()[node.op_type]
     if len(rows) != 1:
         return
     ((variable, versions),) = rows.items()
-    indices = [index for index, value in enumerate(node.inputs) if value and _variable(page, index) == variable]
+    indices = [index for index, value in enumerate(node.inputs) if value and _variable(op_def, index) == variable]
     own = {_dtype_at(node, index) for index in indices}
     if len(own) != 1 or own & _COMMON:
         return
     (dtype,) = own
     taken = [types for first, last, types in versions if first <= opset <= (last or opset)]
     other = None if dtype is None or not taken or str(dtype) in taken[-1] else _wider_type(dtype, taken[-1])
-    result = page.signature.results[0] if node.outputs[0] is not None else None
+    result = op_def.signature.results[0] if node.outputs[0] is not None else None
     if other is None or dtype is None or result is None or (result.name != variable and len(result.dtypes) != 1):
         return
     given = list(node.inputs)
@@ -67,8 +67,8 @@ def _compute_as_other(graph: Graph, node: Node, opset: int) -> None:
     graph.remove(node)
 
 
-def _variable(page: Page, index: int) -> str | None:
-    operand = page.signature.operand(index)
+def _variable(op_def: OpDef, index: int) -> str | None:
+    operand = op_def.signature.operand(index)
     return None if operand is None or operand.types is None else operand.types.name
 
 

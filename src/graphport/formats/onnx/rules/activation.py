@@ -8,9 +8,9 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
-from graphport.formats.onnx.rules.older import ROWS, constant_number, unsupported
+from graphport.formats.onnx.rules.older import RULES, constant_number, unsupported
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.activation import (
+from graphport.ops.definitions.activation import (
     Clip,
     Dropout,
     Hardmax,
@@ -18,16 +18,16 @@ from graphport.ops.pages.activation import (
     PRelu,
     Softmax,
 )
-from graphport.ops.pages.arithmetic import Max, Min
-from graphport.ops.pages.comparison import Where
-from graphport.ops.pages.generate import ConstantOfShape
-from graphport.ops.pages.reshape import Flatten, Reshape, Shape, Transpose, Unsqueeze
+from graphport.ops.definitions.arithmetic import Max, Min
+from graphport.ops.definitions.comparison import Where
+from graphport.ops.definitions.generate import ConstantOfShape
+from graphport.ops.definitions.reshape import Flatten, Reshape, Shape, Transpose, Unsqueeze
 from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
 @Softmax.lower("onnx", until=12)
@@ -48,18 +48,18 @@ def hardmax_12(b: Builder, input: Value, *, axis: int = 1) -> Value:
     return _over_the_rest(b, Hardmax, input, axis)
 
 
-def _over_the_rest(b: Builder, page: Page, input: Value, axis: int) -> Value:
+def _over_the_rest(b: Builder, op_def: OpDef, input: Value, axis: int) -> Value:
     dims = b.dims(input)
     rank = len(dims)
     long = [place for place in range(axis_index(axis, rank), rank) if dims[place] != 1] if rank else [0, 0]
     if len(long) < 2:
         place = long[0] if long else rank - 1
-        return b(page, input, axis=-1 if place == rank - 1 else place)
-    flat = b(page, b(Flatten, input, axis=axis), axis=-1)
+        return b(op_def, input, axis=-1 if place == rank - 1 else place)
+    flat = b(op_def, b(Flatten, input, axis=axis), axis=-1)
     return b(Reshape, flat, b(Shape, input))
 
 
-ROWS.lower(
+RULES.lower(
     """
 # `consumed_inputs` allowed to compute in place; it never changed a result.
 Relu, Sigmoid, Tanh(x, *, consumed_inputs: ignored = None) -> _(x)
@@ -132,7 +132,7 @@ def _dropped(b: Builder, data: Value, ratio: float, trains: Value | None) -> tup
     return results[0], b(Where, results[1], one, zero)
 
 
-ROWS.lower(
+RULES.lower(
     """
 # The ratio was an attribute, and without training of no account.
 Dropout(data, *, ratio: ignored = 0.5) -> Dropout(data)
@@ -141,22 +141,22 @@ Dropout(data, *, ratio: ignored = 0.5) -> Dropout(data)
 )
 
 
-def _emitted_over_the_rest(page: Page) -> None:
-    @page.export_rule("onnx", until=12)
+def _emitted_over_the_rest(op_def: OpDef) -> None:
+    @op_def.export_rule("onnx", until=12)
     def exported(b: Builder, input: Value, *, axis: int = -1) -> Value:
         dims = b.dims(input)
         rank = len(dims)
         unsupported((rank == 0, "rank 0 is not supported"))
         place = axis_index(axis, rank)
         if all(length == 1 for length in dims[place + 1 :]):
-            return b.emit(page.name, input, facts=[input.fact], axis=place)[0]
+            return b.emit(op_def.name, input, facts=[input.fact], axis=place)[0]
         perm = tuple({place: rank - 1, rank - 1: place}.get(n, n) for n in range(rank))
         transposed = b(Transpose, input, perm=perm)
-        return b(Transpose, b.emit(page.name, transposed, facts=[transposed.fact], axis=rank - 1)[0], perm=perm)
+        return b(Transpose, b.emit(op_def.name, transposed, facts=[transposed.fact], axis=rank - 1)[0], perm=perm)
 
 
-for _page in (Softmax, LogSoftmax, Hardmax):
-    _emitted_over_the_rest(_page)
+for _op_def in (Softmax, LogSoftmax, Hardmax):
+    _emitted_over_the_rest(_op_def)
 
 
 @Clip.export_rule("onnx", until=10)
@@ -196,7 +196,7 @@ def dropout_with_attributes(
     return *stated, b(ConstantOfShape, b(Shape, data), value=storage_of([True]))
 
 
-ROWS.export_rules(
+RULES.export_rules(
     """
 Gelu
     -> approximate == "none": Mul(Mul(x, 0.5), Add(Erf(Div(x, math.sqrt(2))), 1))
@@ -204,4 +204,4 @@ Gelu
 """,
     until=19,
 )
-ROWS.decompose("HardSwish", "Mish", "Swish")
+RULES.decompose("HardSwish", "Mish", "Swish")

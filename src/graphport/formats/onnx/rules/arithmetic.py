@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import Unknown
-from graphport.formats.onnx.rules.older import OLD_BROADCAST, ROWS
+from graphport.formats.onnx.rules.older import OLD_BROADCAST, RULES
 from graphport.ops.declare import ShapeError
-from graphport.ops.pages.arithmetic import (
+from graphport.ops.definitions.arithmetic import (
     Cast,
     CastLike,
 )
@@ -25,9 +25,9 @@ Add, Sub, Mul, Div, Pow(a, b, *, axis=None, broadcast=0, consumed_inputs: ignore
     until=6,
 )
 # `consumed_inputs` allowed to compute in place; it never changed a result.
-ROWS.lower("Abs, Ceil, Exp, Floor, Log, Neg, Reciprocal, Sqrt(x, *, consumed_inputs: ignored = None) -> _(x)", until=5)
+RULES.lower("Abs, Ceil, Exp, Floor, Log, Neg, Reciprocal, Sqrt(x, *, consumed_inputs: ignored = None) -> _(x)", until=5)
 # Before opset 8 all operands had one shape, which broadcasting leaves alone.
-ROWS.lower("Max, Min, Mean, Sum(*x, consumed_inputs: ignored = None) -> _(*x)", until=7)
+RULES.lower("Max, Min, Mean, Sum(*x, consumed_inputs: ignored = None) -> _(*x)", until=7)
 
 _FIRST_NAMES = {"FLOAT": DType.FLOAT32, "DOUBLE": DType.FLOAT64}
 

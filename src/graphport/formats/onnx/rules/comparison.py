@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphport.formats.onnx.rules.older import OLD_BROADCAST, ROWS
+from graphport.formats.onnx.rules.older import OLD_BROADCAST, RULES
 
 OLD_BROADCAST.lower(
     """
@@ -13,7 +13,7 @@ Equal, Less, Greater, And, Or, Xor(a, b, *, axis=None, broadcast=0, consumed_inp
 )
 
 
-ROWS.export_rules(
+RULES.export_rules(
     """
 GreaterOrEqual -> Or(Greater(a, b), Equal(a, b))
 LessOrEqual -> Or(Less(a, b), Equal(a, b))

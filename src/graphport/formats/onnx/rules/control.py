@@ -11,12 +11,12 @@ from graphport.ir import rewrite
 from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.arithmetic import Sub
+from graphport.ops.definitions.control.loops import Scan
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat, Shape, Unsqueeze
 from graphport.ops.operator_facts import BodyFacts
-from graphport.ops.pages.arithmetic import Sub
-from graphport.ops.pages.control.loops import Scan
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat, Shape, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

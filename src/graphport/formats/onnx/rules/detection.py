@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.facts import UNKNOWN
-from graphport.formats.onnx.rules.older import ROWS, unsupported
+from graphport.formats.onnx.rules.older import RULES, unsupported
 from graphport.ops.views.detection import RoiAlignView
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-ROWS.lower(
+RULES.lower(
     """
 # Pixels had their centres at whole numbers.
 RoiAlign(x, rois, batch_indices, *, mode="avg", output_height=1, output_width=1, sampling_ratio=0, spatial_scale=1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.ops.pages.generate import Constant, constant_value
+from graphport.ops.definitions.generate import Constant, constant_value
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Value

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.facts import UNKNOWN
-from graphport.formats.onnx.rules.older import ROWS, from_front, integers, unsupported
-from graphport.ops.pages.indexing import Slice
+from graphport.formats.onnx.rules.older import RULES, from_front, integers, unsupported
+from graphport.ops.definitions.indexing import Slice
 from graphport.ops.views.indexing import ScatterElementsView, SliceView
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def slice_1(
     return b(Slice, data, *operands, None if axes is None else b.constant(np.array(axes, np.int64)))
 
 
-ROWS.lower("""
+RULES.lower("""
 # The older name, which newer opsets no longer know.
 Scatter(data, indices, updates, *, axis=0) -> ScatterElements(data, indices, updates, axis=axis)
 """)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.formats.onnx.rules.older import ROWS
+from graphport.formats.onnx.rules.older import RULES
 from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-ROWS.lower(
+RULES.lower(
     """
 # Without `broadcast` the summand had the product's own shape, which broadcasts too.
 Gemm(a, b, c, *, alpha=1.0, beta=1.0, broadcast: ignored = 0, transA=0, transB=0)

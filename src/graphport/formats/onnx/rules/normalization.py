@@ -9,16 +9,16 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.onnx.rules.older import ROWS, unsupported
+from graphport.formats.onnx.rules.older import RULES, unsupported
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
-from graphport.ops.pages.normalization import (
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
+from graphport.ops.definitions.normalization import (
     BatchNormalization,
     InstanceNormalization,
     RMSNormalization,
 )
-from graphport.ops.pages.reduction import ReduceMean
-from graphport.ops.pages.reshape import Flatten, Reshape, Shape, Unsqueeze
+from graphport.ops.definitions.reduction import ReduceMean
+from graphport.ops.definitions.reshape import Flatten, Reshape, Shape, Unsqueeze
 from graphport.ops.view import Attributes
 from graphport.ops.views.normalization import (
     BatchNormalizationView,
@@ -98,7 +98,7 @@ def batch_normalization_6(
     return batch_normalization_8(b, op, x, scale, shift, mean, var, spatial=spatial)
 
 
-ROWS.lower(
+RULES.lower(
     """
 InstanceNormalization(input, scale, b, *, consumed_inputs: ignored = None, epsilon=1e-5)
     -> InstanceNormalization(input, scale, b, epsilon=epsilon)
@@ -107,7 +107,7 @@ InstanceNormalization(input, scale, b, *, consumed_inputs: ignored = None, epsil
 )
 
 
-ROWS.lower(
+RULES.lower(
     """
 # One factor and summand a group: instances whose channels are the groups.
 GroupNormalization(x, scale, bias, *, epsilon=1e-5, num_groups)
@@ -115,7 +115,7 @@ GroupNormalization(x, scale, bias, *, epsilon=1e-5, num_groups)
 """,
     until=20,
 )
-ROWS.lower(
+RULES.lower(
     """
 # ONNX Runtime had it in the default domain before the default domain did, and its files still name old opsets.
 LayerNormalization(x, scale, b=None, *, axis=-1, epsilon=1e-5, stash_type=1)

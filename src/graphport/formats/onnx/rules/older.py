@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 from graphport.core.facts import TensorFact, Unknown
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.lowering.leading_broadcast import align_from_axis
-from graphport.ops.lowering.table import Rows
+from graphport.ops.lowering.table import RuleTable
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
 
-ROWS = Rows("onnx")
-OLD_WORDS = Rows("onnx", emit=lambda b, op_type, _is_last, x, given: b.emit(op_type, *x, **given)[0], has_pages=False)
-"""Rows of older forms on the way back, which are called as the operators."""
-OLD_BROADCAST = ROWS.having(from_axis=align_from_axis)
+RULES = RuleTable("onnx")
+OLD_WORDS = RuleTable(
+    "onnx", emit=lambda b, op_type, _is_last, x, given: b.emit(op_type, *x, **given)[0], has_operators=False
+)
+"""Export rules to older forms, which have the names of the operators."""
+OLD_BROADCAST = RULES.having(from_axis=align_from_axis)
 """Rules of operators with explicit broadcasting along an axis."""
 
 

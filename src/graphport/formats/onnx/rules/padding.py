@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.facts import UNKNOWN
-from graphport.formats.onnx.rules.older import ROWS, constant_number, integers, unsupported
+from graphport.formats.onnx.rules.older import RULES, constant_number, integers, unsupported
 from graphport.ops.views.padding import PadView
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-ROWS.lower(
+RULES.lower(
     """
 # Amounts and value were attributes.
 Pad(data, *, mode="constant", pads, value=0.0)
@@ -22,7 +22,7 @@ Pad(data, *, mode="constant", pads, value=0.0)
 """,
     until=10,
 )
-ROWS.lower(
+RULES.lower(
     """
 # The amounts had another name.
 Pad(data, *, mode="constant", paddings, value=0.0)

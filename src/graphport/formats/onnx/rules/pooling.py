@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.pooling import GlobalLpPool, LpPool
+from graphport.ops.definitions.pooling import GlobalLpPool, LpPool
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.ops.declare import lower
-from graphport.ops.pages.recurrent import GRU, LSTM, RNN
+from graphport.ops.definitions.recurrent import GRU, LSTM, RNN
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
-def _without_output_sequence(page: Page) -> None:
-    @lower("onnx", page.name, until=6)
+def _without_output_sequence(op_def: OpDef) -> None:
+    @lower("onnx", op_def.name, until=6)
     def lowered(
         b: Builder,
         *operands: Value | None,
@@ -26,8 +26,8 @@ def _without_output_sequence(page: Page) -> None:
         del output_sequence
         # The schema of GRU-1 misspells its default.
         way = "forward" if direction == "foward" else direction
-        return b.results(page, b.count, *operands, direction=way, **attributes)
+        return b.results(op_def, b.count, *operands, direction=way, **attributes)
 
 
-for _page in (LSTM, GRU, RNN):
-    _without_output_sequence(_page)
+for _op_def in (LSTM, GRU, RNN):
+    _without_output_sequence(_op_def)

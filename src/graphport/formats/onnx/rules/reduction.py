@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.facts import UNKNOWN
-from graphport.formats.onnx.rules.older import OLD_WORDS, ROWS, from_front, integers, unsupported
+from graphport.formats.onnx.rules.older import OLD_WORDS, RULES, from_front, integers, unsupported
 from graphport.ops.lowering.operands import needed_integer
 from graphport.ops.views.reduction import TopKView
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-ROWS.lower("ReduceSum(data, *, axes=None, keepdims=1) -> ReduceSum(data, axes, keepdims=keepdims)", until=12)
-ROWS.lower(
+RULES.lower("ReduceSum(data, *, axes=None, keepdims=1) -> ReduceSum(data, axes, keepdims=keepdims)", until=12)
+RULES.lower(
     """
 ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp,
     ReduceSumSquare(data, *, axes=None, keepdims=1) -> _(data, axes, keepdims=keepdims)
 """,
     until=17,
 )
-ROWS.lower("TopK(x, *, k, axis=-1) -> TopK(x, [k], axis=axis)", until=9)
-ROWS.lower("TopK(x, k, *, axis=-1) -> TopK(x, k, axis=axis)", until=10)
+RULES.lower("TopK(x, *, k, axis=-1) -> TopK(x, [k], axis=axis)", until=9)
+RULES.lower("TopK(x, k, *, axis=-1) -> TopK(x, k, axis=axis)", until=10)
 
 
 def _named(b: Builder, axes: Value | None, data: Value) -> tuple[int, ...]:

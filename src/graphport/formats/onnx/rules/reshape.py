@@ -8,10 +8,10 @@ import numpy as np
 
 from graphport.core.dims import Symbolic, decide_less
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.formats.onnx.rules.older import ROWS, from_front, integers, unsupported
+from graphport.formats.onnx.rules.older import RULES, from_front, integers, unsupported
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.reshape import DepthToSpace, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.reshape import DepthToSpace, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
 from graphport.ops.pattern import constant_numbers
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ def _int64(b: Builder, numbers: tuple[int, ...] | None) -> Value | None:
 
 
 # `consumed_inputs` allowed to compute in place; it never changed a result.
-ROWS.lower("Reshape(data, *, shape=(), consumed_inputs: ignored = None) -> Reshape(data, shape)", until=4)
+RULES.lower("Reshape(data, *, shape=(), consumed_inputs: ignored = None) -> Reshape(data, shape)", until=4)
 # The axes were an attribute.
-ROWS.lower("Squeeze(data, *, axes=None) -> Squeeze(data, axes)", until=12)
-ROWS.lower("Unsqueeze(data, *, axes) -> Unsqueeze(data, axes)", until=12)
+RULES.lower("Squeeze(data, *, axes=None) -> Squeeze(data, axes)", until=12)
+RULES.lower("Unsqueeze(data, *, axes) -> Unsqueeze(data, axes)", until=12)
 
 
-ROWS.lower("Concat(*inputs, axis=1) -> Concat(*inputs, axis=axis)", until=3)
+RULES.lower("Concat(*inputs, axis=1) -> Concat(*inputs, axis=axis)", until=3)
 
 
 @Split.lower("onnx", until=1)
@@ -59,7 +59,7 @@ def _split(b: Builder, input: Value, split: Value | None, axis: int) -> tuple[Va
     return b.results(Split, b.count, input, None, axis=axis, num_outputs=b.count)
 
 
-ROWS.lower('DepthToSpace(input, *, blocksize) -> DepthToSpace(input, blocksize=blocksize, mode="DCR")', until=10)
+RULES.lower('DepthToSpace(input, *, blocksize) -> DepthToSpace(input, blocksize=blocksize, mode="DCR")', until=10)
 
 
 @Tile.lower("onnx", until=5)

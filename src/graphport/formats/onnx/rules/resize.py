@@ -9,7 +9,7 @@ import numpy as np
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.formats.onnx.rules.older import integers, unsupported
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.pages.resize import GridSample, Resize
+from graphport.ops.definitions.resize import GridSample, Resize
 from graphport.ops.views.resize import GridSampleView, ResizeView
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.formats.onnx.rules.older import ROWS
+from graphport.formats.onnx.rules.older import RULES
 from graphport.ops.lowering.operands import needed_integer
 from graphport.ops.views.signal import DFTView
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-ROWS.lower(
+RULES.lower(
     """
 # The first axis behind the batch was the default.
 DFT(x, dft_length=None, *, axis=1, inverse=0, onesided=0)

@@ -8,14 +8,14 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.emitting import emitted_extent, emitted_top_k, renamed
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.definitions.activation import Clip, Dropout, Hardmax, PRelu, Relu
+from graphport.ops.definitions.arithmetic import Max
+from graphport.ops.definitions.reshape import Identity
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import cast, dtype_of, finite_limits, index, integers, reshaped, scalar, vector
-from graphport.ops.pages.activation import Clip, Dropout, Hardmax, PRelu, Relu
-from graphport.ops.pages.arithmetic import Max
-from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphport.ops.lowering.emitting import Exported
 
 
-ROWS.lower("""
+RULES.lower("""
 opset1.Sigmoid, opset1.Tanh(x) -> rounded(_(real(x)), x)
 opset1.Elu(x, *, alpha=1.0) -> rounded(Elu(real(x), alpha=alpha), x)
 opset4.HSwish(x) -> rounded(HardSwish(real(x)), x)
@@ -74,7 +74,7 @@ def export_prelu(b: Builder, x: Value, slope: Value) -> Exported:
     return b.emit("opset1.PReLU", x, slope)
 
 
-ROWS.lower("""
+RULES.lower("""
 # `scale * x` where positive, `scale * alpha * (exp(x) - 1)` elsewhere.
 opset1.Selu(x, alpha: float, scale: float) -> Selu(x, alpha=alpha, gamma=scale)
 # `min(max(x + 3, 0), 6) / 6`
@@ -89,7 +89,7 @@ opset4.Swish(x, beta=None)
     -> beta is None or known(beta) == 1: Mul(x, Sigmoid(x))
     -> Mul(x, Sigmoid(Mul(x, beta)))
 """)
-ROWS.export_rules("""
+RULES.export_rules("""
 LeakyRelu -> opset1.PReLU(x, like(x, [alpha]))
 Selu -> opset1.Selu(x, like(x, [alpha]), like(x, [gamma]))
 HardSigmoid -> opset1.HardSigmoid(x, alpha, beta)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.emitting import emitted_cast, renamed, wrapping
 from graphport.ops.constant_folding import Widened
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.arithmetic import Cast, CastLike, Pow
+from graphport.ops.definitions.reshape import Identity
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import cast, dtype_of
-from graphport.ops.pages.arithmetic import Cast, CastLike, Pow
-from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -61,7 +61,7 @@ def _unsigned(_b: Builder, x: Value) -> DType:
     return DType.of(f"uint{32 if dtype.bits == 16 else dtype.bits}")
 
 
-ROWS.having(unsigned=_unsigned).lower("""
+RULES.having(unsigned=_unsigned).lower("""
 opset1.Acos, opset1.Asin, opset1.Atan, opset1.Cos, opset1.Cosh, opset1.Erf, opset1.Exp, opset1.Log, opset1.Sin,
     opset1.Sinh, opset1.Sqrt, opset1.Tan, opset4.Acosh, opset4.Asinh, opset4.Atanh(x) -> rounded(_(real(x)), x)
 opset1.Abs(x) -> Abs(x)
@@ -110,7 +110,7 @@ opset15.BitwiseRightShift(x, y)
        moved = cast(BitShift(bits, cast(y, wide), direction="RIGHT"), dtype(x));
        Where(is_negative, BitwiseNot(moved), moved)
 """)
-ROWS.having(
+RULES.having(
     folded=_folded, length=lambda _b, operands: float(len(operands)), is_decided=_is_decided, wrapping=wrapping
 ).export_rules("""
 Add -> wrapping("opset1.Add", a, b)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.reshape_spaces import Length, lengths, parted, shaped, times
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Round, Sub
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Tile
 from graphport.ops.lowering.operands import cast, dtype_of, index, scalar, vector
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Round, Sub
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.reduction import ReduceMean, ReduceSum
-from graphport.ops.pages.reshape import Concat, Tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def _polynomial(b: Builder, x: Value, factors: Sequence[float]) -> Value:
     return total
 
 
-ROWS.having(
+RULES.having(
     near=lambda b, x: _polynomial(b, x, (*_NEAR, *_NEAR_END)), far=lambda b, x: _polynomial(b, x, (*_FAR, *_FAR_END))
 ).lower("""
 # A polynomial in the logarithm of `1 - x²`; infinite at -1 and 1.
@@ -153,7 +153,7 @@ def _mixed(b: Builder, x: Value, shares: Sequence[float], shift: float) -> Value
     return b(Clip, b(Add, total, b.like(x, shift)), b.like(x, 0), b.like(x, 255))
 
 
-ROWS.having(nv12=_nv12, i420=_i420, coloured=_coloured, planes=_planes).lower("""
+RULES.having(nv12=_nv12, i420=_i420, coloured=_coloured, planes=_planes).lower("""
 opset8.NV12toRGB(y, uv=None) -> coloured(nv12(y, uv), "RGB")
 opset8.NV12toBGR(y, uv=None) -> coloured(nv12(y, uv), "BGR")
 opset8.I420toRGB(y, u=None, v=None) -> coloured(i420(y, u, v), "RGB")

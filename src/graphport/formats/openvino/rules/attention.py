@@ -21,16 +21,16 @@ from graphport.formats.openvino.rules.emitting import (
     emitted_transpose,
 )
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.definitions.activation import Softmax
+from graphport.ops.definitions.arithmetic import Add, Mul, Reciprocal, Sqrt
+from graphport.ops.definitions.attention import Attention
+from graphport.ops.definitions.attention.attention import PRECISIONS
+from graphport.ops.definitions.comparison import LessOrEqual, Where
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reshape import Concat, Expand, Shape, Unsqueeze
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.extents import counted, extent, gather_index
 from graphport.ops.lowering.operands import cast, dtype_of, float_element, index, scalar, sizes, transposed, vector
-from graphport.ops.pages.activation import Softmax
-from graphport.ops.pages.arithmetic import Add, Mul, Reciprocal, Sqrt
-from graphport.ops.pages.attention import Attention
-from graphport.ops.pages.attention.attention import PRECISIONS
-from graphport.ops.pages.comparison import LessOrEqual, Where
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reshape import Concat, Expand, Shape, Unsqueeze
 from graphport.ops.views.attention import AttentionView, RotaryEmbeddingView, TensorScatterView
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.emitting import emitted_reshape, emitted_scalar, renamed
+from graphport.ops.definitions.arithmetic import Round
 from graphport.ops.lowering.operands import as_index, as_int64, as_scalar, as_vector, cast, float_element, vector
-from graphport.ops.lowering.table import Rows
-from graphport.ops.pages.arithmetic import Round
+from graphport.ops.lowering.table import RuleTable
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -38,7 +38,7 @@ def _round_to_type_of(b: Builder, y: Value, x: Value) -> Value:
     return y if dtype is None else cast(b, b(Round, y), dtype)
 
 
-ROWS = Rows(
+RULES = RuleTable(
     "openvino",
     {
         "as_index": as_index,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.definitions.comparison import Where
 from graphport.ops.lowering.operands import cast, dtype_of
-from graphport.ops.pages.comparison import Where
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -25,7 +25,7 @@ def _as_comparable(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
     return (x, y) if dtype_of(x) is not DType.BOOL else (cast(b, x, DType.INT32), cast(b, y, DType.INT32))
 
 
-ROWS.having(ordered=_as_comparable).lower("""
+RULES.having(ordered=_as_comparable).lower("""
 opset1.LogicalAnd(x, y) <-> And(x, y)
 opset1.LogicalOr(x, y) <-> Or(x, y)
 opset1.LogicalXor, opset1.Xor(x, y) <-> Xor(x, y)
@@ -52,13 +52,13 @@ def select(b: Builder, condition: Value, x: Value, y: Value, *, auto_broadcast: 
     return cast(b, b(Where, condition, cast(b, x, wide), cast(b, y, wide)), dtype)
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 Where -> opset1.Select(condition, x, y)
 IsInf -> opset10.IsInf(x, detect_negative=detect_negative == 1, detect_positive=detect_positive == 1)
 """)
 
 
-ROWS.lower("""
+RULES.lower("""
 opset1.NotEqual(x, y) -> Not(Equal(x, y))
 opset10.IsInf(x, *, detect_negative=True, detect_positive=True)
     -> IsInf(x, detect_negative=detect_negative, detect_positive=detect_positive)

@@ -14,12 +14,12 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.control.branches import If
+from graphport.ops.definitions.control.loops import Loop
+from graphport.ops.definitions.reshape import Reshape, Shape, Transpose
 from graphport.ops.lowering.captures import copied
 from graphport.ops.lowering.extents import cut, joined
 from graphport.ops.lowering.op_builder import OpBuilder
-from graphport.ops.pages.control.branches import If
-from graphport.ops.pages.control.loops import Loop
-from graphport.ops.pages.reshape import Reshape, Shape, Transpose
 
 Map = tuple[tuple[int, ...], ...]
 """Which value outside belongs to which place of a body, and how it is cut, where it is."""

@@ -11,12 +11,12 @@ from graphport.core.facts import TensorFact
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.control.branches import If
+from graphport.ops.definitions.control.loops import Loop, Scan
+from graphport.ops.definitions.reshape import Squeeze, Unsqueeze
 from graphport.ops.lowering.captures import captured, close, copied, facts_of_results
 from graphport.ops.lowering.extents import extent
 from graphport.ops.lowering.operands import index, vector
-from graphport.ops.pages.control.branches import If
-from graphport.ops.pages.control.loops import Loop, Scan
-from graphport.ops.pages.reshape import Squeeze, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.formats.openvino.rules.control import Map

@@ -11,16 +11,16 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.convolution_windows import Sliding, biased, borders, convolved, window_words
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.definitions.arithmetic import Add, Min, Mul, Sub
+from graphport.ops.definitions.comparison import And, GreaterOrEqual, Less, Where
+from graphport.ops.definitions.convolution import DeformConv
+from graphport.ops.definitions.convolution.window import window
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.extents import counted, extent, gather_index, joined
 from graphport.ops.lowering.operands import cast, dtype_of, scalar, sizes, vector
 from graphport.ops.lowering.windows import padding_of
-from graphport.ops.pages.arithmetic import Add, Min, Mul, Sub
-from graphport.ops.pages.comparison import And, GreaterOrEqual, Less, Where
-from graphport.ops.pages.convolution import DeformConv
-from graphport.ops.pages.convolution.window import window
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.reshape import Concat, Reshape, Shape, Unsqueeze
 from graphport.ops.views.convolution import DeformConvView
 
 if TYPE_CHECKING:

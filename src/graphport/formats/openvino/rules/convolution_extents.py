@@ -9,20 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from graphport.ir.graph import Value
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
-from graphport.ops.pages.reshape import Shape
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mul, Sub
+from graphport.ops.definitions.reshape import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 Numbers: TypeAlias = "npt.NDArray[np.int64]"
 Extents: TypeAlias = "Numbers | Value"
 
 
-_OF_NUMBERS: dict[Page, Callable[[Any, Any], Numbers]] = {
+_OF_NUMBERS: dict[OpDef, Callable[[Any, Any], Numbers]] = {
     Add: np.add,
     Sub: np.subtract,
     Mul: np.multiply,
@@ -43,11 +43,11 @@ class Vectors:
         """Return a vector as a value; an integer is broadcast."""
         return x if isinstance(x, Value) else self.b.constant(np.atleast_1d(np.asarray(x, np.int64)))
 
-    def __call__(self, page: Page, x: Extents, y: Extents | int) -> Extents:
+    def __call__(self, op_def: OpDef, x: Extents, y: Extents | int) -> Extents:
         """The result of an operator of two operands."""
         if isinstance(x, Value) or isinstance(y, Value):
-            return self.b(page, self.value(x), self.value(y))
-        return _OF_NUMBERS[page](x, y)
+            return self.b(op_def, self.value(x), self.value(y))
+        return _OF_NUMBERS[op_def](x, y)
 
 
 def spatial(b: Builder, x: Value) -> Extents:

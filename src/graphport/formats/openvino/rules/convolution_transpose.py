@@ -19,12 +19,12 @@ from graphport.formats.openvino.rules.convolution_windows import (
 from graphport.formats.openvino.rules.emitting import emitted_pad
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import lower
+from graphport.ops.definitions.convolution import ConvTranspose
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Squeeze, Unsqueeze
+from graphport.ops.definitions.reshape.columns import Col2Im
 from graphport.ops.lowering.operands import as_int64, cast, check_counts, dtype_of, integers, needed, sizes, vector
 from graphport.ops.lowering.windows import transposed_window_of
-from graphport.ops.pages.convolution import ConvTranspose
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Squeeze, Unsqueeze
-from graphport.ops.pages.reshape.columns import Col2Im
 from graphport.ops.views.convolution import ConvTransposeView
 from graphport.ops.views.reshape import Col2ImView
 

@@ -14,17 +14,17 @@ from graphport.formats.openvino.rules.convolution_extents import Vectors, same_p
 from graphport.formats.openvino.rules.emitting import emitted_cast, emitted_reshape
 from graphport.formats.openvino.rules.matmul import check_exact, requantized, shifted
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Mul, Sub
+from graphport.ops.definitions.comparison import Greater, Where
+from graphport.ops.definitions.convolution import Conv
+from graphport.ops.definitions.convolution.window import Window, window
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, vector
 from graphport.ops.lowering.windows import Convolution, padding_of, window_options
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Mul, Sub
-from graphport.ops.pages.comparison import Greater, Where
-from graphport.ops.pages.convolution import Conv
-from graphport.ops.pages.convolution.window import Window, window
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat
 from graphport.ops.view import Attributes
 from graphport.ops.views.convolution import ConvIntegerView, ConvView, QLinearConvView
 

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.detection_boxes import LOWEST, selected_boxes
 from graphport.formats.openvino.rules.detection_matrix_nms import matrix_nms_scores
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.definitions.activation import Sigmoid, Softmax
+from graphport.ops.definitions.arithmetic import Add, Max
+from graphport.ops.definitions.detection import NonMaxSuppression, RoiAlign
+from graphport.ops.definitions.indexing import Gather, GatherND
+from graphport.ops.definitions.pooling import MaxPool
+from graphport.ops.definitions.reduction import TopK
+from graphport.ops.definitions.reshape import Concat, Shape, Unsqueeze
 from graphport.ops.lowering.emitting import emit, emits
 from graphport.ops.lowering.extents import cut
 from graphport.ops.lowering.operands import (
@@ -26,13 +33,6 @@ from graphport.ops.lowering.operands import (
     sizes,
     vector,
 )
-from graphport.ops.pages.activation import Sigmoid, Softmax
-from graphport.ops.pages.arithmetic import Add, Max
-from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
-from graphport.ops.pages.indexing import Gather, GatherND
-from graphport.ops.pages.pooling import MaxPool
-from graphport.ops.pages.reduction import TopK
-from graphport.ops.pages.reshape import Concat, Shape, Unsqueeze
 from graphport.ops.shapes import axis_index
 from graphport.ops.view import Attributes
 from graphport.ops.views.detection import NonMaxSuppressionView
@@ -215,7 +215,7 @@ def roi_align(
     return b(Max, b(MaxPool, found, kernel_shape=sides, strides=sides), b.like(found, 0))
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 RoiAlign
     -> mode == "avg":
        opset9.ROIAlign(x, rois, batch_indices, pooled_h=output_height, pooled_w=output_width,

@@ -11,13 +11,13 @@ from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.detection_boxes import Greedy, Overlap, best, rows_of
 from graphport.formats.openvino.rules.detection_proposals import are_large, grown, inside, per_cell, ranked
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Sub
+from graphport.ops.definitions.comparison import Equal, Greater, Where
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.reduction import ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Squeeze, Unsqueeze
 from graphport.ops.lowering.extents import counted, cut, extent, fill
 from graphport.ops.lowering.operands import cast, dtype_of, sizes, vector
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
-from graphport.ops.pages.comparison import Equal, Greater, Where
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.reduction import ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Squeeze, Unsqueeze
 from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:

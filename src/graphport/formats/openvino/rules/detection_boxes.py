@@ -10,15 +10,15 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, Greater, GreaterOrEqual, LessOrEqual, Where
+from graphport.ops.definitions.control.loops import Scan
+from graphport.ops.definitions.indexing import Compress, Gather, GatherND, Slice
+from graphport.ops.definitions.reduction import ReduceMax, ReduceSum, TopK
+from graphport.ops.definitions.reshape import Concat, Expand, Identity, Reshape, Shape, Transpose, Unsqueeze
 from graphport.ops.lowering.captures import step_body
 from graphport.ops.lowering.extents import counted, cut, extent, gather_index, joined
 from graphport.ops.lowering.operands import cast, dtype_of, vector
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, LessOrEqual, Where
-from graphport.ops.pages.control.loops import Scan
-from graphport.ops.pages.indexing import Compress, Gather, GatherND, Slice
-from graphport.ops.pages.reduction import ReduceMax, ReduceSum, TopK
-from graphport.ops.pages.reshape import Concat, Expand, Identity, Reshape, Shape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -19,13 +19,13 @@ from graphport.formats.openvino.rules.detection_boxes import (
     rows_of,
 )
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Exp, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, Greater, GreaterOrEqual, IsNaN, Less, Not, Where
+from graphport.ops.definitions.indexing import Compress, Gather, GatherElements, ScatterElements
+from graphport.ops.definitions.reduction import CumSum, ReduceMax, ReduceMin, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.extents import counted, extent, joined
 from graphport.ops.lowering.operands import as_int64, cast, dtype_of, index, vector
-from graphport.ops.pages.arithmetic import Add, Div, Exp, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, IsNaN, Less, Not, Where
-from graphport.ops.pages.indexing import Compress, Gather, GatherElements, ScatterElements
-from graphport.ops.pages.reduction import CumSum, ReduceMax, ReduceMin, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:

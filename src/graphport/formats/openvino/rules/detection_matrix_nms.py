@@ -10,14 +10,14 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.detection_boxes import LOWEST, Overlap, grouped, rows_of
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Add, Exp, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, Greater, Not, Where
+from graphport.ops.definitions.control.loops import Loop
+from graphport.ops.definitions.reduction import ArgMax, ReduceMax
+from graphport.ops.definitions.reshape import Concat, Expand, Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.captures import step_body
 from graphport.ops.lowering.extents import counted, cut, extent, joined
 from graphport.ops.lowering.operands import as_scalar, cast, vector
-from graphport.ops.pages.arithmetic import Add, Exp, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, Greater, Not, Where
-from graphport.ops.pages.control.loops import Loop
-from graphport.ops.pages.reduction import ArgMax, ReduceMax
-from graphport.ops.pages.reshape import Concat, Expand, Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -10,11 +10,11 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mul, Sqrt, Sub
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.extents import counted, cut, gather_index, joined
 from graphport.ops.lowering.operands import as_int64, cast, vector
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sqrt, Sub
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:

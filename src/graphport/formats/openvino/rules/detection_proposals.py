@@ -11,14 +11,14 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.detection_boxes import LOWEST, Greedy, Overlap, best, rows_of
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.arithmetic import Add, Div, Exp, Floor, Log, Max, Min, Mul, Sqrt, Sub
+from graphport.ops.definitions.comparison import And, Equal, Greater, Less, LessOrEqual, Where
+from graphport.ops.definitions.detection import RoiAlign
+from graphport.ops.definitions.indexing import Compress, Gather, ScatterElements
+from graphport.ops.definitions.reduction import CumSum, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.extents import counted, cut, extent, fill, gather_index, joined
 from graphport.ops.lowering.operands import cast, dtype_of, scalar, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Div, Exp, Floor, Log, Max, Min, Mul, Sqrt, Sub
-from graphport.ops.pages.comparison import And, Equal, Greater, Less, LessOrEqual, Where
-from graphport.ops.pages.detection import RoiAlign
-from graphport.ops.pages.indexing import Compress, Gather, ScatterElements
-from graphport.ops.pages.reduction import CumSum, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:

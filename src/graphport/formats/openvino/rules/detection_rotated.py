@@ -19,14 +19,14 @@ from graphport.formats.openvino.rules.detection_boxes import (
     selected_boxes,
 )
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.arithmetic import Add, Ceil, Cos, Div, Max, Min, Mul, Neg, Sin, Sub
+from graphport.ops.definitions.comparison import And, Equal, Greater, Less, LessOrEqual, Where
+from graphport.ops.definitions.detection import RoiAlign
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.reduction import CumSum, ReduceMax, ReduceMean, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
 from graphport.ops.lowering.extents import counted, cut, extent, gather_index, joined
 from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, scalar, vector
-from graphport.ops.pages.arithmetic import Add, Ceil, Cos, Div, Max, Min, Mul, Neg, Sin, Sub
-from graphport.ops.pages.comparison import And, Equal, Greater, Less, LessOrEqual, Where
-from graphport.ops.pages.detection import RoiAlign
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.reduction import CumSum, ReduceMax, ReduceMean, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
 _CLOSE = 1e-5
@@ -135,10 +135,10 @@ class RotatedOverlap:
         return b(ReduceSum, b(Mul, part, cross_products), column, keepdims=0)
 
 
-def _folded(b: Builder, page: Page, x: Value) -> Value:
+def _folded(b: Builder, op_def: OpDef, x: Value) -> Value:
     """The largest or least of four entries."""
     parts = [gather_index(b, x, place) for place in range(4)]
-    return b(page, *parts)
+    return b(op_def, *parts)
 
 
 Points: TypeAlias = "tuple[Value, Value | None]"
@@ -227,7 +227,7 @@ def _rotated(b: Builder, down: Value, across: Value, middle: tuple[Value, Value]
     `RoiAlign` subtracts half a pixel, like OpenVINO from the center.
     """
     y, x = b(Unsqueeze, down, vector(b, [3, 4])), b(Unsqueeze, across, vector(b, [1, 2]))
-    sine, cosine = (_append_axes(b, b(page, angle), 4) for page in (Sin, Cos))
+    sine, cosine = (_append_axes(b, b(op_def, angle), 4) for op_def in (Sin, Cos))
     line, column = (_append_axes(b, part, 4) for part in middle)
     rows = b(Add, b(Sub, b(Mul, y, cosine), b(Mul, x, sine)), line)
     columns = b(Add, b(Add, b(Mul, y, sine), b(Mul, x, cosine)), column)

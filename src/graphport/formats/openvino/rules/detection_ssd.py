@@ -10,14 +10,14 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.detection_boxes import LOWEST, Greedy, Overlap, best, grouped, narrowed, rows_of
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Add, Div, Exp, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, Greater, GreaterOrEqual, Less, Not, Or, Where
+from graphport.ops.definitions.indexing import Compress, GatherElements, ScatterElements, Slice
+from graphport.ops.definitions.reduction import ArgMax, CumSum
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
 from graphport.ops.lowering.extents import counted, cut, extent, fill, gather_index, joined
 from graphport.ops.lowering.operands import cast, dtype_of, scalar, vector
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Add, Div, Exp, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, Less, Not, Or, Where
-from graphport.ops.pages.indexing import Compress, GatherElements, ScatterElements, Slice
-from graphport.ops.pages.reduction import ArgMax, CumSum
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
 from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:

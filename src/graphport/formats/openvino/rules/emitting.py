@@ -11,9 +11,9 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.ir.graph import Attribute, Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.reshape import Reshape
 from graphport.ops.lowering.emitting import emit, emits
 from graphport.ops.lowering.operands import dtype_of, index, vector
-from graphport.ops.pages.reshape import Reshape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,12 +10,12 @@ from graphport.core.dtypes import DType
 from graphport.core.storage import storage_of
 from graphport.formats.openvino.rules.emitting import emitted_extent
 from graphport.ops.declare import lower
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.comparison import Equal
+from graphport.ops.definitions.generate import ConstantOfShape, EyeLike
+from graphport.ops.definitions.reshape import Concat, Expand, Unsqueeze
 from graphport.ops.lowering.extents import counted
 from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, index, integers, vector
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.comparison import Equal
-from graphport.ops.pages.generate import ConstantOfShape, EyeLike
-from graphport.ops.pages.reshape import Concat, Expand, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage

@@ -20,10 +20,10 @@ from graphport.formats.openvino.rules.emitting import emitted_scalar
 from graphport.ir.graph import Node, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.definitions.generate import Constant, Range, constant_value
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.operands import integers
-from graphport.ops.pages.generate import Constant, Range, constant_value
 
 Number = int | float
 

@@ -7,9 +7,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.emitting import emitted_cast, emitted_gather, emitted_range, emitted_scalar
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.definitions.arithmetic import Div, Max, Mod, Sub
+from graphport.ops.definitions.comparison import Greater, GreaterOrEqual, Less, Where
+from graphport.ops.definitions.indexing import (
+    Gather,
+    GatherND,
+    OneHot,
+    ReverseSequence,
+    ScatterElements,
+    ScatterND,
+    Slice,
+    Trilu,
+)
+from graphport.ops.definitions.reduction import ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Identity, Reshape, Shape, Size, Squeeze, Unsqueeze
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.extents import counted, cut, extent
 from graphport.ops.lowering.operands import (
@@ -29,20 +43,6 @@ from graphport.ops.lowering.operands import (
     transposed,
     vector,
 )
-from graphport.ops.pages.arithmetic import Div, Max, Mod, Sub
-from graphport.ops.pages.comparison import Greater, GreaterOrEqual, Less, Where
-from graphport.ops.pages.indexing import (
-    Gather,
-    GatherND,
-    OneHot,
-    ReverseSequence,
-    ScatterElements,
-    ScatterND,
-    Slice,
-    Trilu,
-)
-from graphport.ops.pages.reduction import ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Identity, Reshape, Shape, Size, Squeeze, Unsqueeze
 from graphport.ops.shapes import axis_index
 from graphport.ops.views.indexing import SliceView
 
@@ -115,7 +115,7 @@ def _counted_forward(b: Builder, data: Value, indices: Value, axis: int) -> Valu
     return emit(b, "opset1.Select", is_negative, emit(b, "opset1.Add", indices, count), indices)
 
 
-_INDEXING = ROWS.having(
+_INDEXING = RULES.having(
     combined=lambda _b, reduction: translate("reduction", reduction, _REDUCTIONS),
     combining=lambda _b, reduction: {ours: theirs for theirs, ours in _REDUCTIONS.items()}[reduction],
     counted_below=_counted_below,

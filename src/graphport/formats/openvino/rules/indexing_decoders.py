@@ -8,13 +8,13 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lower
+from graphport.ops.definitions.arithmetic import Add, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, Less, Not, Where
+from graphport.ops.definitions.indexing import Gather, GatherElements
+from graphport.ops.definitions.reduction import ArgMax, CumSum, ReduceSum, TopK
+from graphport.ops.definitions.reshape import Concat, Expand, Shape, Transpose, Unsqueeze
 from graphport.ops.lowering.extents import counted, cut, extent, joined
 from graphport.ops.lowering.operands import as_int64, as_scalar, as_vector, cast, dtype_of, index, sizes, vector
-from graphport.ops.pages.arithmetic import Add, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, Less, Not, Where
-from graphport.ops.pages.indexing import Gather, GatherElements
-from graphport.ops.pages.reduction import ArgMax, CumSum, ReduceSum, TopK
-from graphport.ops.pages.reshape import Concat, Expand, Shape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mul
+from graphport.ops.definitions.comparison import And, Equal, GreaterOrEqual, Less, Where
+from graphport.ops.definitions.indexing import Gather, ScatterND, Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ReduceMax, ReduceMean, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.extents import counted, cut
 from graphport.ops.lowering.operands import (
     as_index,
@@ -21,12 +27,6 @@ from graphport.ops.lowering.operands import (
     integers,
     vector,
 )
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul
-from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Less, Where
-from graphport.ops.pages.indexing import Gather, ScatterND, Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -76,7 +76,7 @@ def _sum_rows(
     return b(Reshape, found, b(Concat, count, b(Shape, table, start=1), axis=0))
 
 
-ROWS.having(held=_membership, counted=counted, bags=_sum_rows).lower("""
+RULES.having(held=_membership, counted=counted, bags=_sum_rows).lower("""
 opset3.EmbeddingBagOffsetsSum, opset15.EmbeddingBagOffsets(table, indices, offsets, default=None, weights=None, *,
                                                            reduction="sum")
     -> bags(table, indices, held(indices, offsets), default, weights, reduction)

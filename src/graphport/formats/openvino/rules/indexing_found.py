@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.definitions.comparison import Not
+from graphport.ops.definitions.indexing import Gather, NonZero, ScatterND, Unique
+from graphport.ops.definitions.reduction import TopK
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.emitting import emits
 from graphport.ops.lowering.operands import as_int64, cast, dtype_of, index, needed_integer, scalar, vector
-from graphport.ops.pages.comparison import Not
-from graphport.ops.pages.indexing import Gather, NonZero, ScatterND, Unique
-from graphport.ops.pages.reduction import TopK
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -41,10 +41,10 @@ def _countable(b: Builder, x: Value) -> Value:
     return x if dtype_of(x) in _COUNTED else cast(b, x, DType.BOOL)
 
 
-ROWS.having(countable=_countable).lower("""
+RULES.having(countable=_countable).lower("""
 opset3.NonZero(x, *, output_type=None) -> cast(NonZero(countable(x)), output_type if output_type else int64)
 """)
-ROWS.export_rules("""
+RULES.export_rules("""
 NonZero
     -> rank(x) == 0: opset3.NonZero(emitted_reshape(x, [1]))
     -> opset3.NonZero(x)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.comparison import Equal, Where
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.reshape import Identity, Squeeze, Unsqueeze
 from graphport.ops.lowering.operands import as_int64, check_counts, integers, needed, sizes, vector
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.comparison import Equal, Where
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.reshape import Identity, Squeeze, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

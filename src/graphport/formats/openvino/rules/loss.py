@@ -11,17 +11,17 @@ from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.indexing_decoders import packed
 from graphport.ops.declare import lower
 from graphport.ops.decompositions.log_likelihood import register
+from graphport.ops.definitions.activation import LogSoftmax
+from graphport.ops.definitions.arithmetic import Add, Div, Exp, Log, Max, Mod, Mul, Neg, Sub
+from graphport.ops.definitions.comparison import And, Equal, Less, LessOrEqual, Not, Or, Where
+from graphport.ops.definitions.control.loops import Scan
+from graphport.ops.definitions.indexing import Gather, GatherElements, Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Shape, Transpose, Unsqueeze
 from graphport.ops.lowering.captures import step_body
 from graphport.ops.lowering.extents import counted
 from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, index, vector
-from graphport.ops.pages.activation import LogSoftmax
-from graphport.ops.pages.arithmetic import Add, Div, Exp, Log, Max, Mod, Mul, Neg, Sub
-from graphport.ops.pages.comparison import And, Equal, Less, LessOrEqual, Not, Or, Where
-from graphport.ops.pages.control.loops import Scan
-from graphport.ops.pages.indexing import Gather, GatherElements, Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reduction import ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Shape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

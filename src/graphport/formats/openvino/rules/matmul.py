@@ -9,12 +9,16 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.emitting import emitted_cast, emitted_reshape
 from graphport.ir.graph import Node
 from graphport.ops.constant_folding import Computed
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.decompositions.inverse import determinant, inverted
+from graphport.ops.definitions.arithmetic import Sub
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.matmul import Det, MatMul, MatMulInteger
+from graphport.ops.definitions.reshape import Concat, Expand, Shape, Transpose
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import (
     as_int64,
@@ -27,10 +31,6 @@ from graphport.ops.lowering.operands import (
     transposed,
     vector,
 )
-from graphport.ops.pages.arithmetic import Sub
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.matmul import Det, MatMul, MatMulInteger
-from graphport.ops.pages.reshape import Concat, Expand, Shape, Transpose
 from graphport.ops.views.matmul import QLinearMatMulView
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _source_of_transpose(x: Value) -> Value | None:
 
 _TRANSPOSES = ("Transpose", "opset1.Transpose")
 
-ROWS.having(own=_own_copy).export_rules("""
+RULES.having(own=_own_copy).export_rules("""
 MatMul -> opset1.MatMul(own(a), own(b))
 Gemm
     -> product = opset1.MatMul(own(a, transA), own(b, transB), transpose_a=transA != 0, transpose_b=transB != 0);
@@ -126,7 +126,7 @@ Gemm
     -> opset1.Add(scaled, c if beta == 1 else opset1.Multiply(c, beta))
 """)
 # Of matrices of at most four rows.
-ROWS.having(inverted=inverted).lower("opset14.Inverse(x, *, adjoint=False) -> inverted(x, adjoint=adjoint)")
+RULES.having(inverted=inverted).lower("opset14.Inverse(x, *, adjoint=False) -> inverted(x, adjoint=adjoint)")
 
 
 @MatMulInteger.export_rule("openvino")

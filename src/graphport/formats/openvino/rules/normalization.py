@@ -8,16 +8,16 @@ import numpy as np
 
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.emitting import emitted_cast, emitted_reshape, renamed
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub, Sum
+from graphport.ops.definitions.normalization import LRN, LayerNormalization
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.extents import cut
 from graphport.ops.lowering.operands import dtype_of, needed, vector
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Pow, Sqrt, Sub, Sum
-from graphport.ops.pages.normalization import LRN, LayerNormalization
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reduction import ReduceMean, ReduceSum
 from graphport.ops.shapes import axis_indices
 from graphport.ops.views.normalization import (
     BatchNormalizationView,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from graphport.ops.lowering.emitting import Exported
 
 
-ROWS.lower("""
+RULES.lower("""
 opset1.BatchNormInference(gamma, beta, x, mean, variance, *, epsilon)
     -> BatchNormalization(x, gamma, beta, mean, variance, epsilon=epsilon)
 opset5.BatchNormInference(x, gamma, beta, mean, variance, *, epsilon)
@@ -166,7 +166,7 @@ def _per_channel(b: Builder, numbers: Value, x: Value) -> Value:
     return emitted_reshape(b, numbers, (-1, *[1] * (len(b.dims(x)) - 2)))
 
 
-ROWS.having(per_channel=_per_channel, spatial=lambda b, x: vector(b, range(2, len(b.dims(x))))).export_rules("""
+RULES.having(per_channel=_per_channel, spatial=lambda b, x: vector(b, range(2, len(b.dims(x))))).export_rules("""
 GroupNormalization -> opset12.GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon)
 InstanceNormalization
     -> y = opset6.MVN(input, spatial(input), eps=epsilon, normalize_variance=True, eps_mode="inside_sqrt");

@@ -10,6 +10,9 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.emitting import emitted_extent, emitted_gather, emitted_scalar
 from graphport.ops.declare import lower
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.padding import CenterCropPad, Pad
+from graphport.ops.definitions.reshape import Concat, Identity
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import (
     as_scalar,
@@ -22,9 +25,6 @@ from graphport.ops.lowering.operands import (
     sizes,
     vector,
 )
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.padding import CenterCropPad, Pad
-from graphport.ops.pages.reshape import Concat, Identity
 from graphport.ops.views.padding import PadView
 
 if TYPE_CHECKING:

@@ -11,21 +11,21 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.convolution_windows import window_words
 from graphport.formats.openvino.rules.emitting import emitted_pad, emitted_reshape
 from graphport.formats.openvino.rules.reduction_plugin import reduced
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.decompositions.adaptive_pooling import largest, pooled
+from graphport.ops.definitions.convolution.window import Window
+from graphport.ops.definitions.indexing import Gather, GatherElements
+from graphport.ops.definitions.pooling import MaxRoiPool
+from graphport.ops.definitions.reduction import ArgMax, ReduceMax, ReduceMean
+from graphport.ops.definitions.reshape import Expand, Shape
 from graphport.ops.lowering.emitting import emit, emits
 from graphport.ops.lowering.extents import mixed
 from graphport.ops.lowering.operands import cast, dtype_of, index, needed, reshaped, sizes, vector
 from graphport.ops.lowering.windows import padding_of, window_of
-from graphport.ops.pages.convolution.window import Window
-from graphport.ops.pages.indexing import Gather, GatherElements
-from graphport.ops.pages.pooling import MaxRoiPool
-from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceMean
-from graphport.ops.pages.reshape import Expand, Shape
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView, MaxUnpoolView
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _edges(dims: Sequence[Dim], slid: Window) -> list[tuple[int, int]]:
     return [(begin, max((out - 1) * s + (k - 1) * d + 1 - n - begin, 0)) for n, k, s, d, begin, out in axes]
 
 
-ROWS.having(reduced=reduced, spatial=lambda b, x: vector(b, range(2, len(b.dims(x))))).export_rules("""
+RULES.having(reduced=reduced, spatial=lambda b, x: vector(b, range(2, len(b.dims(x))))).export_rules("""
 GlobalAveragePool -> reduced("opset1.ReduceMean", x, spatial(x), 1)
 GlobalMaxPool -> reduced("opset1.ReduceMax", x, spatial(x), 1)
 GlobalLpPool

@@ -10,14 +10,14 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.openvino.rules.convolution_extents import Extents, Vectors, same_padding, spatial
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mod, Mul, Sub
+from graphport.ops.definitions.comparison import And, Greater, GreaterOrEqual, Less, Where
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.pooling import AveragePool, MaxPool
+from graphport.ops.definitions.reduction import ReduceMax, ReduceProd
+from graphport.ops.definitions.reshape import Concat, Expand, Shape
 from graphport.ops.lowering.operands import as_scalar, cast, dtype_of, ends_of, index, scalar, vector
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mod, Mul, Sub
-from graphport.ops.pages.comparison import And, Greater, GreaterOrEqual, Less, Where
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.pooling import AveragePool, MaxPool
-from graphport.ops.pages.reduction import ReduceMax, ReduceProd
-from graphport.ops.pages.reshape import Concat, Expand, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

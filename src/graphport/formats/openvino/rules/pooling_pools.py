@@ -13,9 +13,9 @@ from graphport.formats.openvino.rules.pooling_padded import (
     padded_max_pool,
     surroundings,
 )
+from graphport.ops.definitions.arithmetic import Mod
+from graphport.ops.definitions.pooling import AveragePool, MaxPool
 from graphport.ops.lowering.operands import cast, dtype_of
-from graphport.ops.pages.arithmetic import Mod
-from graphport.ops.pages.pooling import AveragePool, MaxPool
 from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:

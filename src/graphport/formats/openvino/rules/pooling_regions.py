@@ -8,19 +8,19 @@ import numpy as np
 
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.decompositions.pooling_by_position import position_sensitive_mean
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Floor, Max, Mul, Sign, Sub
+from graphport.ops.definitions.comparison import And, Greater, GreaterOrEqual, Less, LessOrEqual, Or, Where
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.pooling import MaxRoiPool
+from graphport.ops.definitions.reduction import Einsum, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Unsqueeze
+from graphport.ops.definitions.resize import GridSample
 from graphport.ops.lowering.extents import extent, gather_index, joined
 from graphport.ops.lowering.operands import cast, dtype_of, index, reshaped, sizes, vector
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Max, Mul, Sign, Sub
-from graphport.ops.pages.comparison import And, Greater, GreaterOrEqual, Less, LessOrEqual, Or, Where
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.pooling import MaxRoiPool
-from graphport.ops.pages.reduction import Einsum, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Unsqueeze
-from graphport.ops.pages.resize import GridSample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +91,7 @@ def _position_sensitive(b: Builder, x: Value, rois: Value, maps: int, cells: int
     return position_sensitive_mean(b, x, rois, output_dim=maps, group_size=cells, spatial_scale=scale)
 
 
-ROWS.having(means=_position_sensitive).lower("""
+RULES.having(means=_position_sensitive).lower("""
 # The mean of each cell of a region, of a map of its own for each cell; regions are given in pixels.
 opset1.PSROIPooling(x, rois, *, output_dim, group_size, spatial_scale, mode="average", spatial_bins_x: ignored = 0,
                     spatial_bins_y: ignored = 0)

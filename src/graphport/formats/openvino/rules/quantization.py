@@ -13,10 +13,15 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import Computed, folded
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.quantization import (
+    DequantizeLinear,
+    DynamicQuantizeLinear,
+    QuantizeLinear,
+    integer_range,
+)
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.operands import dtype_of, sizes
-from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear, integer_range
 from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
 if TYPE_CHECKING:

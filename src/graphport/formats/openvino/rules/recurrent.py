@@ -18,17 +18,17 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.recurrent_in_steps import gru_in_steps, lstm_in_steps, rnn_in_steps
+from graphport.ops.definitions.arithmetic import Cast, Mul
+from graphport.ops.definitions.recurrent import GRU, LSTM, RNN
+from graphport.ops.definitions.reshape import Concat, Split, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.emitting import emit, emits
 from graphport.ops.lowering.extents import cut
 from graphport.ops.lowering.operands import index, integers, vector
-from graphport.ops.pages.arithmetic import Cast, Mul
-from graphport.ops.pages.recurrent import GRU, LSTM, RNN
-from graphport.ops.pages.reshape import Concat, Split, Squeeze, Transpose, Unsqueeze
 from graphport.ops.view import Attributes
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 if TYPE_CHECKING:
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
 Exported = tuple[Value | None, ...] | None
@@ -129,7 +129,7 @@ def rnn_sequence(
 
 def _over_sequence(
     b: Builder,
-    page: Page,
+    op_def: OpDef,
     x: Value,
     states: tuple[Value, ...],
     lengths: Value,
@@ -138,7 +138,7 @@ def _over_sequence(
 ) -> tuple[Value, ...]:
     """A layer over sequences that come batch first, as its results do."""
     x_, *states_ = (b(Transpose, each, perm=(1, 0, 2)) for each in (x, *states))
-    emit_layer = b.results(page, 1 + len(states), x_, *weights, _lengths(b, lengths, x), *states_, **options)
+    emit_layer = b.results(op_def, 1 + len(states), x_, *weights, _lengths(b, lengths, x), *states_, **options)
     y = b(Transpose, emit_layer[0], perm=(2, 1, 0, 3))
     return y, *(b(Transpose, each, perm=(1, 0, 2)) for each in emit_layer[1:])
 
@@ -199,12 +199,12 @@ def rnn_cell(b: Builder, op: Cell, x: Value, h: Value, w: Value, r: Value, bias:
 
 
 def _step(
-    b: Builder, page: Page, x: Value, states: tuple[Value, ...], weights: Weights, options: dict[str, Any]
+    b: Builder, op_def: OpDef, x: Value, states: tuple[Value, ...], weights: Weights, options: dict[str, Any]
 ) -> tuple[Value, ...]:
     """The states after one step: a layer over a sequence of one, in one direction."""
     front = vector(b, [0])
     x, *given = (b(Unsqueeze, each, front) for each in (x, *states))
-    emit_layer = b.results(page, 1 + len(states), x, *weights, None, *given, **options)
+    emit_layer = b.results(op_def, 1 + len(states), x, *weights, None, *given, **options)
     return tuple(b(Squeeze, each, front) for each in emit_layer[1:])
 
 
@@ -264,11 +264,11 @@ def _only(value: Value) -> Dim | None:
         if elements:
             return elements[0] if all(element == elements[0] for element in elements) else None
         maker = value.producer
-        page = None if maker is None else registry.pages().get(maker.op)
-        if maker is None or page is None or page.signature.variadic is not None:
+        op_def = None if maker is None else registry.op_defs().get(maker.op)
+        if maker is None or op_def is None or op_def.signature.variadic is not None:
             return None
         # Selecting among equal elements gives that element.
-        if not page.picks and maker.op != "Cast":
+        if not op_def.picks and maker.op != "Cast":
             return None
         value = maker.operands[0]
     return None

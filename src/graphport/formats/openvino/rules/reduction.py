@@ -8,15 +8,15 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.emitting import emitted_extent, emitted_slice, emitted_top_k, renamed, wrapping
 from graphport.formats.openvino.rules.reduction_plugin import reduced, with_infinities
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.definitions.indexing import GatherElements
+from graphport.ops.definitions.reduction import CumProd, ReduceLogSumExp, ReduceMax, TopK
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import as_vector, cast, dtype_of, ends_of, index, integers, sizes, vector
-from graphport.ops.pages.indexing import GatherElements
-from graphport.ops.pages.reduction import CumProd, ReduceLogSumExp, ReduceMax, TopK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +111,7 @@ def _axis_operand(b: Builder, axis: Value) -> Value:
     return index(b, known[0]) if known is not None and len(known) == 1 else as_vector(b, axis)
 
 
-_REDUCED = ROWS.having(
+_REDUCED = RULES.having(
     names_none=lambda _b, axes: integers(axes) == (),
     vector=as_vector,
     summed=lambda b, x: _without(b, x, _NARROW),

@@ -10,12 +10,12 @@ import numpy as np
 from graphport.core.dims import Dim, decide_less, maximum, product
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.definitions.reshape import Reshape, may_fill, resolve_copied_dims
 from graphport.ops.lowering.op_builder import OpBuilder
-from graphport.ops.pages.reshape import Reshape, may_fill, resolve_copied_dims
 
 _NO_DIM = -2
 """A dim that every runtime refuses: how an error that only a run can find is raised there."""
@@ -246,4 +246,4 @@ def _compute_dims(b: Builder, data: Value, pattern: Value) -> Value:
 
 
 # A literal 0 stays literal; ONNX leaves -1 with a copied 0 undefined.
-ROWS.export_rules("Reshape -> opset1.Reshape(data, shape, special_zero=not allowzero)")
+RULES.export_rules("Reshape -> opset1.Reshape(data, shape, special_zero=not allowzero)")

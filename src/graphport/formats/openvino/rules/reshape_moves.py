@@ -9,9 +9,25 @@ import numpy as np
 
 from graphport.core.dims import Symbolic
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.emitting import emitted_reshape, emitted_slice, renamed
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.arithmetic import Sub
+from graphport.ops.definitions.comparison import Less, Where
+from graphport.ops.definitions.reduction import ReduceSum
+from graphport.ops.definitions.reshape import (
+    Concat,
+    Expand,
+    Flatten,
+    Identity,
+    Reshape,
+    Shape,
+    Split,
+    Squeeze,
+    Tile,
+    Transpose,
+    Unsqueeze,
+)
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.extents import cut, extent
 from graphport.ops.lowering.operands import (
@@ -26,22 +42,6 @@ from graphport.ops.lowering.operands import (
     transposed,
     vector,
 )
-from graphport.ops.pages.arithmetic import Sub
-from graphport.ops.pages.comparison import Less, Where
-from graphport.ops.pages.reduction import ReduceSum
-from graphport.ops.pages.reshape import (
-    Concat,
-    Expand,
-    Flatten,
-    Identity,
-    Reshape,
-    Shape,
-    Split,
-    Squeeze,
-    Tile,
-    Transpose,
-    Unsqueeze,
-)
 from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
     from graphport.ops.lowering.emitting import Exported
 
 
-ROWS.lower("""
+RULES.lower("""
 opset16.Identity(x) -> Identity(x)
 opset1.Concat(*inputs, axis) <-> Concat(*inputs, axis=axis)
 opset1.Unsqueeze(x, axes) -> Unsqueeze(x, as_vector(axes))
 opset1.ShapeOf, opset3.ShapeOf(x, *, output_type=None) -> cast(Shape(x), output_type if output_type else int64)
 """)
-ROWS.having(is_tensor=lambda _b, x: isinstance(x.fact, TensorFact)).export_rules("""
+RULES.having(is_tensor=lambda _b, x: isinstance(x.fact, TensorFact)).export_rules("""
 Identity -> is_tensor(input): renamed(input)
 Unsqueeze -> opset1.Unsqueeze(data, axes)
 Expand -> opset3.Broadcast(input, shape, mode="bidirectional")

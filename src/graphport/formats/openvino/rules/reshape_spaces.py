@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.ops.declare import lower
+from graphport.ops.definitions.arithmetic import Div, Mul, Sub
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat, DepthToSpace, Reshape, Shape, SpaceToDepth
 from graphport.ops.lowering.extents import extent, joined
 from graphport.ops.lowering.operands import (
     as_int64,
@@ -20,10 +24,6 @@ from graphport.ops.lowering.operands import (
     transposed,
     vector,
 )
-from graphport.ops.pages.arithmetic import Div, Mul, Sub
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat, DepthToSpace, Reshape, Shape, SpaceToDepth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,7 +146,7 @@ def reorg_yolo(b: Builder, x: Value, *, stride: tuple[int, ...]) -> Value:
     return shaped(b, moved, [n, times(b, c, k**2), parted(b, h, k), parted(b, w, k)])
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 DepthToSpace
     -> opset1.DepthToSpace(input, block_size=blocksize, mode="blocks_first" if mode == "DCR" else "depth_first")
 SpaceToDepth -> opset1.SpaceToDepth(input, block_size=blocksize, mode="blocks_first")

@@ -13,6 +13,11 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.emitting import emitted_gather, emitted_transpose
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Identity
+from graphport.ops.definitions.resize import Resize
+from graphport.ops.definitions.resize.sampling import Axis, cubic, nearest_entries, resampled, source_coordinates, taps
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.extents import mixed
 from graphport.ops.lowering.operands import (
@@ -25,11 +30,6 @@ from graphport.ops.lowering.operands import (
     sizes,
     vector,
 )
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Identity
-from graphport.ops.pages.resize import Resize
-from graphport.ops.pages.resize.sampling import Axis, cubic, nearest_entries, resampled, source_coordinates, taps
 from graphport.ops.shapes import axis_indices
 from graphport.ops.view import Attributes
 from graphport.ops.views.resize import ResizeView
@@ -175,7 +175,7 @@ def _resized(b: Builder, x: Value, extents: _Extents, op: Interpolation) -> Valu
         if found is None:
             return _gathered(b, x, extents, coordinates, op.nearest_mode)
         coordinates, nearest = found
-        return _by_page(b, x, extents, coordinate_transformation_mode=coordinates, mode=mode, nearest_mode=nearest)
+        return _by_op_def(b, x, extents, coordinate_transformation_mode=coordinates, mode=mode, nearest_mode=nearest)
     if coordinates == "tf_half_pixel_for_nn" or antialiases:
         plans = _planned(b, x, extents, _own_length)
         if pillow:
@@ -183,10 +183,10 @@ def _resized(b: Builder, x: Value, extents: _Extents, op: Interpolation) -> Valu
             plans = [replace(plan, ratio=plan.out / plan.length) for plan in plans]
         return _mixed(b, x, plans, coordinates, op, antialiases=antialiases)
     coefficient = op.cube_coeff if mode == "cubic" else None
-    return _by_page(b, x, extents, coordinate_transformation_mode=coordinates, mode=mode, cubic_coeff_a=coefficient)
+    return _by_op_def(b, x, extents, coordinate_transformation_mode=coordinates, mode=mode, cubic_coeff_a=coefficient)
 
 
-def _by_page(b: Builder, x: Value, extents: _Extents, **words: Any) -> Value:
+def _by_op_def(b: Builder, x: Value, extents: _Extents, **words: Any) -> Value:
     axes, wanted, scales = extents
     words["axes"] = axes if axes != tuple(range(len(b.dims(x)))) else None
     if scales is not None:
@@ -286,7 +286,7 @@ def export_resize(b: Builder, op: ResizeView) -> Exported:
     scales = None if op.scales is None or b.dims(op.scales) == (0,) else op.scales
     extents = _Extents(tuple(range(rank)) if op.axes is None else axis_indices(op.axes, rank), op.sizes, scales)
     facts = [op.x.fact, None, scales and scales.fact, op.sizes and op.sizes.fact]
-    fact = b.inference.page(Resize, facts, {"axes": op.axes}, 1)[0]
+    fact = b.inference.infer_operator(Resize, facts, {"axes": op.axes}, 1)[0]
     shape = fact.shape if isinstance(fact, TensorFact) else None
     if shape is not None and stretches and not crops:
         if _keeps(b, op, shape, scales):

@@ -8,10 +8,10 @@ import numpy as np
 
 from graphport.core.budget import reserve
 from graphport.core.facts import TensorFact
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.emitting import emitted_reshape
+from graphport.ops.definitions.resize import AffineGrid
 from graphport.ops.lowering.operands import dtype_of, needed, sizes, translate
-from graphport.ops.pages.resize import AffineGrid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 _MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
 
 
-ROWS.having(sampled=lambda _b, mode: translate("mode", mode, _MODES)).lower("""
+RULES.having(sampled=lambda _b, mode: translate("mode", mode, _MODES)).lower("""
 opset9.GridSample(x, grid, *, align_corners=False, mode="bilinear", padding_mode="zeros")
     -> GridSample(x, real(grid), align_corners=align_corners, mode=sampled(mode), padding_mode=padding_mode)
 """)
 _GRID_MODES = {ours: theirs for theirs, ours in _MODES.items()}
-ROWS.having(sampled=lambda _b, mode: _GRID_MODES[mode]).export_rules("""
+RULES.having(sampled=lambda _b, mode: _GRID_MODES[mode]).export_rules("""
 GridSample
     -> rank(x) == 4: opset9.GridSample(x, grid, align_corners=align_corners != 0, mode=sampled(mode),
                                        padding_mode=padding_mode)

@@ -10,7 +10,7 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
-from graphport.formats.openvino.rules.binding import ROWS
+from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.emitting import (
     emitted_cast,
     emitted_gather,
@@ -19,6 +19,13 @@ from graphport.formats.openvino.rules.emitting import (
     emitted_slice,
 )
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Mul, Sub
+from graphport.ops.definitions.comparison import Equal, Where
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.definitions.reshape.columns import Col2Im
+from graphport.ops.definitions.signal import DFT, STFT
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.extents import cut, gather_index
 from graphport.ops.lowering.operands import (
@@ -35,13 +42,6 @@ from graphport.ops.lowering.operands import (
     transposed,
     vector,
 )
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
-from graphport.ops.pages.comparison import Equal, Where
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Squeeze, Transpose, Unsqueeze
-from graphport.ops.pages.reshape.columns import Col2Im
-from graphport.ops.pages.signal import DFT, STFT
 from graphport.ops.shapes import axis_index
 from graphport.ops.views.signal import DFTView, STFTView
 
@@ -92,7 +92,7 @@ def _over_axes(b: Builder, x: Value, axes: Value, lengths: Value | None, inverse
     return x
 
 
-ROWS.having(over_axes=_over_axes).lower("""
+RULES.having(over_axes=_over_axes).lower("""
 opset7.DFT(x, axes, lengths=None) -> over_axes(x, axes, lengths, 0)
 opset7.IDFT(x, axes, lengths=None) -> over_axes(x, axes, lengths, 1)
 """)
@@ -272,7 +272,7 @@ def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic:
     return emitted_cast(b, total, dtype)
 
 
-ROWS.having(cosines=_sum_of_cosines).export_rules("""
+RULES.having(cosines=_sum_of_cosines).export_rules("""
 HannWindow -> cosines(size, [0.5, -0.5], periodic, output_datatype)
 HammingWindow -> cosines(size, [25 / 46, -21 / 46], periodic, output_datatype)
 BlackmanWindow -> cosines(size, [0.42, -0.5, 0.08], periodic, output_datatype)

@@ -236,10 +236,10 @@ def before_export(graph: Graph) -> None:
 
     A single node is not folded: the export rule of its consumer may support it as a flag.
     """
-    pages, is_changed = registry.pages(), False
+    op_defs, is_changed = registry.op_defs(), False
     for node in list(graph):
-        page = None if node.dialect else pages.get(node.op_type)
-        if page is None or page.role != "weighted":
+        op_def = None if node.dialect else op_defs.get(node.op_type)
+        if op_def is None or op_def.role != "weighted":
             continue
         for index, value in enumerate(node.inputs):
             made = None if value is None else value.producer

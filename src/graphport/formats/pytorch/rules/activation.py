@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from graphport.formats.pytorch.rules.binding import scalar_of
-from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.pages.activation import Elu
-from graphport.ops.pages.arithmetic import Mul
-from graphport.ops.pages.comparison import Greater, Where
+from graphport.ops.definitions.activation import Elu
+from graphport.ops.definitions.arithmetic import Mul
+from graphport.ops.definitions.comparison import Greater, Where
 
-ROWS.lower("""
+RULES.lower("""
 # 0 where all that is normalized together is minus infinity.
 aten._safe_softmax(self, dim, dtype=None)
     -> shares = F.softmax(self, dim=dim, dtype=dtype); rank(self) == 0: shares
@@ -21,7 +21,7 @@ aten.log_sigmoid_forward(self) -> (F.logsigmoid(self), None)
 """)
 
 
-ROWS.lower("""
+RULES.lower("""
 aten._softmax(self, dim, half_to_float=False, dtype=None)
     -> F.softmax(cast(self, float32) if half_to_float else self, dim=dim, dtype=dtype)
 aten._log_softmax(self, dim, half_to_float=False)
@@ -30,7 +30,7 @@ aten._prelu_kernel(self, weight) -> Where(Greater(self, 0), self, Mul(self, weig
 """)
 
 
-ROWS.lower("""
+RULES.lower("""
 # What drops nothing may train.
 aten.dropout, aten.feature_dropout, aten.alpha_dropout, aten.feature_alpha_dropout(input, p=0.5, train: any = False)
     -> p != 0 and train is not None and train: unsupported("a dropout that is training: export the module in eval mode")
@@ -39,7 +39,7 @@ aten.native_dropout(input, p=0.5, train: any = False)
     -> p != 0 and train is not None and train: unsupported("a dropout that is training: export the module in eval mode")
     -> (input, None)
 """)
-ROWS.lower(
+RULES.lower(
     """
 aten.rrelu, aten.rrelu_with_noise,
     aten.rrelu_with_noise_functional(self, noise: ignored = None, lower=0.125, upper=1 / 3, training: any = False)

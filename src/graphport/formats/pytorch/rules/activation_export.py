@@ -8,13 +8,13 @@ from graphport.formats.pytorch.rules.emitting import DIALECT, EXPORT, aten, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.activation import Clip, Hardmax, PRelu, Softplus
+from graphport.ops.definitions.activation.dropout import Dropout
+from graphport.ops.definitions.arithmetic import Max, Min, Mul
+from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.comparison import Less, Where
+from graphport.ops.definitions.reshape import Reshape
 from graphport.ops.lowering.operands import dtype_of, float_element
-from graphport.ops.pages.activation import Clip, Hardmax, PRelu, Softplus
-from graphport.ops.pages.activation.dropout import Dropout
-from graphport.ops.pages.arithmetic import Max, Min, Mul
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.comparison import Less, Where
-from graphport.ops.pages.reshape import Reshape
 from graphport.ops.pattern import constant_numbers
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import scalar_of, vector
-from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Abs, Div, Mod, Mul, Round
+from graphport.ops.definitions.comparison import Equal, Where
+from graphport.ops.definitions.indexing import NonZero
+from graphport.ops.definitions.reshape import Split, Squeeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Abs, Div, Mod, Mul, Round
-from graphport.ops.pages.comparison import Equal, Where
-from graphport.ops.pages.indexing import NonZero
-from graphport.ops.pages.reshape import Split, Squeeze
 
 
 def _cast_to_float64(b: Builder, x: Value) -> Value:
@@ -22,7 +22,7 @@ def _cast_to_float64(b: Builder, x: Value) -> Value:
     return cast(b, x, DType.FLOAT64) if dtype_of(x).is_floating else x
 
 
-ROWS.having(real=_cast_to_float64).lower("""
+RULES.having(real=_cast_to_float64).lower("""
 aten.item, aten._local_scalar_dense(self)
     -> number = real(self); rank(self) > 0: Reshape(number, [])
     -> number
@@ -76,7 +76,7 @@ def lcm(b: Builder, self: Value, other: Value) -> Value:
 _EUCLID = {8: 12, 16: 24, 32: 47, 64: 93}
 """Maximum number of iterations of Euclid's algorithm by integer width in bits."""
 
-ROWS.lower("""
+RULES.lower("""
 aten.dot(self, tensor) -> aten::dot(input=self, other=tensor)
 aten.vdot -> aten::dot
 aten.clamp.Tensor, aten.clip -> aten::clamp

@@ -13,11 +13,11 @@ from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Floor, Log, Mul, Pow, Sub
+from graphport.ops.definitions.comparison import And, Equal, GreaterOrEqual, IsInf, IsNaN, Less, Not, Or, Where
+from graphport.ops.definitions.reduction import CumSum, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Reshape
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Log, Mul, Pow, Sub
-from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, IsInf, IsNaN, Less, Not, Or, Where
-from graphport.ops.pages.reduction import CumSum, ReduceSum
-from graphport.ops.pages.reshape import Concat, Reshape
 
 
 def _panels(b: Builder, y: Value, x: Value | None, dx: Any, axis: int) -> Value:

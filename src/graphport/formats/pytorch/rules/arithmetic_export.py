@@ -12,11 +12,11 @@ from graphport.formats.pytorch.rules.emitting import DIALECT, EXPORT, aten, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, export_rule
+from graphport.ops.definitions.arithmetic import BitShift, Div, Mean, Mod, Pow
+from graphport.ops.definitions.arithmetic.bits import BitCast
+from graphport.ops.definitions.arithmetic.cast import Cast, CastLike
+from graphport.ops.definitions.comparison import IsInf
 from graphport.ops.lowering.operands import cast, dtype_of
-from graphport.ops.pages.arithmetic import BitShift, Div, Mean, Mod, Pow
-from graphport.ops.pages.arithmetic.bits import BitCast
-from graphport.ops.pages.arithmetic.cast import Cast, CastLike
-from graphport.ops.pages.comparison import IsInf
 
 EXPORT.export_rules("""
 Acos -> aten.acos(input)

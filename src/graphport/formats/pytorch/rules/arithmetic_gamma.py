@@ -15,9 +15,9 @@ from graphport.formats.pytorch.rules.promotion import cast, common, floating, ke
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Cos, Div, Floor, Log, Mul, Neg, Pow, Sin, Sub
+from graphport.ops.definitions.comparison import Equal, Less, LessOrEqual, Where
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Cos, Div, Floor, Log, Mul, Neg, Pow, Sin, Sub
-from graphport.ops.pages.comparison import Equal, Less, LessOrEqual, Where
 
 _AHEAD = 10
 """Iterations of the recurrence after which the asymptotic series are exact in float64."""

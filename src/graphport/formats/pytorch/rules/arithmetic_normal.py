@@ -9,13 +9,13 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.expression.approximations import ERF_INNER, ERF_OUTER
 from graphport.formats.pytorch.rules.arithmetic_special import polynomial
-from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.formats.pytorch.rules.promotion import cast, floating, kernel
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Exp, Log, Max, Min, Mul, Neg, Sqrt, Sub
+from graphport.ops.definitions.comparison import Equal, Greater, Less, Where
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Log, Max, Min, Mul, Neg, Sqrt, Sub
-from graphport.ops.pages.comparison import Equal, Greater, Less, Where
 
 _INNER = (
     *(-3.969683028665376e01, 2.209460984245205e02, -2.759285104469687e02),
@@ -35,7 +35,7 @@ _EDGE = 0.02425
 _TERMS = 16
 
 
-ROWS.lower("""
+RULES.lower("""
 aten.special_ndtr(self) -> Mul(Add(computed("erf", Mul(floating(self), math.sqrt(0.5))), 1), 0.5)
 """)
 

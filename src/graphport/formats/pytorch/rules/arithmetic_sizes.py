@@ -13,12 +13,12 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import KEYS, Function, Scalar, Tensor
 from graphport.formats.pytorch.rules.overloads import DIALECT
 from graphport.formats.pytorch.rules.promotion import cast, computed, promoted, static_scalar
-from graphport.formats.pytorch.rules.rows import FUNCTIONS
+from graphport.formats.pytorch.rules.rule_table import FUNCTIONS
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.lowering.table import Rows
-from graphport.ops.pages.comparison import Where
+from graphport.ops.definitions.comparison import Where
+from graphport.ops.lowering.table import RuleTable
 
 _PYTHON = (operator, math, builtins)
 _REAL_OF_INTEGERS = (operator.truediv, math.sqrt, float)
@@ -100,7 +100,7 @@ def _computed(b: Builder, name: str, *operands: Tensor) -> Value:
 
 _FUNCTIONS = {**FUNCTIONS, "value": _value, "real": _cast_to_real_dtype, "promoted": _promoted, "computed": _computed}
 
-Rows(DIALECT, _FUNCTIONS, register=_size_word).lower("""
+RuleTable(DIALECT, _FUNCTIONS, register=_size_word).lower("""
 _operator.add(a, b_) -> Add(*promoted(a, b_))
 _operator.sub(a, b_) -> Sub(*promoted(a, b_))
 _operator.mul(a, b_) -> Mul(*promoted(a, b_))

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.formats.pytorch.rules.promotion import cast, computed, floating
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Abs, Add, Cos, Div, Exp, Floor, Log, Mul, Neg, Sin, Sqrt, Sub
+from graphport.ops.definitions.comparison import Equal, Less, Where
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Abs, Add, Cos, Div, Exp, Floor, Log, Mul, Neg, Sin, Sqrt, Sub
-from graphport.ops.pages.comparison import Equal, Less, Where
 
 _LANCZOS = (
     *(0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059),
@@ -129,7 +129,7 @@ def _waves_of_order(b: Builder, order: int, x: Value) -> Value:
     return _waves(b, x, *((_J0, _J0_SIZE, _J0_PHASE) if order == 0 else (_J1, _J1_SIZE, _J1_PHASE)))
 
 
-ROWS.having(bessel=_bessel, first_bessel=_first_bessel, waves=_waves_of_order).lower("""
+RULES.having(bessel=_bessel, first_bessel=_first_bessel, waves=_waves_of_order).lower("""
 # `-x log x`, 0 at 0, minus infinity below.
 aten.special_entr(self)
     -> x = floating(self); is_positive = Greater(x, 0);

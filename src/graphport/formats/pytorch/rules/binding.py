@@ -23,7 +23,7 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import MAX_COMPUTED_BYTES, folded
 from graphport.ops.declare import FALLBACKS, ShapeError, UnsupportedError, lower
-from graphport.ops.pages.reshape import Reshape
+from graphport.ops.definitions.reshape import Reshape
 from graphport.ops.pattern import constant_numbers
 
 Function: TypeAlias = Callable[..., Any]

@@ -6,8 +6,8 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.emitting import DIALECT, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.comparison import Where
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.comparison import Where
 
 _BITS = {DType.UINT16: DType.INT16, DType.UINT32: DType.INT32, DType.UINT64: DType.INT64}
 

@@ -11,13 +11,13 @@ from graphport.formats.pytorch.rules.emitting import DIALECT, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Sub
+from graphport.ops.definitions.convolution import Conv
+from graphport.ops.definitions.convolution.transposed import transposed_window
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, vector
 from graphport.ops.lowering.windows import window_of, window_options
-from graphport.ops.pages.arithmetic import Sub
-from graphport.ops.pages.convolution import Conv
-from graphport.ops.pages.convolution.transposed import transposed_window
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.views.convolution import ConvIntegerView, ConvTransposeView, ConvView, QLinearConvView
 
 _MAX_AXES = 3
@@ -137,7 +137,7 @@ def export_qlinear_conv(b: Builder, op: QLinearConvView) -> Value:
     w = b(DequantizeLinear, op.w, op.w_scale, op.w_zero_point, axis=0)
     bias = None
     if op.b is not None:
-        from graphport.ops.pages.arithmetic import Mul
+        from graphport.ops.definitions.arithmetic import Mul
 
         bias = b(Mul, cast(b, op.b, DType.FLOAT32), b(Mul, op.x_scale, op.w_scale))
     y = b(

@@ -14,12 +14,12 @@ from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.arithmetic import Cast
-from graphport.ops.pages.convolution import DeformConv
-from graphport.ops.pages.detection import NonMaxSuppression, RoiAlign
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.pooling import MaxRoiPool
-from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.definitions.arithmetic import Cast
+from graphport.ops.definitions.convolution import DeformConv
+from graphport.ops.definitions.detection import NonMaxSuppression, RoiAlign
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.pooling import MaxRoiPool
+from graphport.ops.definitions.reshape import Unsqueeze
 
 _SPACE = "torchvision."
 

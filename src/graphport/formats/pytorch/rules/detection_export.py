@@ -12,14 +12,14 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
 from graphport.formats.pytorch.rules.emitting import DIALECT, aten, aten_results, size_of, with_fact
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Div, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import And, Greater, Not
+from graphport.ops.definitions.control.loops import Loop
+from graphport.ops.definitions.convolution.window import integer_dims, integer_pads, window
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.reshape import Identity, Shape, Unsqueeze
 from graphport.ops.lowering.captures import step_body
 from graphport.ops.lowering.operands import cast, dtype_of, sizes
-from graphport.ops.pages.arithmetic import Div, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import And, Greater, Not
-from graphport.ops.pages.control.loops import Loop
-from graphport.ops.pages.convolution.window import integer_dims, integer_pads, window
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.reshape import Identity, Shape, Unsqueeze
 from graphport.ops.views.convolution import DeformConvView
 from graphport.ops.views.detection import NonMaxSuppressionView, RoiAlignView
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.pages.convolution.window import Window
+    from graphport.ops.definitions.convolution.window import Window
 
 _SIDES = 4
 

@@ -23,7 +23,7 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.lowering.table import Rows
+from graphport.ops.lowering.table import RuleTable
 from graphport.ops.pattern import constant_numbers
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ def _static(b: Builder, x: Value | None) -> tuple[int, ...] | None:
     return None if x is None else needed(x, "an operand of the operator")
 
 
-EXPORT = Rows(DIALECT, {"scalar": _scalar, "name": _name, "static": _static}, emit=_emit_row)
+EXPORT = RuleTable(DIALECT, {"scalar": _scalar, "name": _name, "static": _static}, emit=_emit_row)
 """The table of export rules: a canonical operator, and the ATen call that computes it."""
 __all__ = [
     "DIALECT",

@@ -11,16 +11,16 @@ from graphport.formats.pytorch.rules.binding import bounded, named_dtype, scalar
 from graphport.formats.pytorch.rules.functions.generate import arange as pnnx_arange
 from graphport.formats.pytorch.rules.functions.generate import fill
 from graphport.formats.pytorch.rules.functions.reshape_shapes import extents, lengths
-from graphport.formats.pytorch.rules.overloads import FUNCTIONAL, ROWS, aten
+from graphport.formats.pytorch.rules.overloads import FUNCTIONAL, RULES, aten
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Cast, Ceil, Div, Mul, Pow, Sub
+from graphport.ops.definitions.comparison import Equal, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.reshape import Expand, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Cast, Ceil, Div, Mul, Pow, Sub
-from graphport.ops.pages.comparison import Equal, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.reshape import Expand, Unsqueeze
 from graphport.ops.pattern import constant_numbers
 
 _INTEGRAL, _REAL = DType.INT64, DType.FLOAT32
@@ -53,7 +53,7 @@ def _tensor(b: Builder, bound: Any) -> Value:
     return bound if isinstance(bound, Value) else b.constant(bound)
 
 
-ROWS.having(extents=extents).lower("aten.fill.Tensor(self, value) -> Expand(cast(value, dtype(self)), extents(self))")
+RULES.having(extents=extents).lower("aten.fill.Tensor(self, value) -> Expand(cast(value, dtype(self)), extents(self))")
 
 
 @aten("aten.full")
@@ -155,7 +155,7 @@ def convert_element_type(b: Builder, a: Value, dtype: Any) -> Value:
     return cast(b, a, named_dtype(dtype) or _REAL)
 
 
-ROWS.lower("prims.device_put(a) -> a", ignores=("device", "non_blocking"))
+RULES.lower("prims.device_put(a) -> a", ignores=("device", "non_blocking"))
 
 
 @aten("prims.iota", ignores=("device", "requires_grad"))
@@ -186,7 +186,7 @@ def triu_indices(b: Builder, row: Any, col: Any, offset: Any = 0, dtype: Any = N
 
 
 # Operators below ATen that some decompositions emit.
-ROWS.lower("""
+RULES.lower("""
 prims.scalar_tensor -> aten::scalar_tensor
 aten.new_empty -> aten::new_zeros
 """)

@@ -9,8 +9,8 @@ from graphport.core.storage import Storage
 from graphport.formats.pytorch.rules.emitting import DIALECT, aten, element_of, elements_of, size_of, sizes_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.generate import ConstantOfShape, EyeLike, Range
 from graphport.ops.lowering.operands import cast, dtype_of
-from graphport.ops.pages.generate import ConstantOfShape, EyeLike, Range
 
 
 @ConstantOfShape.export_rule(DIALECT)

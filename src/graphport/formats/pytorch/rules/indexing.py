@@ -14,18 +14,18 @@ from graphport.formats.pytorch.rules.functions.indexing_slices import END, slice
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.indexing_indices import strided_indices
-from graphport.formats.pytorch.rules.overloads import ROWS, aten, view
+from graphport.formats.pytorch.rules.overloads import RULES, aten, view
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mul
+from graphport.ops.definitions.comparison import Equal, Greater, Less, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing import Gather, ScatterElements, ScatterND
+from graphport.ops.definitions.reduction import ReduceMax
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of, ends_of
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul
-from graphport.ops.pages.comparison import Equal, Greater, Less, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import Gather, ScatterElements, ScatterND
-from graphport.ops.pages.reduction import ReduceMax
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 
 view("aten.slice", "aten.narrow", kind="slice", op_type="aten.slice_scatter.default")
 view("aten.select", kind="slice", op_type="aten.select_scatter.default")
@@ -178,7 +178,7 @@ def scatter_reduce_(
     return b(Div, total, b(Max, count, b.like(count, 1)))
 
 
-ROWS.lower("""
+RULES.lower("""
 aten.scatter.value_reduce, aten.scatter.reduce(self, dim, index, src=None, value=None, reduce=None)
     -> torch.scatter(self, dim, index, src, reduce, value)
 """)

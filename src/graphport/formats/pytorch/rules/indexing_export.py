@@ -20,8 +20,7 @@ from graphport.formats.pytorch.rules.emitting import (
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import cast, dtype_of, integers, reshaped
-from graphport.ops.pages.indexing import (
+from graphport.ops.definitions.indexing import (
     Compress,
     Gather,
     GatherElements,
@@ -33,6 +32,7 @@ from graphport.ops.pages.indexing import (
     Trilu,
     Unique,
 )
+from graphport.ops.lowering.operands import cast, dtype_of, integers, reshaped
 from graphport.ops.views.indexing import ScatterElementsView, SliceView
 
 _END = 1 << 62

@@ -17,11 +17,11 @@ from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Add, Mul
+from graphport.ops.definitions.comparison import Where
+from graphport.ops.definitions.indexing import Compress, Gather, GatherND, NonZero, ScatterND
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.comparison import Where
-from graphport.ops.pages.indexing import Compress, Gather, GatherND, NonZero, ScatterND
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
 from graphport.ops.shapes import broadcast
 
 _MASKS = (DType.BOOL, DType.UINT8)

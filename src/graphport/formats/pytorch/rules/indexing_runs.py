@@ -14,13 +14,13 @@ from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Add, Mod, Sub
+from graphport.ops.definitions.comparison import And, Equal, GreaterOrEqual, Less, Not, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing import Compress, Gather, NonZero
+from graphport.ops.definitions.reduction import CumSum, ReduceMax, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
 from graphport.ops.lowering.operands import as_int64
-from graphport.ops.pages.arithmetic import Add, Mod, Sub
-from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Less, Not, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import Compress, Gather, NonZero
-from graphport.ops.pages.reduction import CumSum, ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
 
 
 def _integer_or_tensor(bound: Any) -> Any:

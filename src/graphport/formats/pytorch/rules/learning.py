@@ -13,14 +13,14 @@ from graphport.formats.pytorch.rules.functions.convolution import conv, conv_tra
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Div, Mul, Sub
+from graphport.ops.definitions.comparison import Equal, Where
+from graphport.ops.definitions.convolution import Conv
+from graphport.ops.definitions.indexing import Gather, ScatterElements, ScatterND, Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
 from graphport.ops.lowering.operands import as_int64, dtype_of
-from graphport.ops.pages.arithmetic import Div, Mul, Sub
-from graphport.ops.pages.comparison import Equal, Where
-from graphport.ops.pages.convolution import Conv
-from graphport.ops.pages.indexing import Gather, ScatterElements, ScatterND, Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceMean, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
 
 Gradients = tuple[Value | None, ...]
 

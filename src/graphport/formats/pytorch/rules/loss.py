@@ -6,18 +6,18 @@ import math
 from typing import Any
 
 from graphport.formats.pytorch.rules.binding import scalar_of, vector
-from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.formats.pytorch.rules.promotion import cast, promoted
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.activation import LogSoftmax
+from graphport.ops.definitions.arithmetic import Add, Div, Exp, Log, Max, Mul, Neg, Sub
+from graphport.ops.definitions.comparison import Equal, Greater, LessOrEqual, Not, Where
+from graphport.ops.definitions.indexing import Gather, GatherElements
+from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
+from graphport.ops.definitions.reshape import Squeeze, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.activation import LogSoftmax
-from graphport.ops.pages.arithmetic import Add, Div, Exp, Log, Max, Mul, Neg, Sub
-from graphport.ops.pages.comparison import Equal, Greater, LessOrEqual, Not, Where
-from graphport.ops.pages.indexing import Gather, GatherElements
-from graphport.ops.pages.reduction import ReduceMean, ReduceSum
-from graphport.ops.pages.reshape import Squeeze, Unsqueeze
 
 _MEAN, _SUM = 1, 2
 
@@ -94,7 +94,7 @@ def cosine_embedding_loss(
     return _reduced(b, chosen, reduction)
 
 
-ROWS.lower("aten.triplet_margin_loss -> aten::triplet_margin_loss")
+RULES.lower("aten.triplet_margin_loss -> aten::triplet_margin_loss")
 
 
 @aten("aten.poisson_nll_loss")

@@ -9,14 +9,14 @@ from graphport.formats.pytorch.rules.functions.indexing_masks import diagonal_of
 from graphport.formats.pytorch.rules.functions.matmul import matrix_power, vander
 from graphport.formats.pytorch.rules.functions.reduction_norms import matrix_norm
 from graphport.formats.pytorch.rules.matmul_factors import in_order, inverse, iterated, solved, transposed
-from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.inverse import MAX_ROWS, inverted
-from graphport.ops.pages.arithmetic import Abs, Log, Mul, Sign
-from graphport.ops.pages.matmul import Det, MatMul
-from graphport.ops.pages.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Unsqueeze
+from graphport.ops.definitions.arithmetic import Abs, Log, Mul, Sign
+from graphport.ops.definitions.matmul import Det, MatMul
+from graphport.ops.definitions.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Unsqueeze
 
 
 @aten("aten._linalg_det", "aten.linalg_det", "aten.det")
@@ -65,7 +65,7 @@ def solve(b: Builder, A: Value, B: Value, left: Any = True, check_errors: Any = 
     return y if b.count == 1 else (y, None, None, in_order(b, A))[: b.count]
 
 
-ROWS.having(diagonal=diagonal_of).lower("""
+RULES.having(diagonal=diagonal_of).lower("""
 # No number below 0, as PyTorch has it.
 aten.logdet(self) -> Log(Det(self))
 aten.linalg_diagonal(A, offset: any = 0, dim1: any = -2, dim2: any = -1) -> diagonal(A, offset, dim1, dim2)

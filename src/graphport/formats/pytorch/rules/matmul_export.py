@@ -7,11 +7,11 @@ from graphport.formats.pytorch.rules.emitting import DIALECT, EXPORT, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Mul, Sub
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.matmul.quantized import MatMulInteger
+from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, transposed
-from graphport.ops.pages.arithmetic import Add, Mul, Sub
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.matmul.quantized import MatMulInteger
-from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.views.matmul import GemmView, QLinearMatMulView
 
 _UNSIGNED = (DType.UINT16, DType.UINT32, DType.UINT64)

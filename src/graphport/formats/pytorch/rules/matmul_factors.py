@@ -19,13 +19,13 @@ from graphport.formats.pytorch.rules.overloads import aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import Refusal, UnsupportedError
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Mul, Neg, Sqrt, Sub
+from graphport.ops.definitions.comparison import Equal, Less, Where
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reduction import ArgMax, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Shape
 from graphport.ops.lowering.operands import dtype_of, sizes
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Mul, Neg, Sqrt, Sub
-from graphport.ops.pages.comparison import Equal, Less, Where
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reduction import ArgMax, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Shape
 
 LARGEST = 32
 """Maximum rows of a factorized matrix."""

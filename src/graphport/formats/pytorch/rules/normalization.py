@@ -10,15 +10,15 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import integers, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.normalization import smallest
-from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.formats.pytorch.rules.promotion import cast
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Reciprocal, Sqrt, Sub
+from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Size
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Reciprocal, Sqrt, Sub
-from graphport.ops.pages.reduction import ReduceMean, ReduceSum
-from graphport.ops.pages.reshape import Concat, Reshape, Shape, Size
 
 Answer = tuple[Value, ...]
 batch_norm, group_norm, layer_norm, rms_norm = (
@@ -165,7 +165,7 @@ def batch_norm_without_statistics(
 
 
 # Updates of the running statistics have been converted by functionalization.
-ROWS.lower("""
+RULES.lower("""
 aten._native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps)
     -> training: aten._native_batch_norm_legit.no_stats(input, weight, bias, training, momentum, eps)
     -> aten._native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps)

@@ -6,12 +6,12 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.emitting import DIALECT, aten, aten_results, size_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Sub
+from graphport.ops.definitions.normalization import GroupNormalization, InstanceNormalization, MeanVarianceNormalization
+from graphport.ops.definitions.normalization.norms import LRN, LpNormalization
+from graphport.ops.definitions.reduction import ReduceMean
+from graphport.ops.definitions.reshape import Reshape, Shape
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, vector
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
-from graphport.ops.pages.normalization import GroupNormalization, InstanceNormalization, MeanVarianceNormalization
-from graphport.ops.pages.normalization.norms import LRN, LpNormalization
-from graphport.ops.pages.reduction import ReduceMean
-from graphport.ops.pages.reshape import Reshape, Shape
 from graphport.ops.views.normalization import BatchNormalizationView, LayerNormalizationView, RMSNormalizationView
 
 _EPSILON_OF_VARIANCE = 1e-9

@@ -15,12 +15,12 @@ from typing import Any, Literal
 from graphport.core.facts import TensorFact
 from graphport.formats.pytorch.rules.binding import BY_POSITION, COMPLEX, EXPORTED, LEFT, Function, bound
 from graphport.formats.pytorch.rules.binding import DIALECT as PNNX
-from graphport.formats.pytorch.rules.rows import FUNCTIONS
+from graphport.formats.pytorch.rules.rule_table import FUNCTIONS
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import FALLBACKS, IMPORT_RULES, UnsupportedError, lower
-from graphport.ops.lowering.table import Rows
+from graphport.ops.lowering.table import RuleTable
 
 DIALECT = EXPORTED
 _SPACE = "aten."
@@ -88,7 +88,7 @@ def _aliased(*words: str) -> Callable[[Function], Function]:
     return register
 
 
-ROWS = Rows(DIALECT, FUNCTIONS, other=PNNX, register=aten, register_alias=_aliased)
+RULES = RuleTable(DIALECT, FUNCTIONS, other=PNNX, register=aten, register_alias=_aliased)
 
 
 def view(

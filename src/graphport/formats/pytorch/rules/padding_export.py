@@ -23,9 +23,9 @@ from graphport.formats.pytorch.rules.emitting import (
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.padding.center import CenterCropPad
 from graphport.ops.lowering.operands import cast, dtype_of, integers
 from graphport.ops.lowering.operands import sizes as sizes_of_static
-from graphport.ops.pages.padding.center import CenterCropPad
 from graphport.ops.views.padding import PadView
 
 _INEXACT = (DType.INT64, DType.UINT64)

@@ -8,14 +8,14 @@ from typing import Any
 from graphport.formats.pytorch.rules.binding import bounded, integers, static, vector
 from graphport.formats.pytorch.rules.functions.convolution import batched, unbatched
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
-from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.pages.indexing import ScatterElements
-from graphport.ops.pages.reduction import ReduceProd
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape
+from graphport.ops.definitions.indexing import ScatterElements
+from graphport.ops.definitions.reduction import ReduceProd
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape
 
-ROWS.having(integers=lambda _b, x, count: integers(x, count)).lower("""
+RULES.having(integers=lambda _b, x, count: integers(x, count)).lower("""
 aten.max_pool1d_with_indices,
     aten.max_pool1d(self, kernel_size, stride=None, padding: any = 0, dilation: any = 1, ceil_mode: any = False)
     -> F.max_pool1d(self, integers(kernel_size, 1), stride, padding, dilation, ceil_mode)

@@ -14,12 +14,12 @@ from graphport.formats.pytorch.rules.emitting import DIALECT, EXPORT, aten, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Div
+from graphport.ops.definitions.convolution import Conv
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.pooling import GlobalLpPool
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, vector
 from graphport.ops.lowering.windows import window_of
-from graphport.ops.pages.arithmetic import Div
-from graphport.ops.pages.convolution import Conv
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.pooling import GlobalLpPool
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView, MaxUnpoolView
 
 _MAX_AXES = 3

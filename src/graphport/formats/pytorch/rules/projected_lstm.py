@@ -7,10 +7,10 @@ from typing import Any
 from graphport.formats.pytorch.rules.binding import length, vector
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.recurrent import LSTM
-from graphport.ops.pages.reshape import Concat, Split, Transpose, Unsqueeze
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.recurrent import LSTM
+from graphport.ops.definitions.reshape import Concat, Split, Transpose, Unsqueeze
 
 
 def projected_lstm(

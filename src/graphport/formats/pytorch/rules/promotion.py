@@ -13,8 +13,8 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Cast
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Cast
 
 DEFAULT = DType.FLOAT32
 """The dtype of Python floats without tensor operands."""

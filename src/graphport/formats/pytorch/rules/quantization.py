@@ -14,14 +14,14 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Add, Cast, Div, Max, Min, Mul, Neg, Reciprocal, Round, Sub
+from graphport.ops.definitions.comparison import And, Greater, GreaterOrEqual, LessOrEqual, Not, Or, Where
+from graphport.ops.definitions.matmul import MatMul, MatMulInteger
+from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.definitions.reduction import ReduceMax, ReduceMin
+from graphport.ops.definitions.reshape import Reshape
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Add, Cast, Div, Max, Min, Mul, Neg, Reciprocal, Round, Sub
-from graphport.ops.pages.comparison import And, Greater, GreaterOrEqual, LessOrEqual, Not, Or, Where
-from graphport.ops.pages.matmul import MatMul, MatMulInteger
-from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
-from graphport.ops.pages.reduction import ReduceMax, ReduceMin
-from graphport.ops.pages.reshape import Reshape
 from graphport.ops.pattern import constant_numbers
 
 _SPACE = "quantized_decomposed."

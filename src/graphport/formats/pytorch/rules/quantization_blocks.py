@@ -15,13 +15,13 @@ from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mul, Neg, Reciprocal, Round, Sub
+from graphport.ops.definitions.comparison import Greater, Where
+from graphport.ops.definitions.quantization import DequantizeLinear
+from graphport.ops.definitions.reduction import ReduceMax, ReduceMin
+from graphport.ops.definitions.reshape import Reshape, Shape
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Neg, Reciprocal, Round, Sub
-from graphport.ops.pages.comparison import Greater, Where
-from graphport.ops.pages.quantization import DequantizeLinear
-from graphport.ops.pages.reduction import ReduceMax, ReduceMin
-from graphport.ops.pages.reshape import Reshape, Shape
 
 _SPACE = "torchao."
 

@@ -17,9 +17,9 @@ from graphport.formats.pytorch.rules.emitting import DIALECT, aten, dtype_name
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.quantization import DynamicQuantizeLinear
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.quantization import DynamicQuantizeLinear
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 

@@ -8,15 +8,15 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import named_dtype, scalar_of
 from graphport.formats.pytorch.rules.functions.generate import fill
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
-from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Add, Floor, Mul
+from graphport.ops.definitions.comparison import Less
+from graphport.ops.definitions.random import RandomNormalLike, RandomUniformLike
+from graphport.ops.definitions.reduction import TopK
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Floor, Mul
-from graphport.ops.pages.comparison import Less
-from graphport.ops.pages.random import RandomNormalLike, RandomUniformLike
-from graphport.ops.pages.reduction import TopK
 
 
 def _zeros(b: Builder, size: Any, dtype: Any) -> Value:
@@ -33,7 +33,7 @@ def randn_like(b: Builder, self: Value, dtype: Any = None) -> Value:
     return b(RandomNormalLike, self, dtype=named_dtype(dtype))
 
 
-ROWS.having(zeros=_zeros).lower("""
+RULES.having(zeros=_zeros).lower("""
 aten.rand(size, dtype=None) -> RandomUniformLike(zeros(size, dtype))
 aten.randn(size, dtype=None) -> RandomNormalLike(zeros(size, dtype))
 """)

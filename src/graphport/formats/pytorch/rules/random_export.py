@@ -8,8 +8,8 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.emitting import DIALECT, aten, size_of
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.random import Bernoulli, Multinomial, RandomNormal, RandomUniform
 from graphport.ops.lowering.operands import cast, dtype_of
-from graphport.ops.pages.random import Bernoulli, Multinomial, RandomNormal, RandomUniform
 from graphport.ops.views.random import RandomNormalLikeView, RandomUniformLikeView
 
 

@@ -18,11 +18,11 @@ from graphport.formats.pytorch.rules.overloads import aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.activation import Sigmoid, Tanh
-from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reshape import Concat, Split, Transpose, Unsqueeze
+from graphport.ops.definitions.activation import Sigmoid, Tanh
+from graphport.ops.definitions.arithmetic import Add, Mul
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reshape import Concat, Split, Transpose, Unsqueeze
 
 _MOST_STEPS = 256
 

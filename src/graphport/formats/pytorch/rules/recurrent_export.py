@@ -10,8 +10,8 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.recurrent_in_steps import RESETS_STATE, Recurrent, in_steps, unsupported_parts
+from graphport.ops.definitions.recurrent.sequences import DIRECTIONS
 from graphport.ops.lowering.operands import dtype_of, transposed
-from graphport.ops.pages.recurrent.sequences import DIRECTIONS
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 _LSTM, _GRU, _RNN = (0, 2, 3, 1), (1, 0, 2), (0,)

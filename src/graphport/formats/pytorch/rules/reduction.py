@@ -16,18 +16,18 @@ from graphport.formats.pytorch.rules.functions.reduction_median import median
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
 from graphport.formats.pytorch.rules.functions.reduction_reduced import reduced
 from graphport.formats.pytorch.rules.functions.reduction_statistics import running_extreme
-from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page
+from graphport.ops.declare import OpDef
+from graphport.ops.definitions.arithmetic import Div, Max, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, Greater, GreaterOrEqual, LessOrEqual, Not, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing import Gather, GatherElements, NonZero, Trilu
+from graphport.ops.definitions.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of, ends_of
-from graphport.ops.pages.arithmetic import Div, Max, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, LessOrEqual, Not, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import Gather, GatherElements, NonZero, Trilu
-from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
 
 Answer = Any
 
@@ -67,7 +67,7 @@ def _mean(b: Builder, x: Value, dim: Any, keepdim: Any) -> Value:
     return reduced(b, ReduceMean, x, None if isinstance(dim, bool) else dim, keepdim=keepdim)
 
 
-ROWS.having(variance=_variance, mean=_mean).lower("""
+RULES.having(variance=_variance, mean=_mean).lower("""
 aten.var(self, dim=None, unbiased=None, keepdim: any = False, correction=None)
     -> variance(self, dim, unbiased, keepdim, correction)
 aten.std(self, dim=None, unbiased=None, keepdim: any = False, correction=None)
@@ -82,21 +82,21 @@ aten.std_mean(self, dim=None, unbiased=None, keepdim: any = False, correction=No
 # ── ranks ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _running(page: Page, b: Builder, self: Value, dim: Any) -> Answer:
+def _running(op_def: OpDef, b: Builder, self: Value, dim: Any) -> Answer:
     """Cumulative extreme; along an open dim by comparing each element with all before it."""
     rank = len(b.dims(self))
     axis = axis_of(scalar_of(dim), rank)
     if not isinstance(b.dims(self)[axis], Symbolic):
-        return running_extreme(page, b, self, dim)
+        return running_extreme(op_def, b, self, dim)
     perm = [*(a for a in range(rank) if a != axis), axis]
     x = b(Transpose, self, perm=tuple(perm))
     count = b(Reshape, b(Shape, x, start=rank - 1, end=rank), vector(b, []))
     indices = b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
     seen = b(LessOrEqual, indices, b(Unsqueeze, indices, vector(b, [1])))
     wide = b(Unsqueeze, x, vector(b, [rank - 1]))
-    worst = ends_of(dtype_of(x))[0 if page is ReduceMax else 1]
+    worst = ends_of(dtype_of(x))[0 if op_def is ReduceMax else 1]
     shown = b(Where, seen, wide, b.like(x, worst))
-    values = b(page, shown, vector(b, [rank]), keepdims=0)
+    values = b(op_def, shown, vector(b, [rank]), keepdims=0)
     is_best = b(And, seen, b(Equal, wide, b(Unsqueeze, values, vector(b, [rank]))))
     last = b(ReduceMax, b(Where, is_best, indices, b.constant(-1, DType.INT64)), vector(b, [rank]), keepdims=0)
     back = tuple(int(place) for place in np.argsort(perm))
@@ -152,7 +152,7 @@ def isin(b: Builder, elements: Any, test_elements: Any, assume_unique: Any = Fal
 # ── distances ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-ROWS.having(norm=norm).lower("""
+RULES.having(norm=norm).lower("""
 aten._cdist_forward, aten._euclidean_dist, aten.cdist(x1, x2, p: any = 2.0, compute_mode: ignored = None)
     -> norm(Sub(Unsqueeze(x1, [-2]), Unsqueeze(x2, [-3])), p, -1, False)
 aten.dist(self, other, p: any = 2) -> norm(Sub(self, other), p, None, False)

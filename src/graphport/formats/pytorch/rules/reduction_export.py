@@ -19,8 +19,8 @@ from graphport.formats.pytorch.rules.emitting import (
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, export_rule
+from graphport.ops.definitions.reduction import ArgMax, ArgMin, CumProd, CumSum, Einsum
 from graphport.ops.lowering.operands import cast, dtype_of, ends_of, integers
-from graphport.ops.pages.reduction import ArgMax, ArgMin, CumProd, CumSum, Einsum
 from graphport.ops.views.reduction import TopKView
 
 _UNSIGNED = (DType.UINT16, DType.UINT32, DType.UINT64)

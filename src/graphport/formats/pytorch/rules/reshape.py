@@ -9,15 +9,15 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import axes_of, axis_of, length, named_dtype, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
-from graphport.formats.pytorch.rules.overloads import FUNCTIONAL, ROWS, aten, view
+from graphport.formats.pytorch.rules.overloads import FUNCTIONAL, RULES, aten, view
 from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import BitCast
+from graphport.ops.definitions.reduction import ReduceProd
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Squeeze, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import BitCast
-from graphport.ops.pages.reduction import ReduceProd
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Squeeze, Unsqueeze
 
 
 def _inverse_permutation(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,7 +50,7 @@ view("aten.view_as_complex", kind="undo", op_type="aten.view_as_real.default")
 FUNCTIONAL["aten.copy_"] = "aten.copy"
 
 
-ROWS.lower("""
+RULES.lower("""
 aten.alias, aten.lift_fresh, aten.lift_fresh_copy, aten.detach, aten.requires_grad,
     aten.resolve_conj(self, requires_grad: ignored = None) -> self
 # The length of an axis as a tensor of rank 0.
@@ -88,7 +88,7 @@ def sym_storage_offset(b: Builder, self: Value) -> Value:
 
 # ── overloads ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-ROWS.lower("""
+RULES.lower("""
 aten.swapaxes(self, axis0, axis1) -> aten::transpose(input=self, dim0=axis0, dim1=axis1)
 aten.swapdims -> aten::transpose
 aten.tensor_split(self, indices=None, tensor_indices_or_sections=None, sections=None, dim=0)

@@ -20,8 +20,7 @@ from graphport.formats.pytorch.rules.emitting import (
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import dtype_of, integers
-from graphport.ops.pages.reshape import (
+from graphport.ops.definitions.reshape import (
     Concat,
     DepthToSpace,
     Expand,
@@ -37,6 +36,7 @@ from graphport.ops.pages.reshape import (
     Transpose,
     Unsqueeze,
 )
+from graphport.ops.lowering.operands import dtype_of, integers
 from graphport.ops.views.reshape import Col2ImView
 
 if TYPE_CHECKING:

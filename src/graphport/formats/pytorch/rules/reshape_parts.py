@@ -12,13 +12,13 @@ from graphport.formats.pytorch.rules.functions.reshape_parts import chunk as pnn
 from graphport.formats.pytorch.rules.functions.reshape_parts import split as pnnx_split
 from graphport.formats.pytorch.rules.functions.reshape_parts import tensor_split as pnnx_tensor_split
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths, merged
-from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.formats.pytorch.rules.promotion import promoted
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.pages.arithmetic import Add, Div, Min, Mul, Sub
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Tile, Unsqueeze
+from graphport.ops.definitions.arithmetic import Add, Div, Min, Mul, Sub
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Tile, Unsqueeze
 
 
 def _extent(b: Builder, x: Value, axis: int) -> Value:
@@ -75,7 +75,7 @@ def split(b: Builder, self: Value, split_size: Any = None, dim: Any = 0, split_s
     return tuple(b(Slice, self, start, b(Add, start, step), place) for start in bounds)
 
 
-ROWS.lower("""
+RULES.lower("""
 aten.split_with_sizes, aten.split_with_sizes_copy, aten.unsafe_split_with_sizes(self, split_sizes, dim=0)
     -> aten.split(self, split_sizes, dim)
 aten.hsplit(self, sections=None, indices=None)

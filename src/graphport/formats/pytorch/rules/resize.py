@@ -8,7 +8,7 @@ from typing import Any
 from graphport.core.sequences import is_sequence
 from graphport.formats.pytorch.rules.binding import scalar_of
 from graphport.formats.pytorch.rules.functions.resize import interpolate
-from graphport.formats.pytorch.rules.overloads import ROWS, aten
+from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 
@@ -59,7 +59,7 @@ for _name in ("bilinear2d", "bicubic2d"):
     aten(f"aten._upsample_{_name}_aa", by_position=False)(partial(_resized, _WORDS[_name], True))
 
 
-ROWS.lower("""
+RULES.lower("""
 aten.grid_sampler, aten.grid_sampler_2d,
     aten.grid_sampler_3d(input, grid, interpolation_mode=0, padding_mode=0, align_corners: any = False)
     -> F.grid_sample(input, grid, interpolation_mode, padding_mode, align_corners)

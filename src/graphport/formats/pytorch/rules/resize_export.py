@@ -13,9 +13,9 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.resize_by_axes import Sampling, is_present, resized_by_axes
+from graphport.ops.definitions.reshape import Identity
+from graphport.ops.definitions.resize import AffineGrid
 from graphport.ops.lowering.operands import cast, dtype_of, float_elements, integers
-from graphport.ops.pages.reshape import Identity
-from graphport.ops.pages.resize import AffineGrid
 from graphport.ops.views.resize import GridSampleView, ResizeView
 
 _NEAREST = {

@@ -13,16 +13,16 @@ from graphport.formats.pytorch.rules.binding import DIALECT as PNNX
 from graphport.formats.pytorch.rules.functions.generate import fill
 from graphport.formats.pytorch.rules.functions.signal import fft, ifft, irfft, rfft
 from graphport.formats.pytorch.rules.functions.signal_pairs import Pair, Part, both, like_component
-from graphport.formats.pytorch.rules.overloads import DIALECT, ROWS, aten, without_layout
+from graphport.formats.pytorch.rules.overloads import DIALECT, RULES, aten, without_layout
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.formats.pytorch.rules.signal_pairs import ALIKE, pairs
-from graphport.formats.pytorch.rules.signal_pairs import ROWS as PAIRS
+from graphport.formats.pytorch.rules.signal_pairs import RULES as PAIRS
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
-from graphport.ops.pages.comparison import Where
-from graphport.ops.pages.reshape import Shape
+from graphport.ops.definitions.comparison import Where
+from graphport.ops.definitions.reshape import Shape
 
 _NORMS = {0: (None, None), 1: ("ortho", "ortho"), 2: ("forward", "backward")}
 """Normalization of the forward and the inverse transform by code: none, 1 / sqrt(n), 1 / n."""
@@ -68,7 +68,7 @@ def fft_c2r(b: Builder, self: Pair, dim: Any, normalization: Any, last_dim_size:
     return irfft(b, found, int(scalar_of(last_dim_size)), last, norm)
 
 
-ROWS.lower("""
+RULES.lower("""
 aten._neg_view(self) -> Neg(self)
 # 0 or half a turn.
 aten.angle(self)
@@ -162,7 +162,7 @@ def _window(b: Builder, shape: Callable[[Any, int], Any], window_length: Any, pe
     return b.constant(np.asarray(found).astype(wanted.numpy), wanted)
 
 
-ROWS.having(cosines=_cosines).lower(
+RULES.having(cosines=_cosines).lower(
     """
 aten.hann_window(window_length, periodic: any = True, dtype=None)
     -> cosines([0.5, -0.5], window_length, periodic, dtype)

@@ -13,16 +13,16 @@ from graphport.formats.pytorch.rules.functions.signal_pairs import Pair, Part, b
 from graphport.formats.pytorch.rules.generate import full
 from graphport.formats.pytorch.rules.overloads import DIALECT
 from graphport.formats.pytorch.rules.promotion import cast, kernel
-from graphport.formats.pytorch.rules.signal_pairs import ROWS as PAIRS
+from graphport.formats.pytorch.rules.signal_pairs import RULES as PAIRS
 from graphport.formats.pytorch.rules.signal_pairs import pairs
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Log, Max, Mul, Neg, Sqrt, Sub
+from graphport.ops.definitions.comparison import And, Equal, Less, Where
+from graphport.ops.definitions.reduction import ReduceSum
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Div, Log, Max, Mul, Neg, Sqrt, Sub
-from graphport.ops.pages.comparison import And, Equal, Less, Where
-from graphport.ops.pages.reduction import ReduceSum
 
 
 def _pair(b: Builder, x: Part) -> Pair:
@@ -46,7 +46,7 @@ def logarithm(b: Builder, x: Pair) -> Pair:
 def root(b: Builder, x: Pair) -> Pair:
     """Principal square root: non-negative real part, imaginary part with the sign of x's."""
     size, half, zero = hypot(b, x.real, x.imaginary), b.like(x.real, 0.5), b.like(x.real, 0)
-    real, imaginary = (b(Sqrt, b(Max, b(Mul, b(page, size, x.real), half), zero)) for page in (Add, Sub))
+    real, imaginary = (b(Sqrt, b(Max, b(Mul, b(op_def, size, x.real), half), zero)) for op_def in (Add, Sub))
     return Pair(real, b(Where, b(Less, x.imaginary, zero), b(Neg, imaginary), imaginary))
 
 

@@ -10,7 +10,7 @@ from graphport.formats.pytorch.rules.binding import DIALECT as PNNX
 from graphport.formats.pytorch.rules.functions.signal_pairs import FUNCTIONS, apply_to_components, of_pairs
 from graphport.formats.pytorch.rules.overloads import DIALECT, without_layout
 from graphport.ops.declare import lower
-from graphport.ops.lowering.table import Rows
+from graphport.ops.lowering.table import RuleTable
 
 
 def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Function]:
@@ -24,7 +24,7 @@ def pairs(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Func
     return register
 
 
-ROWS = Rows(DIALECT, FUNCTIONS, other=PNNX, register=pairs)
+RULES = RuleTable(DIALECT, FUNCTIONS, other=PNNX, register=pairs)
 """Rule table of operators on complex tensors."""
 
 
@@ -41,5 +41,5 @@ def _register_for_components(*words: str) -> Callable[[Function], Function]:
     return register
 
 
-ALIKE = Rows(DIALECT, register_alias=_register_for_components)
+ALIKE = RuleTable(DIALECT, register_alias=_register_for_components)
 """Rule table of operators that apply to real and imaginary part separately."""

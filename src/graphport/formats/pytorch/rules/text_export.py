@@ -9,8 +9,8 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.emitting import DIALECT, aten, size_of, with_fact
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.text import ngrams
 from graphport.ops.lowering.operands import cast, sizes
-from graphport.ops.pages.text import ngrams
 from graphport.ops.views.text import TfIdfVectorizerView
 
 if TYPE_CHECKING:

@@ -162,7 +162,7 @@ class Emitter:
         """Whether a body of scalars is applied to whole tensors, so that its declared shapes do not hold."""
         self.last_offset: int | None = None
         self._locate = locate
-        self._pages = registry.pages()
+        self._op_defs = registry.op_defs()
         self._builder = Builder(self.inference, graph)
         self._calls: list[str] = []
         self._known: dict[Value, Any] = {}
@@ -186,7 +186,7 @@ class Emitter:
             if replaced is not None:
                 return (replaced,)
         try:
-            return self._builder.results(self._pages[op_type], count, *values, **attributes)
+            return self._builder.results(self._op_defs[op_type], count, *values, **attributes)
         except Unknown:
             refuse("SH0009", f"{op_type}: the types or shapes of its operands are unknown")
         except (ShapeError, UnsupportedError) as error:

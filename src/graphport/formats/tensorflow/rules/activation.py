@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphport.formats.tensorflow.rules.binding import ROWS
+from graphport.formats.tensorflow.rules.binding import RULES
 
-ROWS.lower("""
+RULES.lower("""
 Relu(x) -> Relu(x)
 Relu6(x) -> Clip(x, 0, 6)
 Elu(x) -> Elu(x)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tensorflow.rules.binding import CHANNELS_FIRST, ROWS, by_pytorch, operator
+from graphport.formats.tensorflow.rules.binding import CHANNELS_FIRST, RULES, by_pytorch, operator
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import cast, dtype_of, ends_of, reshaped, scalar
-from graphport.ops.pages.arithmetic import (
+from graphport.ops.definitions.arithmetic import (
     Add,
     BitShift,
     BitwiseAnd,
@@ -22,15 +21,16 @@ from graphport.ops.pages.arithmetic import (
     Sub,
     Sum,
 )
-from graphport.ops.pages.arithmetic.bits import BitCast
-from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Less, Not, Or, Where, Xor
+from graphport.ops.definitions.arithmetic.bits import BitCast
+from graphport.ops.definitions.comparison import And, Equal, GreaterOrEqual, Less, Not, Or, Where, Xor
+from graphport.ops.lowering.operands import cast, dtype_of, ends_of, reshaped, scalar
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
 
-_ROWS = ROWS.having(pytorch=lambda b, op_type, *operands: by_pytorch(b, op_type, *operands)[0])
+_ROWS = RULES.having(pytorch=lambda b, op_type, *operands: by_pytorch(b, op_type, *operands)[0])
 _ROWS.lower("""
 Abs(x) -> Abs(x)
 Neg(x) -> Neg(x)
@@ -98,7 +98,7 @@ BiasAddV1(x, bias) -> Add(x, bias)
 @operator("Log1p")
 def log1p(b: Builder, x: Value) -> Value:
     """log(1 + x), exact for small x: log(u) * x / (u - 1) with u = 1 + x rounded."""
-    from graphport.ops.pages.arithmetic import Log
+    from graphport.ops.definitions.arithmetic import Log
 
     one = b.like(x, 1)
     u = b(Add, x, one)
@@ -192,7 +192,7 @@ def _converted(b: Builder, x: Value, dtype: DType) -> Value:
     return cast(b, inside, dtype)
 
 
-ROWS.lower("""
+RULES.lower("""
 BitwiseAnd(x, y) -> BitwiseAnd(x, y)
 BitwiseOr(x, y) -> BitwiseOr(x, y)
 BitwiseXor(x, y) -> BitwiseXor(x, y)

@@ -10,14 +10,14 @@ from graphport.core.sequences import is_sequence
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.lowering.operands import as_int64, as_scalar, as_vector, cast, dtype_of, transposed
-from graphport.ops.lowering.table import Rows
+from graphport.ops.lowering.table import RuleTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.rows.rule import ImportRule
+    from graphport.ops.rule_language.rule import ImportRule
 
 DIALECT = "tensorflow"
 CHANNELS_FIRST = ("NCHW", "NCDHW", "NCHW_VECT_C")
@@ -110,7 +110,7 @@ def spatial(numbers: Sequence[int], data_format: str) -> tuple[int, ...]:
     return tuple(numbers[2:] if data_format in CHANNELS_FIRST else numbers[1:-1])
 
 
-ROWS = Rows(
+RULES = RuleTable(
     DIALECT,
     {
         "int64": as_int64,

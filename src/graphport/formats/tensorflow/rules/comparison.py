@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.formats.tensorflow.rules.binding import ROWS, operator
+from graphport.formats.tensorflow.rules.binding import RULES, operator
+from graphport.ops.definitions.comparison import And, Not, Or, Where
 from graphport.ops.lowering.operands import dtype_of, reshaped
-from graphport.ops.pages.comparison import And, Not, Or, Where
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-ROWS.lower("""
+RULES.lower("""
 Equal(x, y) -> Equal(x, y)
 NotEqual(x, y) -> Not(Equal(x, y))
 Less(x, y) -> Less(x, y)

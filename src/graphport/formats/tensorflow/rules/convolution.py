@@ -13,14 +13,14 @@ from graphport.formats.tensorflow.rules.binding import (
     to_channels_first,
 )
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Mul, Sub
+from graphport.ops.definitions.convolution import Conv, ConvTranspose
+from graphport.ops.definitions.convolution.window import same_pads
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat, Shape
 from graphport.ops.lowering.extents import extent, joined
 from graphport.ops.lowering.operands import as_int64, reshaped, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
-from graphport.ops.pages.convolution import Conv, ConvTranspose
-from graphport.ops.pages.convolution.window import same_pads
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import by_tflite, operator
+from graphport.ops.definitions.detection import NonMaxSuppression
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.operands import (
     as_int64,
     as_scalar,
@@ -16,9 +19,6 @@ from graphport.ops.lowering.operands import (
     scalar,
     vector,
 )
-from graphport.ops.pages.detection import NonMaxSuppression
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -8,16 +8,16 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mod, Mul
+from graphport.ops.definitions.comparison import Less, Where
+from graphport.ops.definitions.detection import NonMaxSuppression
+from graphport.ops.definitions.indexing import GatherND, ScatterND
+from graphport.ops.definitions.indexing.gathering import GatherElements
+from graphport.ops.definitions.reduction import ReduceSum
+from graphport.ops.definitions.reduction.indices import TopK
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Transpose, Unsqueeze
 from graphport.ops.lowering.extents import cut, extent, joined
 from graphport.ops.lowering.operands import as_scalar, as_vector, cast, needed, reshaped, scalar, sizes, vector
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mod, Mul
-from graphport.ops.pages.comparison import Less, Where
-from graphport.ops.pages.detection import NonMaxSuppression
-from graphport.ops.pages.indexing import GatherND, ScatterND
-from graphport.ops.pages.indexing.gathering import GatherElements
-from graphport.ops.pages.reduction import ReduceSum
-from graphport.ops.pages.reduction.indices import TopK
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.formats.tensorflow.rules.binding import ROWS, operator
+from graphport.formats.tensorflow.rules.binding import RULES, operator
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Mul, Sub
+from graphport.ops.definitions.comparison import Equal, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.reshape import Expand
 from graphport.ops.lowering.operands import as_scalar, as_vector, cast, dtype_of, reshaped, scalar
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mul, Sub
-from graphport.ops.pages.comparison import Equal, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.reshape import Expand
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
 
-ROWS.lower("""
+RULES.lower("""
 Range(start, limit, delta) -> Range(scalar(start), scalar(limit), scalar(delta))
 ZerosLike(x) -> Expand(like(x, 0), Shape(x))
 OnesLike(x) -> Expand(like(x, 1), Shape(x))

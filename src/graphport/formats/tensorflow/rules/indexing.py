@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tensorflow.rules.binding import ROWS, by_tflite, operator
+from graphport.formats.tensorflow.rules.binding import RULES, by_tflite, operator
 from graphport.formats.tensorflow.rules.comparison import select_by_mask
 from graphport.formats.tensorflow.rules.indexing_diagonals import diagonals_of, matrix_with_diagonals
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, GreaterOrEqual, Less, LessOrEqual, Or, Where
+from graphport.ops.definitions.indexing import Compress, Gather, NonZero, ScatterND, Slice, Unique
+from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.extents import counted, extent, joined
 from graphport.ops.lowering.operands import (
     as_int64,
@@ -25,11 +30,6 @@ from graphport.ops.lowering.operands import (
     sizes,
     vector,
 )
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Less, LessOrEqual, Or, Where
-from graphport.ops.pages.indexing import Compress, Gather, NonZero, ScatterND, Slice, Unique
-from graphport.ops.pages.reduction import ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _REST = (1 << 63) - 1
 
-ROWS.lower("""
+RULES.lower("""
 GatherNd(x, indices) -> GatherND(x, int64(indices))
 Gather(x, indices) -> Gather(x, int64(indices), axis=0)
 OneHot(x, depth, on, off, *, axis=-1) -> tflite("ONE_HOT", x, depth, on, off, axis=axis)
@@ -197,7 +197,7 @@ def _segment_mean(b: Builder, x: Value, numbers: Value, count: Value, *, root: b
     total = _segments(b, x, numbers, count, "add", 0)
     rows = cast(b, b(Max, _sizes(b, numbers, count), vector(b, [1])), dtype_of(x))
     if root:
-        from graphport.ops.pages.arithmetic import Sqrt
+        from graphport.ops.definitions.arithmetic import Sqrt
 
         rows = b(Sqrt, rows)
     return b(Div, total, reshaped(b, rows, (-1, *[1] * (len(b.dims(x)) - 1))))

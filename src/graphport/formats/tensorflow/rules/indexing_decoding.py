@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
+from graphport.ops.definitions.arithmetic import Neg, Sub
+from graphport.ops.definitions.comparison import And, Equal, Less, Not, Where
+from graphport.ops.definitions.indexing import GatherND, NonZero
+from graphport.ops.definitions.reduction import ArgMax, CumSum, ReduceMax, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Transpose, Unsqueeze
 from graphport.ops.lowering.extents import counted, cut, extent
 from graphport.ops.lowering.operands import as_int64, cast, reshaped, scalar, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Neg, Sub
-from graphport.ops.pages.comparison import And, Equal, Less, Not, Where
-from graphport.ops.pages.indexing import GatherND, NonZero
-from graphport.ops.pages.reduction import ArgMax, CumSum, ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -9,8 +9,8 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.formats.tensorflow.rules.comparison import select_by_mask
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.indexing import Gather
 from graphport.ops.lowering.operands import as_scalar, reshaped, sizes
-from graphport.ops.pages.indexing import Gather
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

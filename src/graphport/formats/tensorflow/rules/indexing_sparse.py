@@ -8,14 +8,14 @@ from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
 from graphport.formats.tensorflow.rules.matmul import swap_last_axes
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Neg, Sub
+from graphport.ops.definitions.comparison import And, Equal, Less, LessOrEqual
+from graphport.ops.definitions.indexing import Compress, Gather, ScatterND, Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Shape, Unsqueeze
 from graphport.ops.lowering.extents import counted, extent
 from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, integers, scalar, vector
-from graphport.ops.pages.arithmetic import Add, Neg, Sub
-from graphport.ops.pages.comparison import And, Equal, Less, LessOrEqual
-from graphport.ops.pages.indexing import Compress, Gather, ScatterND, Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Shape, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.formats.tensorflow.rules.binding import operator
+from graphport.ops.definitions.activation import LogSoftmax, Softmax
+from graphport.ops.definitions.arithmetic import Mul, Neg, Sub
+from graphport.ops.definitions.indexing import OneHot
+from graphport.ops.definitions.reduction import ReduceSum
 from graphport.ops.lowering.extents import extent
 from graphport.ops.lowering.operands import as_int64, dtype_of, vector
-from graphport.ops.pages.activation import LogSoftmax, Softmax
-from graphport.ops.pages.arithmetic import Mul, Neg, Sub
-from graphport.ops.pages.indexing import OneHot
-from graphport.ops.pages.reduction import ReduceSum
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

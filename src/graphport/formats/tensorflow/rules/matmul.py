@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
+from graphport.ops.definitions.arithmetic import Mul, Sub
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.matmul import Det, MatMul
 from graphport.ops.lowering.operands import cast, dtype_of, transposed, vector
-from graphport.ops.pages.arithmetic import Mul, Sub
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.matmul import Det, MatMul
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

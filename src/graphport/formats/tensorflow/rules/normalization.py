@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import from_channels_first, operator, to_channels_first
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Sqrt, Sub
+from graphport.ops.definitions.normalization import LRN, BatchNormalization
+from graphport.ops.definitions.reduction import ReduceMean
+from graphport.ops.definitions.reshape import Size
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, vector
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Sqrt, Sub
-from graphport.ops.pages.normalization import LRN, BatchNormalization
-from graphport.ops.pages.reduction import ReduceMean
-from graphport.ops.pages.reshape import Size
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -46,7 +46,7 @@ def fused_batch_norm(
     biased = b(ReduceMean, b(Mul, gap, gap), axes, keepdims=0)
     y = _normalized(b, first, scale, offset, batch_mean, biased, epsilon)
     count = cast(b, b(Div, b(Size, x), b(Size, batch_mean)), DType.FLOAT32)
-    from graphport.ops.pages.arithmetic import Max
+    from graphport.ops.definitions.arithmetic import Max
 
     unbiased = b(Mul, biased, b(Div, count, b(Max, b(Sub, count, b.like(count, 1)), b.like(count, 1))))
     moved = [_averaged(b, old, new, exponential_avg_factor) for old, new in ((mean, batch_mean), (variance, unbiased))]

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from graphport.formats.tensorflow.rules.binding import operator
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat, Reshape, Transpose
 from graphport.ops.lowering.operands import as_int64, as_scalar, integers, needed, vector
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat, Reshape, Transpose
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from graphport.formats.tensorflow.rules.binding import from_channels_first, operator, spatial, to_channels_first
 from graphport.formats.tensorflow.rules.convolution import explicit_pads, window
+from graphport.ops.definitions.pooling import AveragePool, MaxPool
 from graphport.ops.lowering.operands import needed
-from graphport.ops.pages.pooling import AveragePool, MaxPool
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
 def _pooled(
     b: Builder,
-    page: Page,
+    op_def: OpDef,
     x: Value,
     ksize: tuple[int, ...],
     strides: tuple[int, ...],
@@ -35,7 +35,7 @@ def _pooled(
         padding,
         explicit_pads(explicit, data_format),
     )
-    return from_channels_first(b, b(page, x, **attributes), data_format)
+    return from_channels_first(b, b(op_def, x, **attributes), data_format)
 
 
 @operator("AvgPool", "AvgPool3D")

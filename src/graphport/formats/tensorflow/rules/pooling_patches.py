@@ -10,14 +10,14 @@ from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import from_channels_first, operator, to_channels_first
 from graphport.formats.tensorflow.rules.convolution import window
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Mod, Mul, Sub
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.pooling import MaxPool
+from graphport.ops.definitions.reduction import ReduceMax
+from graphport.ops.definitions.reshape import Concat, Reshape, Unsqueeze
 from graphport.ops.lowering.extents import counted, extent, joined
 from graphport.ops.lowering.operands import cast, dtype_of, finite_limits, reshaped, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Div, Max, Mod, Mul, Sub
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.pooling import MaxPool
-from graphport.ops.pages.reduction import ReduceMax
-from graphport.ops.pages.reshape import Concat, Reshape, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

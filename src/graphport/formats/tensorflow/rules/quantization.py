@@ -9,10 +9,10 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Round, Sign, Sub
+from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.definitions.reshape import Identity
 from graphport.ops.lowering.operands import cast, dtype_of, needed_integer
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Round, Sign, Sub
-from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
-from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

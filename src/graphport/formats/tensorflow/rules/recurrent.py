@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from graphport.core.facts import TensorFact
 from graphport.formats.tensorflow.rules.binding import operator
+from graphport.ops.definitions.activation import Sigmoid, Tanh
+from graphport.ops.definitions.arithmetic import Add, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import Less, Where
+from graphport.ops.definitions.control import Scan
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reshape import Concat, Identity, Split
 from graphport.ops.lowering.captures import step_body
 from graphport.ops.lowering.extents import counted, extent
 from graphport.ops.lowering.operands import as_int64, dtype_of, reshaped
-from graphport.ops.pages.activation import Sigmoid, Tanh
-from graphport.ops.pages.arithmetic import Add, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import Less, Where
-from graphport.ops.pages.control import Scan
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reshape import Concat, Identity, Split
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tensorflow.rules.binding import ROWS, operator
+from graphport.formats.tensorflow.rules.binding import RULES, operator
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Exp, Floor, Log, Max, Min, Sub
+from graphport.ops.definitions.comparison import And, Equal, IsNaN, Less, LessOrEqual, Where
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
+from graphport.ops.definitions.reduction.einsum import Einsum
+from graphport.ops.definitions.reduction.indices import ArgMax, ArgMin, TopK
+from graphport.ops.definitions.reduction.running import CumSum
+from graphport.ops.definitions.reshape import Expand, Identity, Reshape, Shape, Squeeze, Unsqueeze
 from graphport.ops.lowering.extents import counted, extent, joined
 from graphport.ops.lowering.operands import (
     as_int64,
@@ -24,14 +32,6 @@ from graphport.ops.lowering.operands import (
     scalar,
     vector,
 )
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Floor, Log, Max, Min, Sub
-from graphport.ops.pages.comparison import And, Equal, IsNaN, Less, LessOrEqual, Where
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.reduction import ReduceMax, ReduceSum
-from graphport.ops.pages.reduction.einsum import Einsum
-from graphport.ops.pages.reduction.indices import ArgMax, ArgMin, TopK
-from graphport.ops.pages.reduction.running import CumSum
-from graphport.ops.pages.reshape import Expand, Identity, Reshape, Shape, Squeeze, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -52,17 +52,19 @@ def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
     return vector(b, list(dict.fromkeys(axis % rank for axis in positions))) if positions else None
 
 
-def _reduced(b: Builder, page_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:
+def _reduced(b: Builder, operator_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:
     chosen, own = _axes(b, x, axes), dtype_of(x)
     if chosen is None:
         return b(Identity, x)
     # ONNX reduces no short integers.
     wide = cast(b, x, DType.INT32) if own in _NARROW else x
-    return cast(b, b(registry.pages()[page_name], wide, chosen, keepdims=int(keep_dims), noop_with_empty_axes=1), own)
+    return cast(
+        b, b(registry.op_defs()[operator_name], wide, chosen, keepdims=int(keep_dims), noop_with_empty_axes=1), own
+    )
 
 
-def _logical(b: Builder, page_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:
-    return cast(b, _reduced(b, page_name, cast(b, x, DType.INT32), axes, keep_dims), DType.BOOL)
+def _logical(b: Builder, operator_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:
+    return cast(b, _reduced(b, operator_name, cast(b, x, DType.INT32), axes, keep_dims), DType.BOOL)
 
 
 def _mean(b: Builder, x: Value, axes: Value, keep_dims: bool) -> Value:
@@ -74,11 +76,11 @@ def _mean(b: Builder, x: Value, axes: Value, keep_dims: bool) -> Value:
     return b(Div, total, _reduced(b, "ReduceSum", ones, axes, keep_dims))
 
 
-def _extreme(b: Builder, page_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:
-    return _reduced(b, page_name, x, axes, keep_dims)
+def _extreme(b: Builder, operator_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:
+    return _reduced(b, operator_name, x, axes, keep_dims)
 
 
-ROWS.having(reduced=_reduced, mean=_mean, logical=_logical, extreme=_extreme).lower("""
+RULES.having(reduced=_reduced, mean=_mean, logical=_logical, extreme=_extreme).lower("""
 Sum(x, axes, *, keep_dims=False) -> reduced("ReduceSum", x, axes, keep_dims)
 Prod(x, axes, *, keep_dims=False) -> reduced("ReduceProd", x, axes, keep_dims)
 Max(x, axes, *, keep_dims=False) -> extreme("ReduceMax", x, axes, keep_dims)
@@ -151,7 +153,7 @@ def histogram(b: Builder, x: Value, ends: Value, count: Value, *, dtype: DType =
 def in_top_k(b: Builder, predictions: Value, targets: Value, count: Value | None = None, *, k: int = 0) -> Value:
     """Whether fewer than k predictions of a row are larger than that of the target."""
     number = scalar(b, k, DType.INT64) if count is None else as_scalar(b, as_int64(b, count))
-    from graphport.ops.pages.indexing.gathering import GatherElements
+    from graphport.ops.definitions.indexing.gathering import GatherElements
 
     at = b(Unsqueeze, as_int64(b, targets), vector(b, [1]))
     own = b(GatherElements, predictions, at, axis=1)
@@ -179,7 +181,7 @@ def cumsum(b: Builder, x: Value, axis: Value, *, exclusive: bool = False, revers
 @operator("Cumprod")
 def cumprod(b: Builder, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
     """Products of all elements up to each."""
-    from graphport.ops.pages.reduction.running import CumProd
+    from graphport.ops.definitions.reduction.running import CumProd
 
     place = as_scalar(b, as_vector(b, axis))
     return b(CumProd, x, place, exclusive=int(exclusive) or None, reverse=int(reverse) or None)

@@ -8,8 +8,30 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tensorflow.rules.binding import ROWS, by_tflite, from_channels_first, operator, to_channels_first
+from graphport.formats.tensorflow.rules.binding import (
+    RULES,
+    by_tflite,
+    from_channels_first,
+    operator,
+    to_channels_first,
+)
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Mod, Mul, Sub
+from graphport.ops.definitions.indexing import Gather, ScatterND, Slice
+from graphport.ops.definitions.reduction.indices import TopK
+from graphport.ops.definitions.reshape import (
+    Concat,
+    Expand,
+    Identity,
+    Reshape,
+    Shape,
+    Size,
+    Split,
+    Squeeze,
+    Transpose,
+    Unsqueeze,
+)
+from graphport.ops.definitions.reshape.blocks import DepthToSpace, SpaceToDepth
 from graphport.ops.lowering.extents import counted, extent, joined
 from graphport.ops.lowering.operands import (
     as_int64,
@@ -23,22 +45,6 @@ from graphport.ops.lowering.operands import (
     scalar,
     vector,
 )
-from graphport.ops.pages.arithmetic import Add, Div, Mod, Mul, Sub
-from graphport.ops.pages.indexing import Gather, ScatterND, Slice
-from graphport.ops.pages.reduction.indices import TopK
-from graphport.ops.pages.reshape import (
-    Concat,
-    Expand,
-    Identity,
-    Reshape,
-    Shape,
-    Size,
-    Split,
-    Squeeze,
-    Transpose,
-    Unsqueeze,
-)
-from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -47,7 +53,7 @@ if TYPE_CHECKING:
 _NO_BATCH_AND_CHANNELS = str.maketrans("", "", "NC")
 _REST = (1 << 63) - 1
 
-ROWS.lower("""
+RULES.lower("""
 Identity, StopGradient, Snapshot, EnsureShape(x) -> Identity(x)
 ExpandDims(x, axis) -> Unsqueeze(x, vector(axis))
 BroadcastTo(x, shape) -> Expand(x, vector(shape))
@@ -261,7 +267,7 @@ def space_to_batch_nd(b: Builder, x: Value, blocks: Value, pads: Value) -> Value
     sizes, widths = needed(blocks, "the blocks"), integers(pads)
     count, axes = len(sizes), len(b.dims(x))
     if widths is None or any(widths):
-        from graphport.ops.pages.padding import Pad
+        from graphport.ops.definitions.padding import Pad
 
         columns = b(Transpose, as_int64(b, pads), perm=(1, 0))
         begins, ends = (b(Gather, columns, scalar(b, side, DType.INT64), axis=0) for side in (0, 1))

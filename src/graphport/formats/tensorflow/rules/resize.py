@@ -8,14 +8,14 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import from_channels_first, operator, to_channels_first
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Round, Sub, Sum
+from graphport.ops.definitions.comparison import And, Equal, GreaterOrEqual, LessOrEqual, Where
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reshape import Concat, Unsqueeze
+from graphport.ops.definitions.resize import Resize
 from graphport.ops.lowering.extents import counted, extent, joined, mixed
 from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, transposed, vector
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Round, Sub, Sum
-from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, LessOrEqual, Where
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reshape import Concat, Unsqueeze
-from graphport.ops.pages.resize import Resize
 
 if TYPE_CHECKING:
     from collections.abc import Callable

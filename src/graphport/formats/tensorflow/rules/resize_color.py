@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.formats.tensorflow.rules.binding import operator
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import Equal, Less, LessOrEqual, Where
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.reduction import ReduceMax, ReduceMean, ReduceMin
+from graphport.ops.definitions.reshape import Concat
 from graphport.ops.lowering.operands import as_scalar, cast, dtype_of, vector
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import Equal, Less, LessOrEqual, Where
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceMin
-from graphport.ops.pages.reshape import Concat
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Neg, Sign, Sub
+from graphport.ops.definitions.comparison import And, GreaterOrEqual, Less, LessOrEqual, Where
+from graphport.ops.definitions.indexing import GatherND, Slice
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Unsqueeze
 from graphport.ops.lowering.extents import counted, extent, gather_index, joined
 from graphport.ops.lowering.operands import as_int64, cast, dtype_of, reshaped, vector
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Neg, Sign, Sub
-from graphport.ops.pages.comparison import And, GreaterOrEqual, Less, LessOrEqual, Where
-from graphport.ops.pages.indexing import GatherND, Slice
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

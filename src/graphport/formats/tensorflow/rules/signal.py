@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.formats.tensorflow.rules.binding import operator
+from graphport.ops.definitions.arithmetic import Add, Div, Neg, Sub
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat, Unsqueeze
+from graphport.ops.definitions.signal import DFT
 from graphport.ops.lowering.operands import as_int64, as_scalar, index, vector
-from graphport.ops.pages.arithmetic import Add, Div, Neg, Sub
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat, Unsqueeze
-from graphport.ops.pages.signal import DFT
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -32,7 +32,7 @@ from graphport.ir import implicit_rounding, rewrite
 from graphport.ir.graph import Graph, walk
 from graphport.ir.states import State, mark
 from graphport.ops.layout import settle
-from graphport.ops.layout_of_operators import Pages
+from graphport.ops.layout_of_operators import OperatorLayouts
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -91,7 +91,7 @@ def after(graph: Graph) -> None:
     Operators between them become channels-first, too.
     """
     for inner in walk(graph):
-        settle(inner, Pages())
+        settle(inner, OperatorLayouts())
 
 
 def before_export(graph: Graph) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules import tables
 from graphport.formats.tflite.rules.binding import Operator, import_rule
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.lowering.operands import cast, dtype_of
-from graphport.ops.pages.activation import Clip
-from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.special_functions import erf
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _by_tanh(x: Numbers) -> Numbers:
     return np.float32(0.5) * x * (1 + np.tanh(inner))
 
 
-ROWS.lower(
+RULES.lower(
     """
 RELU(x) -> Relu(x)
 RELU6(x) -> Clip(x, 0, 6)
@@ -48,10 +48,10 @@ PRELU(x, slope) -> PRelu(x, slope)
 """,
     layout="any",
 )
-ROWS.lower("LOGISTIC(x) -> Sigmoid(x)", first=tables.logistic, layout="any")
-ROWS.lower("TANH(x) -> Tanh(x)", first=tables.tanh, layout="any")
-ROWS.lower("LEAKY_RELU(x, *, alpha=0.0) -> LeakyRelu(x, alpha=alpha)", first=tables.leaky, layout="any")
-ROWS.lower(
+RULES.lower("LOGISTIC(x) -> Sigmoid(x)", first=tables.logistic, layout="any")
+RULES.lower("TANH(x) -> Tanh(x)", first=tables.tanh, layout="any")
+RULES.lower("LEAKY_RELU(x, *, alpha=0.0) -> LeakyRelu(x, alpha=alpha)", first=tables.leaky, layout="any")
+RULES.lower(
     """
 GELU(x, *, approximate=False)
     -> approximate: Gelu(x, approximate="tanh")
@@ -61,8 +61,8 @@ GELU(x, *, approximate=False)
     layout="any",
 )
 # Both operate along the last axis.
-ROWS.lower("LOG_SOFTMAX(x) -> LogSoftmax(x)")
-ROWS.lower("SOFTMAX(x, *, beta=0.0) -> Softmax(x if beta == 1 else Mul(x, beta))", first=tables.softmax)
+RULES.lower("LOG_SOFTMAX(x) -> LogSoftmax(x)")
+RULES.lower("SOFTMAX(x, *, beta=0.0) -> Softmax(x if beta == 1 else Mul(x, beta))", first=tables.softmax)
 
 
 @import_rule("FAKE_QUANT")

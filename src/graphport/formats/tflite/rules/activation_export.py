@@ -10,11 +10,11 @@ from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.emitting import cast_to, computed_in, ints
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.activation import Hardmax
+from graphport.ops.definitions.activation.dropout import Dropout
+from graphport.ops.definitions.reshape import Identity
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import dtype_of, float_element, sizes
-from graphport.ops.pages.activation import Hardmax
-from graphport.ops.pages.activation.dropout import Dropout
-from graphport.ops.pages.reshape import Identity
 from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:

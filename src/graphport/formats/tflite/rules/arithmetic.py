@@ -9,11 +9,10 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules import tables
 from graphport.formats.tflite.rules.binding import NARROW, Operator, import_rule
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import cast, dtype_of, scalar, vector
-from graphport.ops.pages.arithmetic import (
+from graphport.ops.definitions.arithmetic import (
     Add,
     BitShift,
     BitwiseAnd,
@@ -28,30 +27,31 @@ from graphport.ops.pages.arithmetic import (
     Sub,
     Sum,
 )
-from graphport.ops.pages.arithmetic.bits import BitCast
-from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, IsNaN, Less, Not, Or, Where, Xor
-from graphport.ops.pages.reduction import ReduceSum
-from graphport.ops.pages.reshape import Unsqueeze
+from graphport.ops.definitions.arithmetic.bits import BitCast
+from graphport.ops.definitions.comparison import And, Equal, Greater, GreaterOrEqual, IsNaN, Less, Not, Or, Where, Xor
+from graphport.ops.definitions.reduction import ReduceSum
+from graphport.ops.definitions.reshape import Unsqueeze
+from graphport.ops.lowering.operands import cast, dtype_of, scalar, vector
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
 def _compute_widened(b: Builder, operator: str, *operands: Value) -> Value:
     """Apply an operator; int8 and int16 are computed in int32, because runtimes do not support them."""
-    page, own = registry.pages()[operator], dtype_of(operands[0])
+    op_def, own = registry.op_defs()[operator], dtype_of(operands[0])
     if own not in NARROW:
-        return b(page, *operands)
-    return cast(b, b(page, *(cast(b, x, DType.INT32) for x in operands)), own)
+        return b(op_def, *operands)
+    return cast(b, b(op_def, *(cast(b, x, DType.INT32) for x in operands)), own)
 
 
 def _is_negative_zero(b: Builder, x: Value) -> Value:
     return b(And, b(Equal, x, b.like(x, 0)), b(Less, b(Reciprocal, x), b.like(x, 0)))
 
 
-_ROWS = ROWS.having(computed=_compute_widened, is_negative_zero=_is_negative_zero)
+_ROWS = RULES.having(computed=_compute_widened, is_negative_zero=_is_negative_zero)
 _ROWS.lower(
     """
 ABS(x) -> computed("Abs", x)
@@ -130,7 +130,7 @@ _ROWS.lower(
 )
 
 
-def _register_selection(name: str, operator: str, relation: Page) -> None:
+def _register_selection(name: str, operator: str, relation: OpDef) -> None:
     @import_rule(name, is_even=True, layout="any")
     def rule(op: Operator) -> Value:
         """Select the first operand where it compares beyond the second; the second where the first is NaN."""

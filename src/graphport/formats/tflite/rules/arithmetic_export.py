@@ -19,15 +19,15 @@ from graphport.formats.tflite.rules.emitting import (
     transposed_constant,
     zeros,
 )
-from graphport.formats.tflite.rules.rows import FLOAT_ROWS, ROWS
+from graphport.formats.tflite.rules.rule_table import FLOAT_RULES, RULES
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions import activation, arithmetic, comparison
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.infinities import infinities
 from graphport.ops.lowering.operands import dtype_of, float_element
-from graphport.ops.pages import activation, arithmetic, comparison
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.matmul import MatMul
 from graphport.ops.shapes import axis_index
 from graphport.ops.views.matmul import GemmView
 
@@ -64,7 +64,7 @@ def _chained(b: Builder, op_type: str, *operands: Value) -> Value:
 _FLOATS = frozenset((DType.FLOAT32,))
 _TWICE = 2
 # Op types with the types of their kernels; other types are computed in the nearest supported type.
-ROWS.having(in_reals=_emit_float, in_numbers=_emit_numeric, in_types=_in_types, chained=_chained).export_rules("""
+RULES.having(in_reals=_emit_float, in_numbers=_emit_numeric, in_types=_in_types, chained=_chained).export_rules("""
 Ceil -> in_reals("CEIL", x)
 Cos -> in_reals("COS", input)
 Exp -> in_reals("EXP", input)
@@ -120,7 +120,7 @@ def export_abs(b: Builder, x: Value) -> Exported:
     return (computed_in(b, _WITH_ABS, "ABS", x),)
 
 
-ROWS.having(count=lambda _b, *x: len(x)).export_rules(
+RULES.having(count=lambda _b, *x: len(x)).export_rules(
     "Mean -> Mul(total := Sum(*data_0), like(total, 1 / count(*data_0)))"
 )
 
@@ -181,7 +181,7 @@ def export_where(b: Builder, condition: Value, x: Value, y: Value) -> Exported:
     return (emit(b, "SELECT_V2", condition, x, y),)
 
 
-FLOAT_ROWS.export_rules("""
+FLOAT_RULES.export_rules("""
 Swish
     -> alpha == 1: MUL(x, LOGISTIC(x))
     -> MUL(x, LOGISTIC(MUL(x, alpha)))
@@ -244,7 +244,7 @@ def _softplus(b: Builder, x: Value) -> Value:
     return emit(b, "ADD", emit(b, "RELU", x), emit(b, "LOG", emit(b, "ADD", small, 1.0)))
 
 
-FLOAT_ROWS.having(erf=_erf, leg=_leg, softplus=_softplus).export_rules("""
+FLOAT_RULES.having(erf=_erf, leg=_leg, softplus=_softplus).export_rules("""
 Erf -> dtype(input) is float32: erf(input)
 Tan -> dtype(input) is float32: DIV(SIN(input), COS(input))
 Atan -> dtype(input) is float32: ATAN2(input, ADD(MUL(input, 0.0), 1.0))
@@ -284,7 +284,7 @@ def _along(b: Builder, op_type: str, x: Value, axis: int, **options: Any) -> Val
     return transposed_constant(b, y, [order.index(i) for i in range(rank)])
 
 
-ROWS.having(along=_along).export_rules("""
+RULES.having(along=_along).export_rules("""
 Softmax -> along("SOFTMAX", input, axis, beta=1.0)
 LogSoftmax -> along("LOG_SOFTMAX", input, axis)
 """)

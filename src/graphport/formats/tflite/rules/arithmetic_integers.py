@@ -10,10 +10,8 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.tflite.rules.emitting import array_of, cast_to, computed_in
-from graphport.formats.tflite.rules.rows import ROWS
-from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.operands import cast, dtype_of
-from graphport.ops.pages.arithmetic import (
+from graphport.formats.tflite.rules.rule_table import RULES
+from graphport.ops.definitions.arithmetic import (
     Add,
     BitShift,
     BitwiseAnd,
@@ -26,7 +24,9 @@ from graphport.ops.pages.arithmetic import (
     Round,
     Sub,
 )
-from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Less, Not, Where, Xor
+from graphport.ops.definitions.comparison import And, Equal, GreaterOrEqual, Less, Not, Where, Xor
+from graphport.ops.lowering.emitting import emit
+from graphport.ops.lowering.operands import cast, dtype_of
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -163,7 +163,7 @@ def export_and(b: Builder, a: Value, other: Value) -> Exported:
     return (computed_in(b, _AND, "STABLEHLO_AND", a, other),)
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 BitCast -> BITCAST(input, types=(to,))
 BitwiseOr -> BitwiseXor(BitwiseXor(a, b), BitwiseAnd(a, b))
 """)

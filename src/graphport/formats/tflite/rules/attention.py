@@ -11,11 +11,11 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.attention import attention
+from graphport.ops.definitions.arithmetic import Add, Mod, Mul, Sub
+from graphport.ops.definitions.comparison import And, LessOrEqual, Where
+from graphport.ops.definitions.indexing import Gather, ScatterElements, Slice
+from graphport.ops.definitions.reshape import Concat, Expand, Unsqueeze
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Mod, Mul, Sub
-from graphport.ops.pages.comparison import And, LessOrEqual, Where
-from graphport.ops.pages.indexing import Gather, ScatterElements, Slice
-from graphport.ops.pages.reshape import Concat, Expand, Unsqueeze
 from graphport.ops.views.attention import AttentionView, RotaryEmbeddingView, TensorScatterView
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.formats.tflite.rules.fixed_point import in_fifteen_bits
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.activation import Clip, Relu
+from graphport.ops.definitions.arithmetic import Add, Max, Mul, Round, Sub
+from graphport.ops.definitions.convolution.window import same_pads
+from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.lowering.operands import cast, dtype_of, scalar, transposed
-from graphport.ops.pages.activation import Clip, Relu
-from graphport.ops.pages.arithmetic import Add, Max, Mul, Round, Sub
-from graphport.ops.pages.convolution.window import same_pads
-from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.binding import NARROW, Operator, import_rule
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.ops import registry
+from graphport.ops.definitions.comparison import And, Not, Or, Where
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped
-from graphport.ops.pages.comparison import And, Not, Or, Where
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -20,11 +20,11 @@ def _compare_widened(b: Builder, operator: str, x: Value, y: Value) -> Value:
     """Compare; int8 and int16 are compared in int32."""
     if dtype_of(x) in NARROW:
         x, y = cast(b, x, DType.INT32), cast(b, y, DType.INT32)
-    return b(registry.pages()[operator], x, y)
+    return b(registry.op_defs()[operator], x, y)
 
 
 # int16 kernels compare stored integers and ignore quantization parameters.
-ROWS.having(compared=_compare_widened).lower(
+RULES.having(compared=_compare_widened).lower(
     """
 EQUAL(x, y) -> compared("Equal", x, y)
 NOT_EQUAL(x, y) -> Not(compared("Equal", x, y))
@@ -36,7 +36,7 @@ GREATER_EQUAL(x, y) -> compared("GreaterOrEqual", x, y)
     is_raw=DType.INT16,
     layout="any",
 )
-ROWS.lower(
+RULES.lower(
     """
 LOGICAL_AND(x, y) -> And(x, y)
 LOGICAL_OR(x, y) -> Or(x, y)
@@ -65,6 +65,6 @@ def select_elements(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     return b(Where, condition, x, y)
 
 
-ROWS.having(chosen=select_elements).lower(
+RULES.having(chosen=select_elements).lower(
     "SELECT_V2(condition, x, y) -> chosen(condition, x, y)", moves=(1, 2), layout="any"
 )

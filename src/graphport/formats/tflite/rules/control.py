@@ -12,12 +12,12 @@ from graphport.formats.tflite.rules.binding import Operator, import_rule
 from graphport.ir.graph import Graph, Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.comparison import Equal
+from graphport.ops.definitions.control.branches import If
+from graphport.ops.definitions.control.loops import Loop
 from graphport.ops.lowering.captures import copied
 from graphport.ops.lowering.inlining import inlined
 from graphport.ops.lowering.op_builder import OpBuilder
-from graphport.ops.pages.comparison import Equal
-from graphport.ops.pages.control.branches import If
-from graphport.ops.pages.control.loops import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,16 +16,16 @@ from graphport.ir.transplant import transplant
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Sub
+from graphport.ops.definitions.comparison import And, Less
+from graphport.ops.definitions.control.branches import If
+from graphport.ops.definitions.control.loops import Loop, Scan
+from graphport.ops.definitions.control.optionals import OptionalGetElement, OptionalHasElement
+from graphport.ops.definitions.indexing.gathering import Gather
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.reshape import Concat, Identity, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.captures import captured, close, copied, facts_of_results
 from graphport.ops.lowering.operands import transposed, vector
-from graphport.ops.pages.arithmetic import Add, Sub
-from graphport.ops.pages.comparison import And, Less
-from graphport.ops.pages.control.branches import If
-from graphport.ops.pages.control.loops import Loop, Scan
-from graphport.ops.pages.control.optionals import OptionalGetElement, OptionalHasElement
-from graphport.ops.pages.indexing.gathering import Gather
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.reshape import Concat, Identity, Reshape, Shape, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

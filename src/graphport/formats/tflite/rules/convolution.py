@@ -14,13 +14,13 @@ from graphport.formats.tflite.rules.binding import (
     window,
 )
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Sub
+from graphport.ops.definitions.convolution import Conv, ConvTranspose
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Shape
+from graphport.ops.definitions.reshape.pieces import Concat
 from graphport.ops.lowering.operands import as_int64, reshaped, sizes, vector
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
-from graphport.ops.pages.convolution import Conv, ConvTranspose
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Shape
-from graphport.ops.pages.reshape.pieces import Concat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

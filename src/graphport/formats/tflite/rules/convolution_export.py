@@ -19,18 +19,18 @@ from graphport.formats.tflite.rules.emitting import (
     transposed_constant,
     zeros,
 )
-from graphport.formats.tflite.rules.rows import FLOAT_ROWS
+from graphport.formats.tflite.rules.rule_table import FLOAT_RULES
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Mul
+from graphport.ops.definitions.convolution import Conv, ConvTranspose
+from graphport.ops.definitions.convolution.window import same_pads, window
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.reshape import Unsqueeze
+from graphport.ops.definitions.reshape.pieces import Concat
+from graphport.ops.definitions.resize import GridSample
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import dtype_of, reshaped, sizes, vector
 from graphport.ops.lowering.windows import transposed_window_of, window_options
-from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.convolution import Conv, ConvTranspose
-from graphport.ops.pages.convolution.window import same_pads, window
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.reshape import Unsqueeze
-from graphport.ops.pages.reshape.pieces import Concat
-from graphport.ops.pages.resize import GridSample
 from graphport.ops.views.convolution import ConvTransposeView, ConvView, DeformConvView
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def _blocks_to_space(b: Builder, x: Value, blocksize: int) -> Value:
     return shaped(b, moved, (batch, c, height * blocksize, width * blocksize))
 
 
-FLOAT_ROWS.having(by_channels=_blocks_to_space, first=to_channels_first, last=to_channels_last).export_rules("""
+FLOAT_RULES.having(by_channels=_blocks_to_space, first=to_channels_first, last=to_channels_last).export_rules("""
 DepthToSpace
     -> mode == "DCR": first(DEPTH_TO_SPACE(last(input), block_size=blocksize))
     -> by_channels(input, blocksize)

@@ -18,16 +18,16 @@ from graphport.formats.tflite.rules.binding import (
     window,
 )
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Mul
+from graphport.ops.definitions.comparison import Equal
+from graphport.ops.definitions.convolution import ConvTranspose
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.pooling import MaxPool
+from graphport.ops.definitions.reduction.indices import ArgMax
+from graphport.ops.definitions.reshape import Unsqueeze
+from graphport.ops.definitions.reshape.pieces import Concat
 from graphport.ops.lowering.operands import cast, reshaped, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.comparison import Equal
-from graphport.ops.pages.convolution import ConvTranspose
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.pooling import MaxPool
-from graphport.ops.pages.reduction.indices import ArgMax
-from graphport.ops.pages.reshape import Unsqueeze
-from graphport.ops.pages.reshape.pieces import Concat
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -11,6 +11,17 @@ from graphport.core.facts import TensorFact
 from graphport.formats.tflite.rules.binding import Operator, import_rule
 from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Add, Div, Exp, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, Greater, Less, Where
+from graphport.ops.definitions.control.loops import Loop
+from graphport.ops.definitions.detection.suppression import NonMaxSuppression
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing.gathering import Gather
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.reduction.indices import ArgMax
+from graphport.ops.definitions.reduction.reduce import ReduceMax, ReduceMin, ReduceProd, ReduceSum
+from graphport.ops.definitions.reshape import Shape, Unsqueeze
+from graphport.ops.definitions.reshape.pieces import Concat, Expand
 from graphport.ops.lowering.operands import (
     as_int64,
     as_scalar,
@@ -21,17 +32,6 @@ from graphport.ops.lowering.operands import (
     scalar,
     vector,
 )
-from graphport.ops.pages.arithmetic import Add, Div, Exp, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, Greater, Less, Where
-from graphport.ops.pages.control.loops import Loop
-from graphport.ops.pages.detection.suppression import NonMaxSuppression
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing.gathering import Gather
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.reduction.indices import ArgMax
-from graphport.ops.pages.reduction.reduce import ReduceMax, ReduceMin, ReduceProd, ReduceSum
-from graphport.ops.pages.reshape import Shape, Unsqueeze
-from graphport.ops.pages.reshape.pieces import Concat, Expand
 
 if TYPE_CHECKING:
     from graphport.formats.tflite.rules.binding import Operator
@@ -98,7 +98,7 @@ def soft_nms(op: Operator) -> tuple[Value, Value, Value]:
     there = b(ReduceSum, cast(b, is_candidate, DType.INT64), vector(b, [0]), keepdims=1)
     rounds = as_scalar(b, b(Min, there, most))
     corners = reshaped(b, op[0], (-1, 2, 2))  # in any order
-    first, far = (b(page, corners, vector(b, [1]), keepdims=0) for page in (ReduceMin, ReduceMax))
+    first, far = (b(op_def, corners, vector(b, [1]), keepdims=0) for op_def in (ReduceMin, ReduceMax))
     kept, kept_scores = b(Expand, none, most), b(Expand, scalar(b, 0, DType.FLOAT32), most)
     indices = b(Range, none, as_scalar(b, most), scalar(b, 1, DType.INT64))
     body = Graph(f"{b.stem}.round")

@@ -10,15 +10,15 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.emitting import cast_to, ints, shaped
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.activation import Relu
+from graphport.ops.definitions.arithmetic import Abs, Add, Floor, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, LessOrEqual
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ReduceMax, ReduceMean
+from graphport.ops.definitions.reshape import Unsqueeze
 from graphport.ops.lowering.emitting import emit, emits
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed, vector
-from graphport.ops.pages.activation import Relu
-from graphport.ops.pages.arithmetic import Abs, Add, Floor, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, LessOrEqual
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceMax, ReduceMean
-from graphport.ops.pages.reshape import Unsqueeze
 from graphport.ops.views.detection import NonMaxSuppressionView, RoiAlignView
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from graphport.core.dtypes import DType
 from graphport.core.flexbuffers import FlexBufferError, read_numbers
 from graphport.formats.tflite.rules.binding import Operator, import_rule
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Exp, Min, Mul, Sub
+from graphport.ops.definitions.detection.suppression import NonMaxSuppression
+from graphport.ops.definitions.indexing.gathering import Gather, GatherND
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.reduction.indices import ArgMax, TopK
+from graphport.ops.definitions.reduction.reduce import ReduceMax
+from graphport.ops.definitions.reshape import Shape, Unsqueeze
+from graphport.ops.definitions.reshape.pieces import Concat
 from graphport.ops.lowering.operands import cast, reshaped, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Div, Exp, Min, Mul, Sub
-from graphport.ops.pages.detection.suppression import NonMaxSuppression
-from graphport.ops.pages.indexing.gathering import Gather, GatherND
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.reduction.indices import ArgMax, TopK
-from graphport.ops.pages.reduction.reduce import ReduceMax
-from graphport.ops.pages.reshape import Shape, Unsqueeze
-from graphport.ops.pages.reshape.pieces import Concat
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -14,10 +14,10 @@ from graphport.core.spill import store_array
 from graphport.formats.tflite.rules.computed_sizes import ints, lengths_of, size_vector
 from graphport.ops import registry
 from graphport.ops.constant_folding import Computed
-from graphport.ops.declare import Page, UnsupportedError
+from graphport.ops.declare import OpDef, UnsupportedError
+from graphport.ops.definitions.arithmetic.cast import Cast
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import dtype_of, integers
-from graphport.ops.pages.arithmetic.cast import Cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -276,19 +276,19 @@ def wrapped(b: Builder, indices: Value, n: int | Value) -> Value:
     )
 
 
-def export_reals(of: Page | type[View[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def export_reals(of: OpDef | type[View[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the export rule of an operator that computes other float types in float32.
 
     The rule receives float32 operands; with several results it must restore their types itself.
     """
-    page, view = (of, None) if isinstance(of, Page) else (registry.pages()[of.operator], cast("Any", of))
+    op_def, view = (of, None) if isinstance(of, OpDef) else (registry.op_defs()[of.operator], cast("Any", of))
 
     def register(rule: Callable[..., Any]) -> Callable[..., Any]:
-        @page.export_rule("tflite")
+        @op_def.export_rule("tflite")
         @wraps(rule)
         def exported(b: Builder, first: Value, *others: Value | None, **attributes: Any) -> Any:
             if b.count == 1 and is_nonfloat32_float(first):
-                return in_single(b, page, first, *others, **attributes)
+                return in_single(b, op_def, first, *others, **attributes)
             given = (first, *others)
             return rule(b, *given, **attributes) if view is None else rule(b, view(*given, **attributes))
 
@@ -298,14 +298,14 @@ def export_reals(of: Page | type[View[Any]]) -> Callable[[Callable[..., Any]], C
     return register
 
 
-def in_single(b: Builder, page: Page, first: Value, *others: Value | None, **attributes: Any) -> Value:
+def in_single(b: Builder, op_def: OpDef, first: Value, *others: Value | None, **attributes: Any) -> Value:
     """Compute an operator of float16 or float64 in float32 and cast the result to the type of the first operand.
 
     Results that are not floats (booleans, for example) and float16 constants are kept.
     """
     own = dtype_of(first)
     wide = [x if x is None or dtype_of(x) is not own else _in_float32(b, x) for x in (first, *others)]
-    y = b(page, *wide, **attributes)
+    y = b(op_def, *wide, **attributes)
     return cast_to(b, y, own) if dtype_of(y) is DType.FLOAT32 else y
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.emitting import cast_to, in_int32, needed_array, shaped
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
+from graphport.ops.definitions.generate import ConstantOfShape, EyeLike
+from graphport.ops.definitions.reshape import Identity
+from graphport.ops.definitions.signal import MelWeightMatrix
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import dtype_of, sizes
-from graphport.ops.pages.generate import ConstantOfShape, EyeLike
-from graphport.ops.pages.reshape import Identity
-from graphport.ops.pages.signal import MelWeightMatrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
-ROWS.export_rules("Range -> RANGE(start, limit, delta)")
+RULES.export_rules("Range -> RANGE(start, limit, delta)")
 
 
 @ConstantOfShape.export_rule("tflite")
@@ -54,7 +54,7 @@ def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic:
     return cast_to(b, total, dtype)
 
 
-ROWS.having(cosines=_sum_of_cosines).export_rules("""
+RULES.having(cosines=_sum_of_cosines).export_rules("""
 HannWindow -> cosines(size, [0.5, -0.5], periodic, output_datatype)
 HammingWindow -> cosines(size, [25 / 46, -21 / 46], periodic, output_datatype)
 BlackmanWindow -> cosines(size, [0.42, -0.5, 0.08], periodic, output_datatype)

@@ -10,8 +10,19 @@ from graphport.core.budget import bounded
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.binding import Operator, dequantized, import_rule, nearest
 from graphport.formats.tflite.rules.comparison import select_elements
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, BitCast, Div, Max, Min, Mul, Sqrt
+from graphport.ops.definitions.comparison import Equal, GreaterOrEqual, Less, Where
+from graphport.ops.definitions.indexing.gathering import Gather, GatherND
+from graphport.ops.definitions.indexing.indices import OneHot, Unique
+from graphport.ops.definitions.indexing.regions import ReverseSequence
+from graphport.ops.definitions.indexing.scattering import ScatterElements, ScatterND
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.reduction.indices import ArgMax
+from graphport.ops.definitions.reduction.reduce import ReduceMax, ReduceSum
+from graphport.ops.definitions.reshape import Reshape, Shape, Unsqueeze
+from graphport.ops.definitions.reshape.pieces import Concat, Expand
 from graphport.ops.lowering.operands import (
     as_index,
     as_int64,
@@ -26,17 +37,6 @@ from graphport.ops.lowering.operands import (
     transposed,
     vector,
 )
-from graphport.ops.pages.arithmetic import Add, BitCast, Div, Max, Min, Mul, Sqrt
-from graphport.ops.pages.comparison import Equal, GreaterOrEqual, Less, Where
-from graphport.ops.pages.indexing.gathering import Gather, GatherND
-from graphport.ops.pages.indexing.indices import OneHot, Unique
-from graphport.ops.pages.indexing.regions import ReverseSequence
-from graphport.ops.pages.indexing.scattering import ScatterElements, ScatterND
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.reduction.indices import ArgMax
-from graphport.ops.pages.reduction.reduce import ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Reshape, Shape, Unsqueeze
-from graphport.ops.pages.reshape.pieces import Concat, Expand
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -71,7 +71,7 @@ def gather(op: Operator) -> Value:
     return transposed(b, found, order)
 
 
-ROWS.lower("GATHER_ND(x, places) -> GatherND(x, int64(places))", moves=True)
+RULES.lower("GATHER_ND(x, places) -> GatherND(x, int64(places))", moves=True)
 
 
 @import_rule("SCATTER_ND", moves=(1,))
@@ -100,7 +100,7 @@ def one_hot(op: Operator) -> Value:
 
 
 # WHERE: the indices of nonzero elements, one row each.
-ROWS.having(searched=lambda b, x: cast(b, x, nearest(dtype_of(x), _SEARCHED))).lower(
+RULES.having(searched=lambda b, x: cast(b, x, nearest(dtype_of(x), _SEARCHED))).lower(
     "WHERE(x) -> Transpose(NonZero(searched(x)), perm=(1, 0))", is_raw=True
 )
 
@@ -211,7 +211,7 @@ def _gathered_up(b: Builder, x: Value, numbers: Value, count: Value, reduction: 
     return b(Slice, found, vector(b, [0]), reshaped(b, count, (1,)), vector(b, [0]))
 
 
-ROWS.having(gathered_up=_gathered_up).lower("""
+RULES.having(gathered_up=_gathered_up).lower("""
 UNSORTED_SEGMENT_SUM(x, numbers, count) -> gathered_up(x, int64(numbers), scalar(int64(count)), "add")
 UNSORTED_SEGMENT_PROD(x, numbers, count) -> gathered_up(x, int64(numbers), scalar(int64(count)), "mul")
 UNSORTED_SEGMENT_MAX(x, numbers, count) -> gathered_up(x, int64(numbers), scalar(int64(count)), "max")

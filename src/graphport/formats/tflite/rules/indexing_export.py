@@ -20,11 +20,11 @@ from graphport.formats.tflite.rules.emitting import (
     shaped,
     wrapped,
 )
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.indexing import gathering, indices, regions, scattering
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import dtype_of, float_element, integers, sizes
-from graphport.ops.pages.indexing import gathering, indices, regions, scattering
 from graphport.ops.views.indexing import ScatterElementsView
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 Exported: TypeAlias = "tuple[Value, ...] | None"
 _SCATTERED = {
@@ -87,7 +87,7 @@ def _full_indices(b: Builder, data: Value, indices: Value, axis: int) -> Value:
     return emit(b, "CONCATENATION", *parts, axis=len(dims))
 
 
-ROWS.having(whole=_full_indices).export_rules(
+RULES.having(whole=_full_indices).export_rules(
     "GatherElements -> GATHER_ND(data, whole(data, indices, axis(axis, data)))"
 )
 
@@ -180,9 +180,9 @@ def _scatter_type(data: Value) -> DType | None:
     return _SCATTERED[dtype]
 
 
-def _scattered_as(b: Builder, dtype: DType, page: Page, *operands: Value, **attributes: Attribute) -> Exported:
+def _scattered_as(b: Builder, dtype: DType, op_def: OpDef, *operands: Value, **attributes: Attribute) -> Exported:
     data, indices, updates = operands
-    y = b(page, cast_to(b, data, dtype), indices, cast_to(b, updates, dtype), **attributes)
+    y = b(op_def, cast_to(b, data, dtype), indices, cast_to(b, updates, dtype), **attributes)
     return (cast_to(b, y, dtype_of(data)),)
 
 
@@ -200,8 +200,8 @@ def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *
 @ScatterElementsView.export_rule("tflite")
 def export_scatter_elements(b: Builder, op: ScatterElementsView) -> Exported:
     if (wide := _scatter_type(op.data)) is not None:
-        page = scattering.ScatterElements
-        return _scattered_as(b, wide, page, op.data, op.indices, op.updates, axis=op.axis, reduction=op.reduction)
+        op_def = scattering.ScatterElements
+        return _scattered_as(b, wide, op_def, op.data, op.indices, op.updates, axis=op.axis, reduction=op.reduction)
     rank = len(b.dims(op.data))
     count = int(np.prod(sizes(b.dims(op.indices), "the indices"), dtype=np.int64))
     at = shaped(b, _full_indices(b, op.data, op.indices, op.axis % rank), (count, rank))
@@ -268,7 +268,7 @@ def _best(b: Builder, op_type: str, data: Value, axis: int, keepdims: int, is_la
 
 
 _SEARCHED = frozenset((DType.FLOAT32, DType.INT32))
-ROWS.having(
+RULES.having(
     best=_best, int32=lambda b, x: cast_to(b, x, DType.INT32), flat=lambda b, x: shaped(b, x, (-1,))
 ).export_rules("""
 ArgMax -> best("ARG_MAX", data, axis, keepdims, select_last_index)

@@ -18,11 +18,11 @@ from graphport.formats.tflite.rules.emitting import (
     shaped,
     transposed_constant,
 )
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.indexing import indices
+from graphport.ops.definitions.indexing.gathering import Gather
 from graphport.ops.lowering.emitting import emit, emits
 from graphport.ops.lowering.operands import dtype_of, integers, sizes
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.indexing import indices
-from graphport.ops.pages.indexing.gathering import Gather
 from graphport.ops.views.reduction import TopKView
 
 if TYPE_CHECKING:

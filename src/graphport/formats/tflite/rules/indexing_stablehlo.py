@@ -13,15 +13,15 @@ from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.binding import Operator, import_rule, nearest
 from graphport.formats.tflite.rules.reduction_bodies import reduction_of
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Max, Min, Mul
+from graphport.ops.definitions.comparison import And, GreaterOrEqual, Less, Where
+from graphport.ops.definitions.indexing.gathering import Gather
+from graphport.ops.definitions.indexing.scattering import ScatterElements
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.reduction.reduce import ReduceSum
+from graphport.ops.definitions.reshape import Unsqueeze
+from graphport.ops.definitions.reshape.pieces import Concat
 from graphport.ops.lowering.operands import as_int64, cast, dtype_of, reshaped, scalar, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Max, Min, Mul
-from graphport.ops.pages.comparison import And, GreaterOrEqual, Less, Where
-from graphport.ops.pages.indexing.gathering import Gather
-from graphport.ops.pages.indexing.scattering import ScatterElements
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.reduction.reduce import ReduceSum
-from graphport.ops.pages.reshape import Unsqueeze
-from graphport.ops.pages.reshape.pieces import Concat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,9 @@ from graphport.formats.tflite.rules.binding import Operator, import_rule
 from graphport.formats.tflite.rules.integer_kernels import SIGNED, KernelOperands, integer_kernel
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.decompositions.inverse import determinant
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.matmul import Det, Gemm, MatMul, MatMulInteger
 from graphport.ops.lowering.operands import dtype_of, reshaped, sizes, transposed
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.matmul import Det, Gemm, MatMul, MatMulInteger
 
 if TYPE_CHECKING:
     from graphport.formats.tflite.rules.fixed_point import Numbers
@@ -57,8 +57,8 @@ def batch_matmul(op: Operator) -> Value:
         else:
             operands.append(op.weight(index, order))
     # Integers without quantization parameters are multiplied as stored.
-    page = MatMulInteger if dtype_of(operands[0]) is DType.INT8 else MatMul
-    return op.b(page, *operands)
+    op_def = MatMulInteger if dtype_of(operands[0]) is DType.INT8 else MatMul
+    return op.b(op_def, *operands)
 
 
 Det.export_rule("tflite")(determinant)

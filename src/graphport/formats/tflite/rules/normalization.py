@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
 
-ROWS.lower("""
+RULES.lower("""
 # Vectors of length 1 along the last axis; lengths below 1e-6 count as that.
 L2_NORMALIZATION(x) -> Div(x, Max(ReduceL2(x, [-1]), 1e-6))
 # Elements divided by what is around them along the last axis.

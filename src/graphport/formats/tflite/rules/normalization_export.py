@@ -8,13 +8,13 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.emitting import array_of, in_single, is_nonfloat32_float, shaped
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Reciprocal, Sqrt, Sub
+from graphport.ops.definitions.normalization import BatchNormalization
+from graphport.ops.definitions.reduction import ReduceMean
+from graphport.ops.definitions.reshape import Concat, Reshape, Shape
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import scalar, vector
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Reciprocal, Sqrt, Sub
-from graphport.ops.pages.normalization import BatchNormalization
-from graphport.ops.pages.reduction import ReduceMean
-from graphport.ops.pages.reshape import Concat, Reshape, Shape
 from graphport.ops.views.normalization import BatchNormalizationView, GroupNormalizationView, LayerNormalizationView
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _affine(b: Builder, x: Value, scale: Value, bias: Value) -> Value:
     return b(Add, b(Mul, x, _by_channel(b, scale, rank)), _by_channel(b, bias, rank))
 
 
-ROWS.having(
+RULES.having(
     affine=_affine,
     behind=lambda b, place, x: vector(b, range(place, len(b.dims(x)))),
     moments=lambda b, x, axes: _moments(b, x, vector(b, axes)),

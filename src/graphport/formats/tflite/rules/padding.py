@@ -10,12 +10,12 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.binding import Operator, import_rule, nearest
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Sub
+from graphport.ops.definitions.indexing.gathering import Gather
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.padding import CenterCropPad, Pad
+from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Transpose
 from graphport.ops.lowering.operands import as_int64, cast, dtype_of, integers, needed, scalar, sizes, vector
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Sub
-from graphport.ops.pages.indexing.gathering import Gather
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.padding import CenterCropPad, Pad
-from graphport.ops.pages.reshape import Concat, Reshape, Shape, Transpose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,20 +17,20 @@ from graphport.formats.tflite.rules.binding import (
 from graphport.formats.tflite.rules.convolution_kernels import patches
 from graphport.formats.tflite.rules.fixed_point import quotient
 from graphport.formats.tflite.rules.integer_kernels import KernelOperands, integer_kernel
-from graphport.ops.pages.arithmetic import Mul, Sqrt
-from graphport.ops.pages.pooling import AveragePool, MaxPool
+from graphport.ops.definitions.arithmetic import Mul, Sqrt
+from graphport.ops.definitions.pooling import AveragePool, MaxPool
 
 if TYPE_CHECKING:
     from graphport.formats.tflite.rules.fixed_point import Numbers
     from graphport.ir.graph import Value
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
-def _pooled(op: Operator, page: Page, x: Value) -> Value:
+def _pooled(op: Operator, op_def: OpDef, x: Value) -> Value:
     b, kernel = op.b, op.positive("filter_height", "filter_width")
     strides = op.positive("stride_h", "stride_w")
     stated = window(kernel, strides, (1, 1)) | pads_of(op, op.dims(0)[1:-1], kernel, strides, (1, 1))
-    return b(page, to_channels_first(b, x), **stated)
+    return b(op_def, to_channels_first(b, x), **stated)
 
 
 @import_rule("AVERAGE_POOL_2D", is_even=True)

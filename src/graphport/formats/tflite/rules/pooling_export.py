@@ -27,16 +27,16 @@ from graphport.formats.tflite.rules.convolution_export import (
     to_channels_last,
 )
 from graphport.formats.tflite.rules.emitting import NUMERIC_TYPES, cast_to, export_reals, ints, needed_array
-from graphport.formats.tflite.rules.rows import FLOAT_ROWS, ROWS
+from graphport.formats.tflite.rules.rule_table import FLOAT_RULES, RULES
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions import arithmetic
+from graphport.ops.definitions.convolution.window import Window, window
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.indexing.scattering import ScatterElements
+from graphport.ops.definitions.padding import Pad
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import dtype_of, finite_limits, reshaped, sizes, vector
 from graphport.ops.lowering.windows import window_of, window_options
-from graphport.ops.pages import arithmetic
-from graphport.ops.pages.convolution.window import Window, window
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.indexing.scattering import ScatterElements
-from graphport.ops.pages.padding import Pad
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView, MaxUnpoolView
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def export_average_pool(b: Builder, op: AveragePoolView) -> Exported:
     return (as_before(b, to_channels_first(b, y), count),)
 
 
-FLOAT_ROWS.having(space=lambda b, x: ints(b, list(range(2, len(b.dims(x)))))).export_rules("""
+FLOAT_RULES.having(space=lambda b, x: ints(b, list(range(2, len(b.dims(x)))))).export_rules("""
 GlobalAveragePool -> MEAN(x, space(x), keep_dims=True)
 GlobalMaxPool -> REDUCE_MAX(x, space(x), keep_dims=True)
 """)
@@ -252,6 +252,6 @@ def export_max_unpool(b: Builder, op: MaxUnpoolView) -> Exported:
     return (b(Pad, y, vector(b, [*[0] * len(kept), *(n - k for n, k in zip(wanted, kept, strict=True))])),)
 
 
-ROWS.having(powered=_powered, root=_root, space=lambda b, x: b.constant(np.arange(2, len(b.dims(x))))).export_rules(
+RULES.having(powered=_powered, root=_root, space=lambda b, x: b.constant(np.arange(2, len(b.dims(x))))).export_rules(
     "GlobalLpPool -> root(ReduceSum(powered(x, p), space(x)), p)"
 )

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.binding import DIALECT, Operator, Quantization, import_rule
 from graphport.formats.tflite.rules.fixed_point import twice
 from graphport.formats.tflite.rules.integer_kernels import ALL, KernelOperands
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.formats.tflite.rules.tables import halvings, integers_of, quotient_of, requantized, rounded_twice
 from graphport.ops.declare import exact
 
@@ -36,9 +36,9 @@ def quantize(op: Operator) -> Value:
 
 
 # DEQUANTIZE of integers or float16.
-ROWS.lower("DEQUANTIZE(x) -> cast(x, float32)", layout="any")
+RULES.lower("DEQUANTIZE(x) -> cast(x, float32)", layout="any")
 # DENSIFY: the reader already expands sparse constants.
-ROWS.lower("DENSIFY(x) -> Identity(x)", moves=True)
+RULES.lower("DENSIFY(x) -> Identity(x)", moves=True)
 
 
 def _has_int16_result(node: Node) -> bool:

@@ -11,17 +11,17 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.tflite.rules.emitting import cast_to, ints, is_foldable, needed_array, shaped
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions import arithmetic
+from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.convolution import Conv
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.matmul.quantized import MatMulInteger
+from graphport.ops.definitions.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear
+from graphport.ops.definitions.reduction.reduce import ReduceMax, ReduceMin
+from graphport.ops.definitions.reshape import Unsqueeze
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import cast, dtype_of, sizes, vector
-from graphport.ops.pages import arithmetic
-from graphport.ops.pages.arithmetic.cast import Cast
-from graphport.ops.pages.convolution import Conv
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.matmul.quantized import MatMulInteger
-from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear
-from graphport.ops.pages.reduction.reduce import ReduceMax, ReduceMin
-from graphport.ops.pages.reshape import Unsqueeze
 from graphport.ops.views.convolution import ConvIntegerView, QLinearConvView
 from graphport.ops.views.matmul import QLinearMatMulView
 from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphport.formats.tflite.rules.binding import RELU, TANH, Operator, activated, import_rule
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.activation import Clip, Sigmoid, Tanh
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Sqrt, Sub
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.recurrent import LSTM, RNN
+from graphport.ops.definitions.reduction.reduce import ReduceMean, ReduceSum
+from graphport.ops.definitions.reshape import Squeeze, Unsqueeze
+from graphport.ops.definitions.reshape.pieces import Concat, Split
 from graphport.ops.lowering.operands import reshaped, sizes, transposed, vector
-from graphport.ops.pages.activation import Clip, Sigmoid, Tanh
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Sqrt, Sub
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.recurrent import LSTM, RNN
-from graphport.ops.pages.reduction.reduce import ReduceMean, ReduceSum
-from graphport.ops.pages.reshape import Squeeze, Unsqueeze
-from graphport.ops.pages.reshape.pieces import Concat, Split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
     _Given = tuple[Value, Value, Value | None]
 
@@ -69,7 +69,7 @@ def _order(op: Operator, *, default: bool = False) -> _Order:
 
 def _all_steps(
     b: Builder,
-    page: Page,
+    op_def: OpDef,
     x: Value,
     weights: Sequence[Value | None],
     states: Sequence[Value],
@@ -83,7 +83,7 @@ def _all_steps(
     begins = [b(Unsqueeze, state, front) for state in states]
     operands = [*weights, None, *begins, *([] if peepholes is None else [peepholes])]
     direction = "reverse" if order.is_reverse else None
-    y, *ends = b.results(page, 1 + len(states), steps, *operands, direction=direction, **stated)
+    y, *ends = b.results(op_def, 1 + len(states), steps, *operands, direction=direction, **stated)
     y = b(Squeeze, y, vector(b, [1]))
     return [y if order.is_time_major else transposed(b, y, (1, 0, 2)), *(b(Squeeze, end, front) for end in ends)]
 

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.binding import NARROW, Operator, import_rule
 from graphport.formats.tflite.rules.reduction_integers import product
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.formats.tflite.rules.tables import halvings, integers_of, quotient_of, rounded_twice
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.reduction.indices import ArgMax, ArgMin, TopK
+from graphport.ops.definitions.reduction.running import CumSum
+from graphport.ops.definitions.reshape import Identity
 from graphport.ops.lowering.operands import (
     as_index,
     as_scalar,
@@ -22,14 +25,11 @@ from graphport.ops.lowering.operands import (
     needed_integer,
     vector,
 )
-from graphport.ops.pages.reduction.indices import ArgMax, ArgMin, TopK
-from graphport.ops.pages.reduction.running import CumSum
-from graphport.ops.pages.reshape import Identity
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 _NARROW = NARROW | {DType.BOOL}
 
@@ -50,11 +50,11 @@ def _reduced(b: Builder, operator: str, x: Value, axes: Value, keep_dims: Any) -
     chosen, own = _axes(b, x, axes), dtype_of(x)
     if chosen is None:
         return b(Identity, x)
-    page, wide = registry.pages()[operator], DType.INT32 if own in _NARROW else own
-    return cast(b, b(page, cast(b, x, wide), chosen, keepdims=int(keep_dims), noop_with_empty_axes=1), own)
+    op_def, wide = registry.op_defs()[operator], DType.INT32 if own in _NARROW else own
+    return cast(b, b(op_def, cast(b, x, wide), chosen, keepdims=int(keep_dims), noop_with_empty_axes=1), own)
 
 
-_ROWS = ROWS.having(reduced=_reduced)
+_ROWS = RULES.having(reduced=_reduced)
 _ROWS.lower(
     """
 SUM(x, axes, *, keep_dims=False) -> reduced("ReduceSum", x, axes, keep_dims)
@@ -103,14 +103,14 @@ _ROWS.lower(
 )
 
 
-def _register_arg_reduction(name: str, page: Page) -> None:
+def _register_arg_reduction(name: str, op_def: OpDef) -> None:
     @import_rule(name, is_raw=True)
     def rule(op: Operator) -> Value:
         axis = needed_integer(op.raw(1), "the axis")
         x = op.raw(0)
         if dtype_of(x) in _NARROW:
             x = cast(op.b, x, DType.INT32)
-        return cast(op.b, op.b(page, x, axis=axis, keepdims=0), op.types[0] or DType.INT64)
+        return cast(op.b, op.b(op_def, x, axis=axis, keepdims=0), op.types[0] or DType.INT64)
 
     del rule
 

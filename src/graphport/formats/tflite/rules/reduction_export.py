@@ -8,13 +8,13 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.emitting import NUMERIC_TYPES, array_of, computed_in, in_int32, ints
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.einsum import einsum_by_matrices, products_under_mask
+from graphport.ops.definitions.reduction.einsum import Einsum
+from graphport.ops.definitions.reduction.running import CumProd
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.reduction.einsum import Einsum
-from graphport.ops.pages.reduction.running import CumProd
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -60,7 +60,7 @@ def _reduced(b: Builder, op_type: str, x: Value, axes: Value | None, keepdims: i
     return computed_in(b, NUMERIC_TYPES, op_type, x, beside=(chosen,), keep_dims=bool(keepdims))
 
 
-ROWS.having(reduced=_reduced).export_rules("""
+RULES.having(reduced=_reduced).export_rules("""
 ReduceSum -> reduced("SUM", data, axes, keepdims, noop_with_empty_axes)
 ReduceMean -> reduced("MEAN", data, axes, keepdims, noop_with_empty_axes)
 ReduceProd -> reduced("REDUCE_PROD", data, axes, keepdims, noop_with_empty_axes)

@@ -11,9 +11,9 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.fixed_point import factors, in_fifteen_bits, shifted, times, twice
 from graphport.formats.tflite.rules.integer_kernels import BYTES, KernelOperands, integer_kernel
+from graphport.ops.definitions.arithmetic import Add, Floor, Max, Min, Mul, Sub
+from graphport.ops.definitions.indexing import Slice
 from graphport.ops.lowering.operands import cast, integers, reshaped, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Floor, Max, Min, Mul, Sub
-from graphport.ops.pages.indexing import Slice
 
 if TYPE_CHECKING:
     from graphport.formats.tflite.rules.binding import Operator

@@ -18,8 +18,17 @@ from graphport.formats.tflite.rules.binding import (
     to_channels_first,
     to_channels_last,
 )
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.ops.declare import ShapeError
+from graphport.ops.definitions.arithmetic import Add, Mul
+from graphport.ops.definitions.comparison import Equal, Less, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing.gathering import Gather
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.definitions.reshape.blocks import DepthToSpace, SpaceToDepth
+from graphport.ops.definitions.reshape.pieces import Concat, Split
 from graphport.ops.lowering.operands import (
     as_int64,
     as_vector,
@@ -34,15 +43,6 @@ from graphport.ops.lowering.operands import (
     transposed,
     vector,
 )
-from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.comparison import Equal, Less, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing.gathering import Gather
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Identity, Reshape, Shape, Squeeze, Transpose, Unsqueeze
-from graphport.ops.pages.reshape.blocks import DepthToSpace, SpaceToDepth
-from graphport.ops.pages.reshape.pieces import Concat, Split
 from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 _SLICE_END = (1 << 63) - 1
 _SLICE_BEGIN = -_SLICE_END
@@ -76,7 +76,7 @@ def reshape(op: Operator) -> Value:
     return b(Reshape, x, vector(b, new_shape))
 
 
-ROWS.having(places=lambda b, axes: vector(b, needed(axes, "the axis"))).lower(
+RULES.having(places=lambda b, axes: vector(b, needed(axes, "the axis"))).lower(
     """
 EXPAND_DIMS(x, axis) -> Unsqueeze(x, places(axis))
 BROADCAST_TO(x, shape) -> Expand(x, vector(shape))
@@ -170,7 +170,7 @@ def split_v(op: Operator) -> tuple[Value, ...]:
     return op.b.results(Split, len(lengths), x, vector(op.b, lengths), axis=axis)
 
 
-ROWS.having(tiled=lambda b, x: cast(b, x, nearest(dtype_of(x), _TILED))).lower(
+RULES.having(tiled=lambda b, x: cast(b, x, nearest(dtype_of(x), _TILED))).lower(
     "TILE(x, repeats) -> cast(Tile(tiled(x), int64(repeats)), dtype(x))", moves=True, layout="rows"
 )
 
@@ -375,10 +375,10 @@ def depth_to_space(op: Operator) -> Value:
     return _in_float32(op, DepthToSpace, size, "DCR")
 
 
-def _in_float32(op: Operator, page: Page, size: int, mode: str | None) -> Value:
+def _in_float32(op: Operator, op_def: OpDef, size: int, mode: str | None) -> Value:
     b, x = op.b, to_channels_first(op.b, op[0])
     wide = cast(b, x, DType.FLOAT32)
-    return to_channels_last(b, cast(b, b(page, wide, blocksize=size, mode=mode), dtype_of(x)))
+    return to_channels_last(b, cast(b, b(op_def, wide, blocksize=size, mode=mode), dtype_of(x)))
 
 
 def _check_blocks(op: Operator, blocks: Sequence[int], edges: Sequence[int]) -> None:

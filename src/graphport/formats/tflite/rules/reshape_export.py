@@ -25,14 +25,14 @@ from graphport.formats.tflite.rules.emitting import (
     transposed_constant,
     wrapped,
 )
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions import reshape
+from graphport.ops.definitions.convolution import ConvTranspose
+from graphport.ops.definitions.reduction import running
+from graphport.ops.definitions.reshape import pieces
 from graphport.ops.lowering.emitting import emit, emits
 from graphport.ops.lowering.operands import dtype_of, float_element, integers, needed, reshaped, sizes
-from graphport.ops.pages import reshape
-from graphport.ops.pages.convolution import ConvTranspose
-from graphport.ops.pages.reduction import running
-from graphport.ops.pages.reshape import pieces
 from graphport.ops.shapes import broadcast
 from graphport.ops.views.indexing import SliceView
 from graphport.ops.views.padding import PadView
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from graphport.core.dims import Dim
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 Exported: TypeAlias = "tuple[Value, ...] | None"
 
@@ -53,11 +53,11 @@ def _count_open_dims(dims: tuple[Dim, ...]) -> int:
     return sum(not isinstance(n, int) for n in dims)
 
 
-def _as(b: Builder, x: Value, page: Page, *operands: Value | None, **attributes: int) -> Exported:
+def _as(b: Builder, x: Value, op_def: OpDef, *operands: Value | None, **attributes: int) -> Exported:
     """Reshape x to the result shape of an operator."""
     from graphport.ops.builder import Builder as Facts
 
-    fact = Facts(b.inference, stem=b.stem)(page, x, *operands, **attributes).fact
+    fact = Facts(b.inference, stem=b.stem)(op_def, x, *operands, **attributes).fact
     return (shaped(b, x, fact.dims),) if isinstance(fact, TensorFact) else None
 
 
@@ -271,7 +271,7 @@ def _within_int32(b: Builder, value: Value) -> Value:
     return cast_to(b, emit(b, "MINIMUM", emit(b, "MAXIMUM", value, low), high), DType.INT32)
 
 
-ROWS.having(int32=in_int32, ints=ints).export_rules("""
+RULES.having(int32=in_int32, ints=ints).export_rules("""
 Size -> REDUCE_PROD(SHAPE(data, out_type=4, types=(int64,)), ints([0]), keep_dims=False)
 Tile -> TILE(input, int32(repeats))
 """)

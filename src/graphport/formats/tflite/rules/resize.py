@@ -11,12 +11,12 @@ from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.binding import Operator, import_rule, to_channels_first, to_channels_last
 from graphport.formats.tflite.rules.fixed_point import quotient
 from graphport.formats.tflite.rules.integer_kernels import SIGNED, KernelOperands, integer_kernel
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, Less
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.reshape import Concat, Shape
+from graphport.ops.definitions.resize import Resize
 from graphport.ops.lowering.operands import as_int64, cast, dtype_of, integers, scalar, vector
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, Less
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.reshape import Concat, Shape
-from graphport.ops.pages.resize import Resize
 
 if TYPE_CHECKING:
     from graphport.formats.tflite.rules.binding import Operator

@@ -11,12 +11,12 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.ops.decompositions.affine_grid import affine_grid_by_matrix
+from graphport.ops.definitions.arithmetic import Abs, Add, Floor, Max, Min, Mod, Mul, Round, Sub
+from graphport.ops.definitions.comparison import And, Less, LessOrEqual, Where
+from graphport.ops.definitions.indexing import GatherND, Slice
+from graphport.ops.definitions.reshape import Unsqueeze
+from graphport.ops.definitions.resize import AffineGrid
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Abs, Add, Floor, Max, Min, Mod, Mul, Round, Sub
-from graphport.ops.pages.comparison import And, Less, LessOrEqual, Where
-from graphport.ops.pages.indexing import GatherND, Slice
-from graphport.ops.pages.reshape import Unsqueeze
-from graphport.ops.pages.resize import AffineGrid
 from graphport.ops.views.resize import GridSampleView
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import numpy as np
 from graphport.core.budget import bounded
 from graphport.core.flexbuffers import FlexBufferError, read_numbers
 from graphport.formats.tflite.rules.binding import Operator, import_rule
-from graphport.formats.tflite.rules.rows import ROWS
+from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Log, Max, Mul, Sqrt, Sub
+from graphport.ops.definitions.indexing.gathering import Gather
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.padding import Pad
 from graphport.ops.lowering.operands import needed, needed_integer, sizes, transposed, vector
-from graphport.ops.pages.arithmetic import Add, Log, Max, Mul, Sqrt, Sub
-from graphport.ops.pages.indexing.gathering import Gather
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.padding import Pad
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -149,4 +149,4 @@ def _mel(hertz: float) -> float:
 
 
 # Deviation of the first coefficient.
-ROWS.lower("custom.NumericVerify(x, expected) -> Sub(x, expected)")
+RULES.lower("custom.NumericVerify(x, expected) -> Sub(x, expected)")

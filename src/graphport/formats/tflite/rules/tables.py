@@ -13,12 +13,12 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.fixed_point import twice
+from graphport.ops.definitions.arithmetic import Add, Div, Floor, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import GreaterOrEqual
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
+from graphport.ops.definitions.reshape import Unsqueeze
 from graphport.ops.lowering.operands import cast, dtype_of, scalar, vector
-from graphport.ops.pages.arithmetic import Add, Div, Floor, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import GreaterOrEqual
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.reduction import ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Callable

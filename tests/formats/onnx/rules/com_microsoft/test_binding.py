@@ -483,4 +483,4 @@ def test_normalizations_that_stood_in_the_default_domain_too_early_are_read():
 def test_every_rule_names_its_pages():
     spoken = operator_manual.registered(DIALECT)
     assert len(spoken) >= 35
-    assert all(spoken.values()), [op_type for op_type, pages in spoken.items() if not pages]
+    assert all(spoken.values()), [op_type for op_type, op_defs in spoken.items() if not op_defs]

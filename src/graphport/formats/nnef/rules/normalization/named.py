@@ -12,11 +12,11 @@ from graphport.formats.nnef.rules.convolution_borders import fact_of
 from graphport.formats.nnef.rules.pooling.arrangement import Pooling
 from graphport.formats.nnef.rules.pooling.pools import box
 from graphport.ops.declare import lower
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Max, Mul, Pow, Sqrt, Sub
+from graphport.ops.definitions.normalization import LRN, BatchNormalization, LpNormalization
+from graphport.ops.definitions.reduction import ReduceL1, ReduceL2
+from graphport.ops.definitions.reshape import Squeeze
 from graphport.ops.lowering.leading_broadcast import append_axes
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Max, Mul, Pow, Sqrt, Sub
-from graphport.ops.pages.normalization import LRN, BatchNormalization, LpNormalization
-from graphport.ops.pages.reduction import ReduceL1, ReduceL2
-from graphport.ops.pages.reshape import Squeeze
 from graphport.ops.views.normalization import BatchNormalizationView, LRNView
 
 if TYPE_CHECKING:

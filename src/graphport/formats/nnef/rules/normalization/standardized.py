@@ -9,11 +9,11 @@ from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.convolution_borders import fact_of
 from graphport.formats.nnef.rules.formula import term
 from graphport.formats.nnef.rules.normalization.named import channel_row
-from graphport.ops.lowering.leading_broadcast import emit_elementwise
-from graphport.ops.pages.normalization.groups import (
+from graphport.ops.definitions.normalization.groups import (
     InstanceNormalization,
     MeanVarianceNormalization,
 )
+from graphport.ops.lowering.leading_broadcast import emit_elementwise
 from graphport.ops.views.normalization import GroupNormalizationView, LayerNormalizationView, RMSNormalizationView
 
 if TYPE_CHECKING:

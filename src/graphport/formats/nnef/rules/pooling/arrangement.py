@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphport.formats.nnef.rules.convolution_borders import Slide, Sliding
 from graphport.ops.declare import ShapeError
-from graphport.ops.pages.reshape import Squeeze, Transpose, Unsqueeze
+from graphport.ops.definitions.reshape import Squeeze, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

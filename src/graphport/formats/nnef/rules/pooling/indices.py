@@ -16,13 +16,13 @@ from graphport.formats.nnef.rules.convolution_borders import Pairs, Slide, borde
 from graphport.formats.nnef.rules.padding_borders import MOST_ELEMENTS, padded
 from graphport.formats.nnef.rules.pooling.arrangement import Pooling, Shaped, arranged
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.arithmetic import Add, Div, Mod, Mul, Sub
-from graphport.ops.pages.convolution.window import Window, integer_pads, window
-from graphport.ops.pages.generate import ConstantOfShape
-from graphport.ops.pages.indexing import Gather, ScatterElements
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.pooling import MaxPool
-from graphport.ops.pages.reshape import Reshape
+from graphport.ops.definitions.arithmetic import Add, Div, Mod, Mul, Sub
+from graphport.ops.definitions.convolution.window import Window, integer_pads, window
+from graphport.ops.definitions.generate import ConstantOfShape
+from graphport.ops.definitions.indexing import Gather, ScatterElements
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.pooling import MaxPool
+from graphport.ops.definitions.reshape import Reshape
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

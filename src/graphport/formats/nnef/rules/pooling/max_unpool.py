@@ -14,14 +14,14 @@ from graphport.formats.nnef.rules.formula import term
 from graphport.formats.nnef.rules.padding_borders import MOST_ELEMENTS
 from graphport.formats.nnef.rules.pooling.pools import emitted_pool, has_padding
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.convolution.window import integer_pads
 from graphport.ops.lowering.windows import window_options
-from graphport.ops.pages.convolution.window import integer_pads
 from graphport.ops.views.pooling import MaxPoolView
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.pages.convolution.window import Window
+    from graphport.ops.definitions.convolution.window import Window
 
 _EXACT = 1 << 24
 """Single floats, in which NNEF computes, hold all integers up to here."""

@@ -13,11 +13,11 @@ from graphport.formats.nnef.rules.convolution_borders import Pairs, bordered, em
 from graphport.formats.nnef.rules.padding_borders import MOST_ELEMENTS
 from graphport.formats.nnef.rules.pooling.arrangement import Pooling, Shaped, arranged
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Mul, Sqrt
+from graphport.ops.definitions.convolution import ConvTranspose
+from graphport.ops.definitions.convolution.window import integer_pads
+from graphport.ops.definitions.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from graphport.ops.lowering.windows import window_options
-from graphport.ops.pages.arithmetic import Mul, Sqrt
-from graphport.ops.pages.convolution import ConvTranspose
-from graphport.ops.pages.convolution.window import integer_pads
-from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from graphport.ops.views.pooling import AveragePoolView
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphport.core.facts import Fact
     from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
-    from graphport.ops.pages.convolution.window import Window
+    from graphport.ops.definitions.convolution.window import Window
 
 
 @Pooling.lower("nnef", "max_pool")

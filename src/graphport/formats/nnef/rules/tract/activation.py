@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.formats.nnef.rules.tract.binding import ROWS, axis_of, import_rule
+from graphport.formats.nnef.rules.tract.binding import RULES, axis_of, import_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _CUBE = 0.044715
 
 
-ROWS.lower("""
+RULES.lower("""
 tract_core_silu, tract_transformers_silu(input) -> Mul(input, Sigmoid(input))
 # The fast one has a square where the formula has a cube.
 tract_core_gelu_approx, tract_transformers_gelu_approx(input, *, fast_impl: any = False)
@@ -42,24 +42,24 @@ def log_softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
     return _over(b, "LogSoftmax", x, axes)
 
 
-def _over(b: Builder, page: str, x: Value, axes: tuple[int, ...]) -> Value:
+def _over(b: Builder, op_def: str, x: Value, axes: tuple[int, ...]) -> Value:
     """One axis at once; several are made one first."""
     emit, rank = OpBuilder(b), len(b.dims(x))
     chosen = [axis_of(axis, rank) for axis in axes]
     if len(chosen) == 1:
-        return emit(page, x, axis=chosen[0])
+        return emit(op_def, x, axis=chosen[0])
     order = (*(axis for axis in range(rank) if axis not in chosen), *chosen)
     moved = emit("Transpose", x, perm=order)
     shape = emit("Shape", moved)
     behind = b.constant(np.array([0] * (rank - len(chosen)) + [-1], np.int64))
-    y = emit("Reshape", emit(page, emit("Reshape", moved, behind), axis=-1), shape)
+    y = emit("Reshape", emit(op_def, emit("Reshape", moved, behind), axis=-1), shape)
     return emit("Transpose", y, perm=tuple(int(place) for place in np.argsort(order)))
 
 
 # Export rules
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 # Of doubles formulas: tract has these words for other reals alone.
 Sigmoid
     -> is_double(x): Reciprocal(Add(Exp(Neg(x)), 1.0))

@@ -9,8 +9,8 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules import arithmetic as nnef
-from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, ROWS, axis_of, import_rule, static, unified
-from graphport.formats.nnef.rules.tract.rows import fact_like, static_integers
+from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, RULES, axis_of, import_rule, static, unified
+from graphport.formats.nnef.rules.tract.rule_table import fact_like, static_integers
 from graphport.formats.nnef.rules.tract.types import datum_name
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError, export_rule
@@ -72,7 +72,7 @@ def _is_integer(_b: Builder, x: Value) -> bool:
     return dtype is not None and dtype.is_integer
 
 
-ROWS.having(real=_as_float, in_type=_in_type, is_integer=_is_integer).lower("""
+RULES.having(real=_as_float, in_type=_in_type, is_integer=_is_integer).lower("""
 recip(x) -> in_type(Reciprocal(real(x)), x)
 square, sqr(x) -> in_type(Mul(y := real(x), y), x)
 exp(x) -> in_type(Exp(real(x)), x)
@@ -151,7 +151,7 @@ def _is_exact(number: int, dtype: DType) -> bool:
         return float(dtype.numpy.type(number)) == number
 
 
-ROWS.lower("""
+RULES.lower("""
 tract_core_pow_const(input, *, exponent: float) -> Pow(input, exponent)
 tract_core_bitnot(input)
     -> dtype(input) is bool: Not(input)
@@ -230,7 +230,7 @@ def _first_result(rule: Callable[..., Any]) -> Callable[..., Value]:
     return lambda b, *operands: rule(b, *operands)[0]
 
 
-ROWS.having(
+RULES.having(
     round_of_doubles=_first_result(nnef.export_round), erf_of_doubles=_first_result(nnef.export_erf)
 ).export_rules("""
 BitwiseNot -> tract_core_bitnot(x)
@@ -252,7 +252,7 @@ BitwiseXor -> tract_core_bitxor(a, b)
 """)
 
 
-ROWS.having(datum=lambda _, dtype: datum_name(dtype)).export_rules("""
+RULES.having(datum=lambda _, dtype: datum_name(dtype)).export_rules("""
 Cast(round_mode: ignored, saturate: ignored)
     -> name = datum(to); name is not None: tract_core_cast(input, to=name)
 CastLike(round_mode: ignored, saturate: ignored)

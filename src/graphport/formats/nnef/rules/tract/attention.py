@@ -31,7 +31,7 @@ def apply_rope(b: Builder, input: Value, cos: Value, sin: Value) -> Value:
     from graphport.ops import registry
 
     emit = OpBuilder(b)
-    first, second = b.results(registry.pages()["Split"], 2, input, None, axis=-1, num_outputs=2)
+    first, second = b.results(registry.op_defs()["Split"], 2, input, None, axis=-1, num_outputs=2)
     rotated = emit("Concat", emit("Neg", second), first, axis=-1)
     return emit("Add", emit("Mul", input, cos), emit("Mul", rotated, sin))
 

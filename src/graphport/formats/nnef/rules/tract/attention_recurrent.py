@@ -48,7 +48,7 @@ def gated_delta(
     body.set_outputs(list(_step(inner, state, entries)))
     scans = len(given)
     last, every = b.results(
-        registry.pages()["Scan"],
+        registry.op_defs()["Scan"],
         2,
         initial_state,
         *given,

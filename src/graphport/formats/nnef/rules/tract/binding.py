@@ -22,7 +22,7 @@ from graphport.ops import registry
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.lowering.leading_broadcast import append_axes
-from graphport.ops.lowering.table import Rows
+from graphport.ops.lowering.table import RuleTable
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -156,9 +156,9 @@ def vector(b: Builder, given: Numbers | int) -> Value:
     known = static(given)
     if known is not None:
         return b.constant(np.array(known, np.int64))
-    pages = registry.pages()
-    wide = b(pages["Cast"], given, to=DType.INT64)
-    return wide if len(b.dims(given)) == 1 else b(pages["Reshape"], wide, b.constant(np.array([-1], np.int64)))
+    op_defs = registry.op_defs()
+    wide = b(op_defs["Cast"], given, to=DType.INT64)
+    return wide if len(b.dims(given)) == 1 else b(op_defs["Reshape"], wide, b.constant(np.array([-1], np.int64)))
 
 
 def axis_of(axis: int | Value, rank: int) -> int:
@@ -182,7 +182,7 @@ def unified(b: Builder, *operands: Value) -> list[Value]:
         return list(operands)
     firm = [dtype for value, dtype in zip(operands, known, strict=True) if not _is_single_element(value)] or known
     wide = _widest(firm)
-    cast = registry.pages()["Cast"]
+    cast = registry.op_defs()["Cast"]
     found: list[Value] = []
     for value, dtype in zip(operands, known, strict=True):
         if dtype is wide:
@@ -225,6 +225,6 @@ def _is_double(_b: Builder, x: Value) -> bool:
 
 
 _FUNCTIONS = {"aligned": aligned, "is_double": _is_double, "trailed": append_axes, "unified": unified}
-ROWS = Rows(DIALECT, _FUNCTIONS, emit=emitted_word, register=import_rule)
-BROADCAST = replace(ROWS, emit=broadcast_word)
+RULES = RuleTable(DIALECT, _FUNCTIONS, emit=emitted_word, register=import_rule)
+BROADCAST = replace(RULES, emit=broadcast_word)
 """Rules of elementwise operators: operands are aligned at the first axis."""

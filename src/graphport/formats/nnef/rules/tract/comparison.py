@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, ROWS, import_rule, unified
-from graphport.formats.nnef.rules.tract.rows import fact_like
+from graphport.formats.nnef.rules.tract.binding import BROADCAST, DIALECT, RULES, import_rule, unified
+from graphport.formats.nnef.rules.tract.rule_table import fact_like
 from graphport.ops.declare import export_rule
 from graphport.ops.lowering.leading_broadcast import append_axes, emit_elementwise
 from graphport.ops.lowering.op_builder import OpBuilder
@@ -38,7 +38,7 @@ def select(b: Builder, condition: Value, true_value: Value, false_value: Value) 
     return emit("Where", *append_axes(b, test, yes, no))
 
 
-ROWS.lower("""
+RULES.lower("""
 tract_core_is_inf(input, *, detect_positive: any = True, detect_negative: any = True)
     -> IsInf(input, detect_positive=detect_positive, detect_negative=detect_negative)
 """)
@@ -47,7 +47,7 @@ tract_core_is_inf(input, *, detect_positive: any = True, detect_negative: any = 
 # Export rules
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 IsNaN
     -> is_double(x): ne(x, x)
     -> tract_core_is_nan(x)

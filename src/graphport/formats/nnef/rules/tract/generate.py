@@ -8,7 +8,7 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule, unified
-from graphport.formats.nnef.rules.tract.rows import dims_of
+from graphport.formats.nnef.rules.tract.rule_table import dims_of
 from graphport.ops.declare import export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
 

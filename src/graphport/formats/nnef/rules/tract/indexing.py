@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.formats.nnef.rules.tract.binding import (
     DIALECT,
-    ROWS,
+    RULES,
     Numbers,
     axis_of,
     import_rule,
@@ -19,13 +19,13 @@ from graphport.formats.nnef.rules.tract.binding import (
     static_integer,
     vector,
 )
-from graphport.formats.nnef.rules.tract.rows import dims_of, fact_like, static_integers
+from graphport.formats.nnef.rules.tract.rule_table import dims_of, fact_like, static_integers
 from graphport.formats.nnef.rules.tract.types import datum, datum_name
 from graphport.ir.graph import Value
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, export_rule
+from graphport.ops.definitions.indexing.slicing import FAR
 from graphport.ops.lowering.op_builder import OpBuilder
-from graphport.ops.pages.indexing.slicing import FAR
 from graphport.ops.views.indexing import SliceView
 from graphport.ops.views.reduction import TopKView
 
@@ -92,7 +92,7 @@ def _indices(b: Builder, indices: Value) -> Value:
     return indices if own in (None, DType.INT64, DType.INT32) else OpBuilder(b)("Cast", indices, to=DType.INT64)
 
 
-ROWS.having(places=_indices).lower("""
+RULES.having(places=_indices).lower("""
 tract_core_gather_elements(input, indices, *, axis) -> GatherElements(input, places(indices), axis=axis)
 tract_core_gather_nd(input, indices, *, batch_dims=0) -> GatherND(input, cast(indices, int64), batch_dims=batch_dims)
 tract_core_scatter_elements(input, indices, updates, *, axis, reduction="none")
@@ -120,7 +120,7 @@ def topk(b: Builder, input: Value, *, k: int | Value, axis: int, largest: bool =
     from graphport.ops import registry
 
     place = axis_of(axis, len(b.dims(input)))
-    return b.results(registry.pages()["TopK"], 2, input, vector(b, k), axis=place, largest=int(largest), sorted=1)
+    return b.results(registry.op_defs()["TopK"], 2, input, vector(b, k), axis=place, largest=int(largest), sorted=1)
 
 
 @import_rule("tract_core_trilu")
@@ -160,7 +160,7 @@ def reverse_lookup(b: Builder, input: Value, keys: Value, *, fallback: int) -> V
 # Export rules
 
 
-ROWS.export_rules("""
+RULES.export_rules("""
 Gather -> tract_core_gather(data, indices, axis=axis(axis, data))
 GatherElements -> tract_core_gather_elements(data, indices, axis=axis(axis, data))
 ScatterElements

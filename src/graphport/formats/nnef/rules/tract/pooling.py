@@ -14,9 +14,9 @@ from graphport.formats.nnef.rules.pooling import pools
 from graphport.formats.nnef.rules.pooling.arrangement import Pooling, arranged
 from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule
 from graphport.ops import registry
+from graphport.ops.definitions.convolution.window import integer_pads
 from graphport.ops.lowering.op_builder import OpBuilder
 from graphport.ops.lowering.windows import window_options
-from graphport.ops.pages.convolution.window import integer_pads
 from graphport.ops.views.pooling import MaxPoolView
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def max_pool_with_index(b: Builder, input: Value, **attributes: Any) -> tuple[Va
     x, slide = bordered(b, found.x, found.slide, "ignore", native="ignore")
     dims = b.dims(x)
     attributes = slide.attributes(dims[2:])
-    y, indices = b.results(registry.pages()["MaxPool"], 2, x, kernel_shape=known_dims(slide.kernel), **attributes)
+    y, indices = b.results(registry.op_defs()["MaxPool"], 2, x, kernel_shape=known_dims(slide.kernel), **attributes)
     emit = OpBuilder(b)
     plane = emit("ReduceProd", emit("Shape", x, start=2), b.constant(np.array([0], np.int64)), keepdims=0)
     return found.restored(b, y), found.restored(b, emit("Mod", indices, plane))

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.tract.binding import DIALECT, import_rule
 from graphport.formats.nnef.rules.tract.blocks import in_blocks
-from graphport.formats.nnef.rules.tract.rows import fact_like
+from graphport.formats.nnef.rules.tract.rule_table import fact_like
 from graphport.formats.nnef.rules.tract.types import datum_name
 from graphport.ops.constant_folding import Computed, folded
 from graphport.ops.declare import UnsupportedError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.nnef.rules.tract.binding import DIALECT, ROWS, import_rule
+from graphport.formats.nnef.rules.tract.binding import DIALECT, RULES, import_rule
 from graphport.formats.nnef.rules.tract.types import datum_name
 from graphport.ops.declare import UnsupportedError, export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
@@ -32,7 +32,7 @@ def random(
     raise UnsupportedError(message)
 
 
-ROWS.lower("""
+RULES.lower("""
 tract_onnx_multinomial(input, *, dtype: ignored = 6, sample_size=1, seed: ignored = 0.0)
     -> Multinomial(input, sample_size=sample_size)
 """)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _gates(b: Builder, x: Value, count: int) -> tuple[Value, ...]:
-    return b.results(registry.pages()["Split"], count, x, None, axis=-1, num_outputs=count)
+    return b.results(registry.op_defs()["Split"], count, x, None, axis=-1, num_outputs=count)
 
 
 @import_rule("tract_core_lstm_epilogue")
@@ -70,7 +70,7 @@ def gru_seq(
     way = "reverse" if chunk < 0 else "forward"
     given = {"hidden_size": hidden, "linear_before_reset": 1, "direction": way}
     start = emit("Transpose", initial_h, perm=(1, 0, 2))
-    every, last = b.results(registry.pages()["GRU"], 2, *operands, start, **given)
+    every, last = b.results(registry.op_defs()["GRU"], 2, *operands, start, **given)
     ways = b.constant(np.array([1], np.int64))
     return emit("Transpose", emit("Squeeze", every, ways), perm=(1, 0, 2)), emit("Transpose", last, perm=(1, 0, 2))
 

@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules.reduction import reduced
 from graphport.formats.nnef.rules.tract.binding import DIALECT, axis_of, import_rule
-from graphport.formats.nnef.rules.tract.rows import static_integers
+from graphport.formats.nnef.rules.tract.rule_table import static_integers
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError, UnsupportedError, export_rule
 from graphport.ops.lowering.op_builder import OpBuilder
@@ -42,15 +42,15 @@ def argmin_last(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
     return _arg_reduce(b, "ArgMin", input, axes)
 
 
-def _arg_reduce(b: Builder, page: str, input: Value, axes: tuple[int, ...]) -> Value:
+def _arg_reduce(b: Builder, op_def: str, input: Value, axes: tuple[int, ...]) -> Value:
     if len(axes) != 1:
         message = f"{len(axes)} axes"
         raise ShapeError(message, "use one axis")
     axis = axis_of(axes[0], len(b.dims(input)))
-    return OpBuilder(b)(page, input, axis=axis, keepdims=1, select_last_index=1)
+    return OpBuilder(b)(op_def, input, axis=axis, keepdims=1, select_last_index=1)
 
 
-def _logical(page: str, word_: str) -> None:
+def _logical(op_def: str, word_: str) -> None:
     """Reduce booleans: tract 0.23 reinterprets the bytes of other types."""
 
     @import_rule(word_)
@@ -59,7 +59,7 @@ def _logical(page: str, word_: str) -> None:
         if dtype is not None and dtype is not DType.BOOL:
             message = f"tract reduces only booleans, but {input.name} is {dtype}"
             raise UnsupportedError(message)
-        return reduced(b, registry.pages()[page], input, axes)
+        return reduced(b, registry.op_defs()[op_def], input, axes)
 
     del lowered
 
@@ -89,8 +89,8 @@ def _emit_reduction(b: Builder, import_rule: str, data: Value, axes: tuple[int, 
     return y if keepdims else b.emit("squeeze", *y, axes=axes)
 
 
-def _arg(page: str, import_rule: str) -> None:
-    @export_rule(DIALECT, page)
+def _arg(op_def: str, import_rule: str) -> None:
+    @export_rule(DIALECT, op_def)
     def exported(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
         name = f"tract_core_{import_rule}_last" if select_last_index else import_rule
         return _emit_reduction(b, name, data, (axis % len(b.dims(data)),), keepdims)

@@ -13,7 +13,7 @@ from graphport.core.facts import TensorFact
 from graphport.formats.nnef.rules import reshape as nnef
 from graphport.formats.nnef.rules.copies import protect_copies
 from graphport.formats.nnef.rules.tract.binding import DIALECT, Numbers, axis_of, elements, import_rule, static, vector
-from graphport.formats.nnef.rules.tract.rows import dims_of
+from graphport.formats.nnef.rules.tract.rule_table import dims_of
 from graphport.ir.graph import Value
 from graphport.ops.declare import ShapeError, UnsupportedError, export_rule
 from graphport.ops.lowering.op_builder import OpBuilder

@@ -11,14 +11,14 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.onnx.rules.ai_onnx_ml.scores import emit_transformed
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
+from graphport.ops.definitions.activation import Tanh
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Exp, Mul, Neg, Pow, Sub
+from graphport.ops.definitions.comparison import Equal, Greater, GreaterOrEqual, IsNaN, Where
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ArgMax, ReduceL2, ReduceMax, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Reshape, Squeeze, Unsqueeze
 from graphport.ops.lowering.operands import cast, dtype_of, vector
-from graphport.ops.pages.activation import Tanh
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Exp, Mul, Neg, Pow, Sub
-from graphport.ops.pages.comparison import Equal, Greater, GreaterOrEqual, IsNaN, Where
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ArgMax, ReduceL2, ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Concat, Reshape, Squeeze, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,8 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.onnx.rules.ai_onnx_ml.scores import emit_transformed, labelled, transformed
 from graphport.ops.declare import ShapeError, UnsupportedError, expansion, meaning
-from graphport.ops.lowering.operands import cast, dtype_of, vector
-from graphport.ops.pages.arithmetic import Add, Div, Neg, Sub
-from graphport.ops.pages.comparison import (
+from graphport.ops.definitions.arithmetic import Add, Div, Neg, Sub
+from graphport.ops.definitions.comparison import (
     And,
     Equal,
     Greater,
@@ -22,16 +21,17 @@ from graphport.ops.pages.comparison import (
     Or,
     Where,
 )
-from graphport.ops.pages.indexing import Gather, GatherElements
-from graphport.ops.pages.reduction import ArgMax, ReduceSum
-from graphport.ops.pages.reshape import Concat, Expand, Shape, Squeeze
+from graphport.ops.definitions.indexing import Gather, GatherElements
+from graphport.ops.definitions.reduction import ArgMax, ReduceSum
+from graphport.ops.definitions.reshape import Concat, Expand, Shape, Squeeze
+from graphport.ops.lowering.operands import cast, dtype_of, vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphport.ir.graph import Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 definition_of = partial(meaning, "ai.onnx.ml")
 replaced = partial(expansion, "ai.onnx.ml")
@@ -207,7 +207,7 @@ def tree_ensemble_classifier(
 
 # ── as tables ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_COMPARISONS: Mapping[str, tuple[Page, bool]] = {
+_COMPARISONS: Mapping[str, tuple[OpDef, bool]] = {
     "BRANCH_LEQ": (LessOrEqual, False),
     "BRANCH_LT": (Less, False),
     "BRANCH_GTE": (LessOrEqual, True),
@@ -261,8 +261,8 @@ def _walked(b: Builder, x: Value, stated: Mapping[str, Any]) -> tuple[Value, lis
         value, bound = b(GatherElements, x, b(Gather, features, at), axis=1), b(Gather, bounds, at)
         holds: Value | None = None
         for mode in used:
-            page, is_swapped = _COMPARISONS[mode]
-            own = b(page, bound, value) if is_swapped else b(page, value, bound)
+            op_def, is_swapped = _COMPARISONS[mode]
+            own = b(op_def, bound, value) if is_swapped else b(op_def, value, bound)
             own = b(And, b(Gather, masks[mode], at), own) if masks else own
             holds = own if holds is None else b(Or, holds, own)
         if holds is None:

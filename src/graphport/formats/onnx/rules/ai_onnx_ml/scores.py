@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.activation import Sigmoid, Softmax
+from graphport.ops.definitions.activation import Sigmoid, Softmax
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,13 +10,13 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.onnx.rules.ai_onnx_preview import DIALECT, JUDGED
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.definitions.activation import Softmax
+from graphport.ops.definitions.arithmetic import Mul
+from graphport.ops.definitions.attention.attention import PRECISIONS
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reshape import Expand, Transpose, Unsqueeze
 from graphport.ops.lowering.inlining import inlined
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, vector
-from graphport.ops.pages.activation import Softmax
-from graphport.ops.pages.arithmetic import Mul
-from graphport.ops.pages.attention.attention import PRECISIONS
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reshape import Expand, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value

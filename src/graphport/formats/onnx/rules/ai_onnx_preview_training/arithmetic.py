@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from graphport.formats.onnx.rules.ai_onnx_preview_training import DIALECT, JUDGED
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
+from graphport.ops.definitions.comparison import Greater, Where
 from graphport.ops.lowering.operands import cast, dtype_of
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
-from graphport.ops.pages.comparison import Greater, Where
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

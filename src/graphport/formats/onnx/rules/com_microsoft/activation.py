@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphport.formats.onnx.rules.com_microsoft.binding import ROWS
+from graphport.formats.onnx.rules.com_microsoft.binding import RULES
 
-ROWS.lower("""
+RULES.lower("""
 Gelu(x) -> Gelu(x)
 BiasGelu(x, bias) -> Gelu(Add(x, bias))
 FastGelu(x, bias=None)

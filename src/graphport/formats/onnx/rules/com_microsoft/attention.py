@@ -11,15 +11,15 @@ from graphport.core.dims import decide_equal
 from graphport.core.dtypes import DType
 from graphport.formats.onnx.rules.com_microsoft.binding import dtype_of, import_rule, only
 from graphport.formats.onnx.rules.com_microsoft.matmul import matmul_integer_to_float
-from graphport.ops.pages.arithmetic import Add, Cast, Max, Sub
-from graphport.ops.pages.attention.attention import Attention
-from graphport.ops.pages.attention.cache import TensorScatter
-from graphport.ops.pages.attention.rotary import RotaryEmbedding
-from graphport.ops.pages.comparison import Less, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
+from graphport.ops.definitions.arithmetic import Add, Cast, Max, Sub
+from graphport.ops.definitions.attention.attention import Attention
+from graphport.ops.definitions.attention.cache import TensorScatter
+from graphport.ops.definitions.attention.rotary import RotaryEmbedding
+from graphport.ops.definitions.comparison import Less, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
 from graphport.ops.declare import ImportRule, UnsupportedError, lower
-from graphport.ops.lowering.table import Rows
-from graphport.ops.pages.activation import Clip, HardSigmoid, LeakyRelu, Relu, Sigmoid, Tanh
-from graphport.ops.pages.quantization import DequantizeLinear, QuantizeLinear
-from graphport.ops.pages.reshape import Transpose
+from graphport.ops.definitions.activation import Clip, HardSigmoid, LeakyRelu, Relu, Sigmoid, Tanh
+from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
+from graphport.ops.definitions.reshape import Transpose
+from graphport.ops.lowering.table import RuleTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ def import_rule(name: str) -> Callable[[ImportRule], ImportRule]:
     return register
 
 
-ROWS = Rows(DIALECT, register=import_rule)
+RULES = RuleTable(DIALECT, register=import_rule)
 
 
 def only(what: str, *, holds: bool) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.formats.onnx.rules.com_microsoft.binding import activated, channels_first, channels_last, import_rule
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.convolution import Conv
-from graphport.ops.pages.convolution.quantized import QLinearConv
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.convolution import Conv
+from graphport.ops.definitions.convolution.quantized import QLinearConv
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Value

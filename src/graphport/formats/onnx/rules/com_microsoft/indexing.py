@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.onnx.rules.com_microsoft.binding import ROWS, dtype_of, import_rule, only
+from graphport.formats.onnx.rules.com_microsoft.binding import RULES, dtype_of, import_rule, only
 from graphport.formats.onnx.rules.com_microsoft.matmul import INTEGERS, read_as
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.indexing.indices import Unique
-from graphport.ops.pages.quantization import DequantizeLinear
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.indexing.indices import Unique
+from graphport.ops.definitions.quantization import DequantizeLinear
 from graphport.ops.shapes import axis_index
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphport.ops.builder import Builder
 
 
-ROWS.lower("""
+RULES.lower("""
 GatherND(data, indices) -> GatherND(data, indices)
 Trilu(x, k=None, *, upper=1) -> Trilu(x, k, upper=upper)
 """)

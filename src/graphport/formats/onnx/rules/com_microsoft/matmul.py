@@ -16,14 +16,14 @@ from graphport.formats.onnx.rules.com_microsoft.binding import (
     only,
     stepped,
 )
-from graphport.ops.pages.arithmetic import Add, BitShift, BitwiseAnd, Cast, Mul, Sub
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.matmul import Gemm, MatMul
-from graphport.ops.pages.matmul.quantized import MatMulInteger
-from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear
-from graphport.ops.pages.reduction import ReduceL2, ReduceSumSquare
-from graphport.ops.pages.reshape import Concat, Reshape, Transpose, Unsqueeze
+from graphport.ops.definitions.arithmetic import Add, BitShift, BitwiseAnd, Cast, Mul, Sub
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.matmul import Gemm, MatMul
+from graphport.ops.definitions.matmul.quantized import MatMulInteger
+from graphport.ops.definitions.quantization import DequantizeLinear, DynamicQuantizeLinear
+from graphport.ops.definitions.reduction import ReduceL2, ReduceSumSquare
+from graphport.ops.definitions.reshape import Concat, Reshape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -251,5 +251,5 @@ def pairwise_distances(b: Builder, x: Value, y: Value, *, metric: str = "sqeucli
     """Distances between the rows of two matrices: x [M, N], y [K, N] → [M, K]."""
     only("the Euclidean distance or its square", holds=metric in ("sqeuclidean", "euclidean"))
     difference = b(Sub, b(Unsqueeze, x, b.constant([1])), b(Unsqueeze, y, b.constant([0])))
-    page = ReduceSumSquare if metric == "sqeuclidean" else ReduceL2
-    return b(page, difference, b.constant([2]), keepdims=0)
+    op_def = ReduceSumSquare if metric == "sqeuclidean" else ReduceL2
+    return b(op_def, difference, b.constant([2]), keepdims=0)

@@ -8,13 +8,13 @@ import numpy as np
 
 from graphport.core.storage import storage_of
 from graphport.formats.onnx.rules.com_microsoft.binding import import_rule, only
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.generate import ConstantOfShape
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.indexing.slicing import Slice
-from graphport.ops.pages.normalization import LayerNormalization, RMSNormalization
-from graphport.ops.pages.reduction import ReduceSum
-from graphport.ops.pages.reshape import Shape
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.generate import ConstantOfShape
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.indexing.slicing import Slice
+from graphport.ops.definitions.normalization import LayerNormalization, RMSNormalization
+from graphport.ops.definitions.reduction import ReduceSum
+from graphport.ops.definitions.reshape import Shape
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.formats.onnx.rules.com_microsoft.binding import import_rule
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Squeeze
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Squeeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.formats.onnx.rules.com_microsoft import binding
-from graphport.formats.onnx.rules.com_microsoft.binding import ROWS, channels_first, dequantize, import_rule, stepped
-from graphport.ops.pages.pooling import AveragePool, MaxPool
+from graphport.formats.onnx.rules.com_microsoft.binding import RULES, channels_first, dequantize, import_rule, stepped
+from graphport.ops.definitions.pooling import AveragePool, MaxPool
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 
 @import_rule("NhwcMaxPool")
@@ -37,13 +37,13 @@ def qlinear_average_pool(
     return stepped(b, _pooled(b, AveragePool, numbers, channels_last, window), y_scale, y_zero_point, x)
 
 
-def _pooled(b: Builder, page: Page, x: Value, channels_last: int, window: dict[str, Attribute]) -> Value:
+def _pooled(b: Builder, op_def: OpDef, x: Value, channels_last: int, window: dict[str, Attribute]) -> Value:
     if not channels_last:
-        return b(page, x, **window)
-    return binding.channels_last(b, b(page, channels_first(b, x), **window))
+        return b(op_def, x, **window)
+    return binding.channels_last(b, b(op_def, channels_first(b, x), **window))
 
 
-ROWS.having(
+RULES.having(
     real=dequantize, stepped=stepped, channels_first=channels_first, channels_last=binding.channels_last
 ).lower("""
 QLinearGlobalAveragePool(x, x_scale, x_zero_point, y_scale, y_zero_point=None, *, channels_last=0)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.formats.onnx.rules.activation import softmax_12
-from graphport.formats.onnx.rules.com_microsoft.binding import ROWS, dequantize, import_rule, only, stepped
-from graphport.ops.pages.reshape import Concat
+from graphport.formats.onnx.rules.com_microsoft.binding import RULES, dequantize, import_rule, only, stepped
+from graphport.ops.definitions.reshape import Concat
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 # Each is dequantize, compute, quantize.
-ROWS.having(real=dequantize, stepped=stepped, softmax_12=softmax_12).lower("""
+RULES.having(real=dequantize, stepped=stepped, softmax_12=softmax_12).lower("""
 # As in the default domain, of types that it had not at first.
 QuantizeLinear(x, scale, zero_point=None, *, axis=1) -> QuantizeLinear(x, scale, zero_point, axis=axis)
 DequantizeLinear(x, scale, zero_point=None, *, axis=1) -> DequantizeLinear(x, scale, zero_point, axis=axis)

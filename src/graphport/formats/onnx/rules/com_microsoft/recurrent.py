@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.formats.onnx.rules.com_microsoft.binding import import_rule
-from graphport.ops.pages.quantization import DequantizeLinear, DynamicQuantizeLinear
-from graphport.ops.pages.recurrent import LSTM
-from graphport.ops.pages.reshape import Reshape, Transpose
+from graphport.ops.definitions.quantization import DequantizeLinear, DynamicQuantizeLinear
+from graphport.ops.definitions.recurrent import LSTM
+from graphport.ops.definitions.reshape import Reshape, Transpose
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Value

@@ -9,10 +9,10 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.onnx.rules.com_microsoft.binding import import_rule, only
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.pages.arithmetic import Cast
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.reshape import Reshape, Transpose, Unsqueeze
+from graphport.ops.definitions.arithmetic import Cast
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.reshape import Reshape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from graphport.formats.onnx.rules.onnx_future import DIALECT, JUDGED
 from graphport.ops.declare import lower
-from graphport.ops.pages.activation import Sigmoid
-from graphport.ops.pages.arithmetic import Mul
+from graphport.ops.definitions.activation import Sigmoid
+from graphport.ops.definitions.arithmetic import Mul
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

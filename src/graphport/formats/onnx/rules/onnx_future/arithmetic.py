@@ -9,20 +9,20 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.onnx.rules.onnx_future import DIALECT, JUDGED
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.definitions.activation import Celu
+from graphport.ops.definitions.arithmetic import Add, BitShift, BitwiseNot, Mod
+from graphport.ops.definitions.comparison import And, Equal, Greater, GreaterOrEqual, IsInf, Less, Or, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing.gathering import Compress
+from graphport.ops.definitions.indexing.indices import OneHot, Unique
+from graphport.ops.definitions.indexing.regions import ReverseSequence
+from graphport.ops.definitions.reduction.einsum import Einsum
 from graphport.ops.lowering.operands import cast, dtype_of
-from graphport.ops.pages.activation import Celu
-from graphport.ops.pages.arithmetic import Add, BitShift, BitwiseNot, Mod
-from graphport.ops.pages.comparison import And, Equal, Greater, GreaterOrEqual, IsInf, Less, Or, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing.gathering import Compress
-from graphport.ops.pages.indexing.indices import OneHot, Unique
-from graphport.ops.pages.indexing.regions import ReverseSequence
-from graphport.ops.pages.reduction.einsum import Einsum
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Value
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Page
+    from graphport.ops.declare import OpDef
 
 _LONG = 64
 _SINGLE = 1
@@ -63,10 +63,10 @@ def floored_rest(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Value:
     return b(Where, is_none, nothing, b(Where, is_opposite, moved, rest))
 
 
-def _in_single(page: Page) -> None:
+def _in_single(op_def: OpDef) -> None:
     """Register a rule that computes 16-bit float types in float32."""
 
-    @lower(DIALECT, page.name, until=JUDGED)
+    @lower(DIALECT, op_def.name, until=JUDGED)
     def lowered(b: Builder, *operands: Value | None, **attributes: Attribute) -> tuple[Value, ...]:
         halves = {dtype_of(x) for x in operands if x is not None} & _HALVES
         if len(halves) != 1:
@@ -77,11 +77,11 @@ def _in_single(page: Page) -> None:
             raise UnsupportedError(message)
         (half,) = halves
         wide = [cast(b, x, DType.FLOAT32) if x is not None and dtype_of(x) is half else x for x in operands]
-        results = b.results(page, b.count, *wide, **attributes)
+        results = b.results(op_def, b.count, *wide, **attributes)
         return tuple(cast(b, y, half) if dtype_of(y) is DType.FLOAT32 else y for y in results)
 
     del lowered
 
 
-for _page in (Celu, Compress, Einsum, OneHot, Range, ReverseSequence, Unique):
-    _in_single(_page)
+for _op_def in (Celu, Compress, Einsum, OneHot, Range, ReverseSequence, Unique):
+    _in_single(_op_def)

@@ -12,11 +12,11 @@ from graphport.formats.onnx.rules.onnx_future import DIALECT, JUDGED
 from graphport.ir.graph import Graph
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.definitions.arithmetic import Add, Exp, Mul, Sub
+from graphport.ops.definitions.control.loops import Scan
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reshape import Concat, Expand, Shape, Transpose
 from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, vector
-from graphport.ops.pages.arithmetic import Add, Exp, Mul, Sub
-from graphport.ops.pages.control.loops import Scan
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reshape import Concat, Expand, Shape, Transpose
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim

@@ -9,11 +9,11 @@ import numpy as np
 from graphport.formats.onnx.rules.onnx_future import DIALECT, JUDGED
 from graphport.formats.onnx.rules.onnx_future.activation import swish
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.definitions.convolution import Conv
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat
 from graphport.ops.lowering.operands import sizes, vector
-from graphport.ops.pages.convolution import Conv
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

@@ -8,9 +8,9 @@ import numpy as np
 
 from graphport.formats.onnx.rules.onnx_future import DIALECT, JUDGED
 from graphport.ops.declare import ShapeError, lower
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.reshape import SpaceToDepth
 from graphport.ops.lowering.operands import sizes
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.reshape import SpaceToDepth
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value

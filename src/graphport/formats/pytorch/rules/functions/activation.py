@@ -18,19 +18,19 @@ from graphport.formats.pytorch.rules.binding import (
 )
 from graphport.formats.pytorch.rules.functions.arithmetic_export import NAMES, expressed
 from graphport.formats.pytorch.rules.promotion import cast, promoted
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.activation import (
+from graphport.ops.definitions.activation import (
     Clip,
     Hardmax,
     HardSigmoid,
     PRelu,
     Selu,
 )
-from graphport.ops.pages.arithmetic import Max, Min
-from graphport.ops.pages.reshape import Reshape
+from graphport.ops.definitions.arithmetic import Max, Min
+from graphport.ops.definitions.reshape import Reshape
+from graphport.ops.lowering.operands import dtype_of
 
 PNNX.lower("""
 # ONNX Runtime has no Relu of integers of 64 bits.

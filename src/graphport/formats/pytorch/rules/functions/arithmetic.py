@@ -13,15 +13,15 @@ from graphport.expression.scalars import apply_to_scalars
 from graphport.expression.syntax import Call, List, Literal, Node, Reference, postorder
 from graphport.formats.pytorch.rules.binding import DIALECT, Scalar, Tensor, emits, scalar_of, vector
 from graphport.formats.pytorch.rules.promotion import DEFAULT, cast, common, computed, kernel, promoted
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops import expressions
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Max, Min, Mul, Reciprocal, Sub
+from graphport.ops.definitions.comparison import Equal, IsInf, IsNaN, Less, Or, Where
+from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of, finite_limits
-from graphport.ops.pages.arithmetic import Abs, Add, Div, Max, Min, Mul, Reciprocal, Sub
-from graphport.ops.pages.comparison import Equal, IsInf, IsNaN, Less, Or, Where
-from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
 
 # ── expressions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,12 +9,12 @@ from math import inf
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.pytorch.rules.binding import DIALECT, DTYPES, called, literal_of
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Div, Mean, Pow
+from graphport.ops.definitions.comparison import IsInf
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Div, Mean, Pow
-from graphport.ops.pages.comparison import IsInf
 from graphport.ops.shapes import broadcast
 
 NAMES = {dtype: name for name, dtype in reversed(list(DTYPES.items()))}

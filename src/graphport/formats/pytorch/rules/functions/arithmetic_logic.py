@@ -5,14 +5,14 @@ from __future__ import annotations
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import Tensor
 from graphport.formats.pytorch.rules.promotion import cast, floating, promoted
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.comparison import (
+from graphport.ops.definitions.comparison import (
     Equal,
     Not,
 )
+from graphport.ops.lowering.operands import dtype_of
 
 
 def _cast_to_common_float(b: Builder, x: Tensor, y: Tensor) -> list[Value]:

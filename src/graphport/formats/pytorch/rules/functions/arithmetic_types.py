@@ -6,7 +6,7 @@ from typing import Any
 
 from graphport.formats.pytorch.rules.binding import emits, named_dtype
 from graphport.formats.pytorch.rules.promotion import cast
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 

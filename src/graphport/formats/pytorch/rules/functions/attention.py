@@ -25,15 +25,15 @@ from graphport.formats.pytorch.rules.functions.reshape_shapes import transpose
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.activation import Gelu, Relu, Softmax
+from graphport.ops.definitions.arithmetic import Add, Mul
+from graphport.ops.definitions.comparison import Equal, LessOrEqual, Not, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.normalization import LayerNormalization
+from graphport.ops.definitions.reduction import ReduceMax, ReduceMean
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.activation import Gelu, Relu, Softmax
-from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.comparison import Equal, LessOrEqual, Not, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.normalization import LayerNormalization
-from graphport.ops.pages.reduction import ReduceMax, ReduceMean
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
 from graphport.ops.views.attention import AttentionView
 
 Answer = Value | tuple[Value, ...]

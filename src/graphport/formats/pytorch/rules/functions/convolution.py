@@ -24,13 +24,13 @@ from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.convolution import Conv, ConvTranspose, DeformConv
+from graphport.ops.definitions.convolution.transposed import transposed_window
+from graphport.ops.definitions.convolution.window import window
+from graphport.ops.definitions.reshape import Reshape, Squeeze, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.lowering.windows import window_options
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.convolution import Conv, ConvTranspose, DeformConv
-from graphport.ops.pages.convolution.transposed import transposed_window
-from graphport.ops.pages.convolution.window import window
-from graphport.ops.pages.reshape import Reshape, Squeeze, Unsqueeze
 from graphport.ops.views.convolution import ConvTransposeView, ConvView
 
 _ANY_LENGTH = 1024

@@ -11,11 +11,11 @@ from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat, Reshape, Shape
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat, Reshape, Shape
 
 _WIDE = 32
 """Minimum integer width of MatMul in bits; narrower results are computed in it and wrapped, like in PyTorch."""

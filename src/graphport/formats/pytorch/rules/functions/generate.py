@@ -23,14 +23,14 @@ from graphport.formats.pytorch.rules.binding import (
 )
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_list, computed_number, elements_of
 from graphport.formats.pytorch.rules.functions.reshape_shapes import extents, lengths
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Cast, Div, Max, Mul, Sub
+from graphport.ops.definitions.generate import Constant, ConstantOfShape, Range, constant_value
+from graphport.ops.definitions.reshape import Reshape
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Cast, Div, Max, Mul, Sub
-from graphport.ops.pages.generate import Constant, ConstantOfShape, Range, constant_value
-from graphport.ops.pages.reshape import Reshape
 from graphport.ops.pattern import constant_numbers
 
 _IGNORED = ("device", "layout", "pin_memory", "requires_grad", "memory_format", "names")

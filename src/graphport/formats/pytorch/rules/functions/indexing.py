@@ -15,11 +15,11 @@ from graphport.formats.pytorch.rules.binding import DIALECT, called, constant_el
 from graphport.formats.pytorch.rules.functions.arithmetic_export import expressed
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_number, elements_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import END
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.indexing import Gather
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.indexing import Gather
 from graphport.ops.views.indexing import SliceView
 
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,14 +13,14 @@ from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Div, Max, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, GreaterOrEqual, Not, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
+from graphport.ops.definitions.reshape import Size, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Div, Max, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, Not, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ReduceMax, ReduceSum
-from graphport.ops.pages.reshape import Size, Unsqueeze
 
 
 @emits("aten::embedding_bag", "torch.embedding_bag")

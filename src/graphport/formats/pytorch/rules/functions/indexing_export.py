@@ -14,8 +14,8 @@ from graphport.formats.pytorch.rules.binding import DIALECT, KEYS, called, const
 from graphport.formats.pytorch.rules.functions.indexing import counted
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.indexing import Compress, GatherND, NonZero, OneHot, ScatterND, Trilu, Unique
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.indexing import Compress, GatherND, NonZero, OneHot, ScatterND, Trilu, Unique
 from graphport.ops.shapes import broadcast
 from graphport.ops.views.indexing import ScatterElementsView
 

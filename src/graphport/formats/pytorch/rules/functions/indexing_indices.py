@@ -18,14 +18,13 @@ from graphport.expression.syntax import List, Literal, Reference, postorder
 from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_slices import END, is_none, sliced
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Div
-from graphport.ops.pages.comparison import Where
-from graphport.ops.pages.indexing import (
+from graphport.ops.definitions.arithmetic import Div
+from graphport.ops.definitions.comparison import Where
+from graphport.ops.definitions.indexing import (
     Compress,
     Gather,
     GatherElements,
@@ -35,7 +34,8 @@ from graphport.ops.pages.indexing import (
     ScatterND,
     Slice,
 )
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
+from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.shapes import broadcast
 
 

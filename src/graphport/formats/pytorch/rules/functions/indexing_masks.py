@@ -10,17 +10,17 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_slices import Answer
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import Equal, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing import Compress, Gather, ScatterND, Unique
+from graphport.ops.definitions.padding import Pad
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.operands import as_int64
-from graphport.ops.pages.arithmetic import Add, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import Equal, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import Compress, Gather, ScatterND, Unique
-from graphport.ops.pages.padding import Pad
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import broadcast
 

@@ -20,13 +20,13 @@ from graphport.formats.pytorch.rules.binding import (
     vector,
 )
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths, moved
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.pages.arithmetic import Add
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import Gather, Slice
-from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
+from graphport.ops.definitions.arithmetic import Add
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing import Gather, Slice
+from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
 
 Answer = Value | tuple[Value, ...]
 END = 2**31 - 1

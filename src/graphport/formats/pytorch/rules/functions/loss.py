@@ -11,18 +11,18 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.formats.pytorch.rules.binding import DIALECT, called, emits, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.activation import LogSoftmax
+from graphport.ops.definitions.arithmetic import Add, Cast, Div, Exp, Log, Max, Min, Mul, Neg, Sub
+from graphport.ops.definitions.comparison import Equal, Less, Not, Where
+from graphport.ops.definitions.indexing import Gather, GatherElements
+from graphport.ops.definitions.loss import NegativeLogLikelihoodLoss
+from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
+from graphport.ops.definitions.reshape import Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.activation import LogSoftmax
-from graphport.ops.pages.arithmetic import Add, Cast, Div, Exp, Log, Max, Min, Mul, Neg, Sub
-from graphport.ops.pages.comparison import Equal, Less, Not, Where
-from graphport.ops.pages.indexing import Gather, GatherElements
-from graphport.ops.pages.loss import NegativeLogLikelihoodLoss
-from graphport.ops.pages.reduction import ReduceMean, ReduceSum
-from graphport.ops.pages.reshape import Reshape, Shape, Unsqueeze
 from graphport.ops.views.loss import NegativeLogLikelihoodLossView
 
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}

@@ -19,15 +19,15 @@ from graphport.formats.pytorch.rules.binding import (
     weight_of,
 )
 from graphport.formats.pytorch.rules.promotion import computed
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Mul
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import Einsum
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Mul
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import Einsum
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.views.matmul import GemmView
 
 _MOST_FACTORS = 64

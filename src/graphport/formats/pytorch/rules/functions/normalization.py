@@ -20,16 +20,16 @@ from graphport.formats.pytorch.rules.binding import (
 )
 from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Pow
-from graphport.ops.pages.normalization import (
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Pow
+from graphport.ops.definitions.normalization import (
     LRN,
 )
-from graphport.ops.pages.pooling import AveragePool
-from graphport.ops.pages.reshape import Squeeze, Unsqueeze
+from graphport.ops.definitions.pooling import AveragePool
+from graphport.ops.definitions.reshape import Squeeze, Unsqueeze
+from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.views.normalization import (
     LayerNormalizationView,
     RMSNormalizationView,

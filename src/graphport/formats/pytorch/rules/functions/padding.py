@@ -20,12 +20,12 @@ from graphport.formats.pytorch.rules.binding import (
 )
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_list, elements_of
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.padding import Pad
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.padding import Pad
 from graphport.ops.views.padding import PadView
 
 _MODES = MappingProxyType(

@@ -14,17 +14,17 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
 from graphport.formats.pytorch.rules.binding import DIALECT, called, emits, integers, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.convolution import batched, unbatched
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.adaptive_pooling import largest, pooled
+from graphport.ops.definitions.arithmetic import Max, Mod, Mul, Pow
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool, MaxRoiPool
+from graphport.ops.definitions.reduction import ReduceMax, ReduceMean, ReduceProd
+from graphport.ops.definitions.reshape import Concat, Shape
 from graphport.ops.lowering.windows import window_of
-from graphport.ops.pages.arithmetic import Max, Mod, Mul, Pow
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool, MaxRoiPool
-from graphport.ops.pages.reduction import ReduceMax, ReduceMean, ReduceProd
-from graphport.ops.pages.reshape import Concat, Shape
 from graphport.ops.views.pooling import AveragePoolView, MaxPoolView
 
 Answer = Value | tuple[Value, ...]
@@ -191,10 +191,10 @@ _MOST_WINDOWS = 1024
 """Maximum number of windows along an axis that are sliced individually."""
 
 
-def _adaptive(b: Builder, input: Value, output_size: Any, page: Any) -> Value:
+def _adaptive(b: Builder, input: Value, output_size: Any, op_def: Any) -> Value:
     lengths, x, is_added = _targets(b, input, output_size)
     if all(n == 1 for n in lengths):
-        return unbatched(b, b(GlobalAveragePool if page is AveragePool else GlobalMaxPool, x), is_added=is_added)
+        return unbatched(b, b(GlobalAveragePool if op_def is AveragePool else GlobalMaxPool, x), is_added=is_added)
     extents = b.dims(x)[2:]
     numbers = [n for n in extents if isinstance(n, int)]
     if any(not 1 <= m <= _MOST_WINDOWS for n, m in zip(extents, lengths, strict=True) if m or isinstance(n, int)):
@@ -204,15 +204,15 @@ def _adaptive(b: Builder, input: Value, output_size: Any, page: Any) -> Value:
         y = x
         for axis, (n, m) in enumerate(zip(extents, lengths, strict=True), 2):
             if m not in (0, n):
-                y = pooled(b, y, axis, m, ReduceMean if page is AveragePool else ReduceMax)
+                y = pooled(b, y, axis, m, ReduceMean if op_def is AveragePool else ReduceMax)
         return unbatched(b, y, is_added=is_added)
     if all(n % m == 0 for n, m in zip(numbers, lengths, strict=True)):
         kernel = tuple(n // m for n, m in zip(numbers, lengths, strict=True))
-        y = b(page, x, kernel_shape=kernel, strides=kernel)
+        y = b(op_def, x, kernel_shape=kernel, strides=kernel)
         return unbatched(b, y, is_added=is_added)
     y = x
     for axis, (n, m) in enumerate(zip(numbers, lengths, strict=True)):
-        y = _along(b, y, axis, len(numbers), _windows(n, m), page)
+        y = _along(b, y, axis, len(numbers), _windows(n, m), op_def)
     return unbatched(b, y, is_added=is_added)
 
 
@@ -221,7 +221,7 @@ def _windows(extent: int, count: int) -> list[tuple[int, int]]:
     return [(i * extent // count, -(-(i + 1) * extent // count)) for i in range(count)]
 
 
-def _along(b: Builder, x: Value, axis: int, count: int, windows: Sequence[tuple[int, int]], page: Any) -> Value:
+def _along(b: Builder, x: Value, axis: int, count: int, windows: Sequence[tuple[int, int]], op_def: Any) -> Value:
     """Pool along one axis; adaptive windows are products of windows per axis."""
     starts = [start for start, _ in windows]
     widths = {stop - start for start, stop in windows}
@@ -229,13 +229,13 @@ def _along(b: Builder, x: Value, axis: int, count: int, windows: Sequence[tuple[
     # With more windows than elements, several windows start at one index.
     if len(widths) == 1 and len(steps) <= 1 and 0 not in steps:
         width, step = widths.pop(), steps.pop() if steps else 1
-        return b(page, x, kernel_shape=_only(axis, count, width), strides=_only(axis, count, step))
+        return b(op_def, x, kernel_shape=_only(axis, count, width), strides=_only(axis, count, step))
     parts: list[Value] = []
     place = vector(b, [axis + 2])
     for start, stop in windows:
         part = b(Slice, x, vector(b, [start]), vector(b, [stop]), place)
         kernel = _only(axis, count, stop - start)
-        parts.append(b(page, part, kernel_shape=kernel, strides=kernel))
+        parts.append(b(op_def, part, kernel_shape=kernel, strides=kernel))
     return b(Concat, *parts, axis=axis + 2)
 
 

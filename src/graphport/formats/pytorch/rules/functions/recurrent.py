@@ -12,9 +12,9 @@ from graphport.formats.pytorch.rules.binding import emits, length, scalar_of, ve
 from graphport.formats.pytorch.rules.projected_lstm import projected_lstm, with_direction
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page, ShapeError, UnsupportedError
-from graphport.ops.pages.recurrent import GRU, LSTM, RNN
-from graphport.ops.pages.reshape import Concat, Reshape, Split, Squeeze, Transpose, Unsqueeze
+from graphport.ops.declare import OpDef, ShapeError, UnsupportedError
+from graphport.ops.definitions.recurrent import GRU, LSTM, RNN
+from graphport.ops.definitions.reshape import Concat, Reshape, Split, Squeeze, Transpose, Unsqueeze
 
 Weights = Mapping[str, Value]
 Answer = tuple[Value, ...]
@@ -24,7 +24,7 @@ Answer = tuple[Value, ...]
 class _CellType:
     """A kind of layer: its operator definition, and the index of each of ONNX's gates in PyTorch's order."""
 
-    page: Page
+    op_def: OpDef
     order: tuple[int, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -75,8 +75,8 @@ def _layer(
         attributes["activations"] = tuple(attributes["activations"]) * directions
     hidden = length(b.dims(r), 2)
     way = "bidirectional" if directions == 2 else None
-    count = 3 if kind.page is LSTM else 2
-    return b.results(kind.page, count, x, w, r, bias, None, *states, hidden_size=hidden, direction=way, **attributes)
+    count = 3 if kind.op_def is LSTM else 2
+    return b.results(kind.op_def, count, x, w, r, bias, None, *states, hidden_size=hidden, direction=way, **attributes)
 
 
 def _stacked(

@@ -23,16 +23,15 @@ from graphport.formats.pytorch.rules.binding import (
 from graphport.formats.pytorch.rules.functions.arithmetic_export import NAMES
 from graphport.formats.pytorch.rules.functions.reduction_reduced import named, reduced
 from graphport.formats.pytorch.rules.promotion import cast, promoted
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page
-from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Div, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import Greater
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.reduction import (
+from graphport.ops.declare import OpDef
+from graphport.ops.definitions.arithmetic import Div, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import Greater
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.reduction import (
     ArgMax,
     ArgMin,
     CumSum,
@@ -43,7 +42,8 @@ from graphport.ops.pages.reduction import (
     ReduceProd,
     ReduceSum,
 )
-from graphport.ops.pages.reshape import Concat, Reshape
+from graphport.ops.definitions.reshape import Concat, Reshape
+from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.views.reduction import TopKView
 
 Answer = Value | tuple[Value, ...]
@@ -112,18 +112,23 @@ def _correction(unbiased: Any, correction: Any) -> float:
 
 def _emit_arg_extreme(b: Builder, operator: str, x: Value, dim: Any, keepdim: Any) -> Value:
     """Index of the extreme along an axis, or in the flattened tensor."""
-    page, rank = registry.pages()[operator], len(b.dims(x))
+    op_def, rank = registry.op_defs()[operator], len(b.dims(x))
     if dim is not None:
-        return b(page, x, axis=axis_of(scalar_of(dim), rank), keepdims=None if scalar_of(keepdim) else 0)
-    found = b(page, b(Reshape, x, vector(b, [-1])), axis=0, keepdims=0)
+        return b(op_def, x, axis=axis_of(scalar_of(dim), rank), keepdims=None if scalar_of(keepdim) else 0)
+    found = b(op_def, b(Reshape, x, vector(b, [-1])), axis=0, keepdims=0)
     return b(Reshape, found, vector(b, [1] * rank)) if scalar_of(keepdim) else found
 
 
 def _extreme(
-    pages: tuple[Page, Page, Page], b: Builder, input: Value, dim: Any = None, keepdim: Any = False, other: Any = None
+    op_defs: tuple[OpDef, OpDef, OpDef],
+    b: Builder,
+    input: Value,
+    dim: Any = None,
+    keepdim: Any = False,
+    other: Any = None,
 ) -> Answer:
     """Maximum or minimum of all elements; along an axis, with indices; or of two tensors."""
-    values, indices, pair = pages
+    values, indices, pair = op_defs
     if isinstance(dim, Value) and b.dims(dim) and dim.producer is not None:
         other = dim
     if other is not None:

@@ -7,13 +7,13 @@ from typing import Any
 from graphport.core.facts import TensorFact
 from graphport.formats.pytorch.rules.binding import DIALECT, called, static
 from graphport.formats.pytorch.rules.functions.arithmetic_export import expressed
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.normalization import MeanVarianceNormalization
+from graphport.ops.definitions.pooling import GlobalLpPool
+from graphport.ops.definitions.reduction import CumProd, ReduceLogSum, ReduceSumSquare
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.normalization import MeanVarianceNormalization
-from graphport.ops.pages.pooling import GlobalLpPool
-from graphport.ops.pages.reduction import CumProd, ReduceLogSum, ReduceSumSquare
 
 
 def _summed(b: Builder, x: Value, axes: Value | None, keepdims: int, is_idle: int) -> Value | None:

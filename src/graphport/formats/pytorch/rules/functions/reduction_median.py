@@ -11,12 +11,12 @@ from graphport.formats.pytorch.rules.binding import axis_of, emits, scalar_of, v
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
+from graphport.ops.definitions.arithmetic import Add, Div, Sub
+from graphport.ops.definitions.comparison import Equal, IsNaN, Not, Where
+from graphport.ops.definitions.indexing import GatherElements, Slice
+from graphport.ops.definitions.reduction import ArgMax, ReduceMax, ReduceSum, TopK
+from graphport.ops.definitions.reshape import Reshape, Shape, Squeeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Div, Sub
-from graphport.ops.pages.comparison import Equal, IsNaN, Not, Where
-from graphport.ops.pages.indexing import GatherElements, Slice
-from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceSum, TopK
-from graphport.ops.pages.reshape import Reshape, Shape, Squeeze
 
 Answer = Value | tuple[Value, ...]
 

@@ -8,15 +8,15 @@ from typing import Any
 from graphport.formats.pytorch.rules.binding import axis_of, emits, integers, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reduction_reduced import reduced
 from graphport.formats.pytorch.rules.promotion import cast
-from graphport.formats.pytorch.rules.rows import PNNX, typed
+from graphport.formats.pytorch.rules.rule_table import PNNX, typed
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Abs, Pow
+from graphport.ops.definitions.comparison import Equal, Not
+from graphport.ops.definitions.reduction import ReduceL1, ReduceL2, ReduceMax, ReduceMin, ReduceSum
+from graphport.ops.definitions.reshape import Squeeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Abs, Pow
-from graphport.ops.pages.comparison import Equal, Not
-from graphport.ops.pages.reduction import ReduceL1, ReduceL2, ReduceMax, ReduceMin, ReduceSum
-from graphport.ops.pages.reshape import Squeeze
 
 
 def norm(b: Builder, x: Value, p: Any, dim: Any, keepdim: Any) -> Value:

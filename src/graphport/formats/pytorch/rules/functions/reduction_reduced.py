@@ -8,18 +8,18 @@ from graphport.formats.pytorch.rules.binding import axes_of, scalar_of, vector
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page
+from graphport.ops.declare import OpDef
 
 
-def reduced(b: Builder, page: Page, x: Value, dim: Any, *, keepdim: Any) -> Value:
+def reduced(b: Builder, op_def: OpDef, x: Value, dim: Any, *, keepdim: Any) -> Value:
     """Reduce `x` over the axes `dim`; `None` means all."""
     rank = len(b.dims(x))
     keeps = 1 if scalar_of(keepdim) else 0
     if not rank:
         return x
-    return b(page, x, vector(b, axes_of(dim, rank)), keepdims=None if keeps else 0)
+    return b(op_def, x, vector(b, axes_of(dim, rank)), keepdims=None if keeps else 0)
 
 
 def named(b: Builder, operator: str, x: Value, dim: Any, *, keepdim: Any) -> Value:
     """Like `reduced` with the operator by name; rule rows call this `reduced`."""
-    return reduced(b, registry.pages()[operator], x, dim, keepdim=keepdim)
+    return reduced(b, registry.op_defs()[operator], x, dim, keepdim=keepdim)

@@ -12,25 +12,25 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import axes_of, axis_of, bounded, emits, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
 from graphport.formats.pytorch.rules.promotion import cast
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.declare import Page, UnsupportedError
+from graphport.ops.declare import OpDef, UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mul, Sub
+from graphport.ops.definitions.comparison import And, Equal, GreaterOrEqual, IsNaN, Less, LessOrEqual, Where
+from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.indexing import GatherElements, Slice
+from graphport.ops.definitions.matmul import MatMul
+from graphport.ops.definitions.reduction import ArgMax, ReduceMax, ReduceMean, ReduceMin, ReduceSum, TopK
+from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of, ends_of
-from graphport.ops.pages.arithmetic import Add, Div, Max, Min, Mul, Sub
-from graphport.ops.pages.comparison import And, Equal, GreaterOrEqual, IsNaN, Less, LessOrEqual, Where
-from graphport.ops.pages.generate import Range
-from graphport.ops.pages.indexing import GatherElements, Slice
-from graphport.ops.pages.matmul import MatMul
-from graphport.ops.pages.reduction import ArgMax, ReduceMax, ReduceMean, ReduceMin, ReduceSum, TopK
-from graphport.ops.pages.reshape import Concat, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.pattern import constant_numbers
 
 _MOST = 512
 """Maximum size of an axis for algorithms that compare each element with all before it."""
 
 
-def running_extreme(page: Page, b: Builder, input: Value, dim: Any) -> tuple[Value, ...]:
+def running_extreme(op_def: OpDef, b: Builder, input: Value, dim: Any) -> tuple[Value, ...]:
     """Cumulative maximum or minimum, and the last index of its value."""
     rank = len(b.dims(input))
     axis = axis_of(scalar_of(dim), rank)
@@ -41,10 +41,10 @@ def running_extreme(page: Page, b: Builder, input: Value, dim: Any) -> tuple[Val
     perm = [*(a for a in range(rank) if a != axis), axis]
     x = b(Transpose, input, perm=tuple(perm))
     behind = b(Unsqueeze, x, vector(b, [rank - 1]))
-    worst = ends_of(dtype_of(x))[0 if page is ReduceMax else 1]
+    worst = ends_of(dtype_of(x))[0 if op_def is ReduceMax else 1]
     seen = b.constant(np.tril(np.ones((count, count), bool)))
     wide = b(Where, seen, behind, b.like(x, worst))
-    values = b(page, wide, vector(b, [rank]), keepdims=0)
+    values = b(op_def, wide, vector(b, [rank]), keepdims=0)
     hits = b(And, b(Equal, wide, b(Unsqueeze, values, vector(b, [rank]))), seen)
     indices = b(ArgMax, cast(b, hits, DType.INT32), axis=rank, keepdims=0, select_last_index=1)
     back = tuple(int(place) for place in np.argsort(perm))

@@ -14,8 +14,7 @@ from graphport.formats.pytorch.rules.functions.computed_lengths import computed_
 from graphport.formats.pytorch.rules.functions.reshape_parts import split_sizes
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.reshape import (
+from graphport.ops.definitions.reshape import (
     Concat,
     DepthToSpace,
     Expand,
@@ -30,7 +29,8 @@ from graphport.ops.pages.reshape import (
     Transpose,
     Unsqueeze,
 )
-from graphport.ops.pages.reshape import resolve_target_shape as target_of
+from graphport.ops.definitions.reshape import resolve_target_shape as target_of
+from graphport.ops.lowering.operands import dtype_of
 from graphport.ops.shapes import broadcast
 from graphport.ops.views.reshape import Col2ImView
 

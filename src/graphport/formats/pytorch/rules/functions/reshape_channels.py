@@ -10,12 +10,12 @@ from graphport.core.dims import Symbolic
 from graphport.core.sequences import is_sequence
 from graphport.formats.pytorch.rules.binding import bounded, emits, integers, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.indexing import Gather
-from graphport.ops.pages.reshape import (
+from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.reshape import (
     Col2Im,
     Concat,
     Reshape,

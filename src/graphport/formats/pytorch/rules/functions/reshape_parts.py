@@ -12,12 +12,12 @@ from graphport.core.sequences import is_sequence
 from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths, merged
 from graphport.formats.pytorch.rules.promotion import promoted
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
-from graphport.ops.pages.arithmetic import Abs
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
+from graphport.ops.definitions.arithmetic import Abs
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
 from graphport.ops.shapes import broadcast
 
 # ── concatenate and split ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,12 +10,12 @@ from graphport.core.dims import Dim, Symbolic, bounds, decide_equal
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.formats.pytorch.rules.binding import axes_of, axis_of, emits, integers, scalar_of, vector
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.pages.reduction import ReduceProd
-from graphport.ops.pages.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.definitions.reduction import ReduceProd
+from graphport.ops.definitions.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Transpose, Unsqueeze
 
 Answer = Value | tuple[Value, ...]
 

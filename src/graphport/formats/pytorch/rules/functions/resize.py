@@ -23,15 +23,15 @@ from graphport.formats.pytorch.rules.binding import (
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_list, elements_of
 from graphport.formats.pytorch.rules.functions.pooling import adaptive_avg_pool
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
-from graphport.formats.pytorch.rules.rows import PNNX
+from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.decompositions.resize_by_axes import Sampling, is_present, resized_by_axes
+from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.reshape import Concat, Identity, Shape
+from graphport.ops.definitions.resize import GridSample, Resize
 from graphport.ops.lowering.operands import dtype_of, float_elements
-from graphport.ops.pages.indexing import Slice
-from graphport.ops.pages.reshape import Concat, Identity, Shape
-from graphport.ops.pages.resize import GridSample, Resize
 from graphport.ops.views.resize import ResizeView
 
 _LINEAR = ("linear", "bilinear", "trilinear")

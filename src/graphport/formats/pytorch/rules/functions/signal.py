@@ -42,11 +42,11 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.definitions.arithmetic import Add, Div, Mul, Sub
+from graphport.ops.definitions.convolution import ConvTranspose
+from graphport.ops.definitions.reshape import Reshape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.definitions.signal import DFT, STFT
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.pages.arithmetic import Add, Div, Mul, Sub
-from graphport.ops.pages.convolution import ConvTranspose
-from graphport.ops.pages.reshape import Reshape, Squeeze, Transpose, Unsqueeze
-from graphport.ops.pages.signal import DFT, STFT
 from graphport.ops.views.signal import DFTView, STFTView
 
 # ── Fourier transforms ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -130,7 +130,7 @@ def _mirrored(b: Builder, x: Pair, axis: int, half: int, count: int) -> Pair:
     if count % 2 == 0:
         signs[count // 2] = 0.0
     order, factors = b.constant(indices), signs.reshape(-1, *[1] * (len(b.dims(x.real)) - 1 - axis))
-    gather = registry.pages()["Gather"]
+    gather = registry.op_defs()["Gather"]
     mirrored = Pair(*(b(gather, part, order, axis=axis) for part in (x.real, x.imaginary)))
     return Pair(mirrored.real, b(Mul, mirrored.imaginary, b.like(mirrored.imaginary, factors)))
 
@@ -334,7 +334,7 @@ def _evened(b: Builder, x: Value, window: Any, step: int, *, is_centered: bool, 
         sums[start : start + len(window)] += window.astype(np.float64) ** 2
     begin = len(window) // 2 if is_centered else 0
     end = begin + int(scalar_of(length)) if length is not None else total - begin
-    piece = registry.pages()["Slice"]
+    piece = registry.op_defs()["Slice"]
     kept = b(piece, x, vector(b, [begin]), vector(b, [min(end, total)]), vector(b, [1]))
     y = b(Div, kept, b.like(kept, np.maximum(sums[begin : min(end, total)], 1e-11)))
     return y if end <= total else padded(b, y, [(0, end - total)], "constant", 0.0)

@@ -24,11 +24,11 @@ from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
+from graphport.ops.definitions.arithmetic import Add, Cos, Div, Exp, Mul, Neg, Sin, Sub
+from graphport.ops.definitions.reshape import Concat, Split, Squeeze, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of
-from graphport.ops.lowering.table import Rows
-from graphport.ops.pages.arithmetic import Add, Cos, Div, Exp, Mul, Neg, Sin, Sub
-from graphport.ops.pages.reshape import Concat, Split, Squeeze, Unsqueeze
-from graphport.ops.rows.rule import ImportRule
+from graphport.ops.lowering.table import RuleTable
+from graphport.ops.rule_language.rule import ImportRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +173,8 @@ def both(b: Builder, name: str, x: Any, y: Any) -> Part:
     wide = [each if isinstance(each, Pair) else Pair(each, b.like(each, 0)) for each in (x, y)]
     match name:
         case "add" | "sub":
-            page = Add if name == "add" else Sub
-            return Pair(b(page, wide[0].real, wide[1].real), b(page, wide[0].imaginary, wide[1].imaginary))
+            op_def = Add if name == "add" else Sub
+            return Pair(b(op_def, wide[0].real, wide[1].real), b(op_def, wide[0].imaginary, wide[1].imaginary))
         case "mul" if isinstance(x, Pair) and isinstance(y, Value):
             return scaled(b, x, y)
         case "mul" if isinstance(x, Value) and isinstance(y, Pair):
@@ -260,8 +260,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     }
 )
 """Functions on parts that rules of complex tensors may use."""
-ROWS = Rows(DIALECT, FUNCTIONS, register=pairs)
-ROWS.lower("""
+RULES = RuleTable(DIALECT, FUNCTIONS, register=pairs)
+RULES.lower("""
 torch.view_as_real, aten::view_as_real(input) -> stacked(input)
 torch.view_as_complex, aten::view_as_complex(input) -> pairs(input)
 torch.complex, aten::complex(real, imag) -> pair(real, imag)
@@ -311,7 +311,7 @@ def _as(way: Function, *words: str) -> Callable[[Function], Function]:
     return register
 
 
-Rows(DIALECT, register_alias=partial(_as, apply_to_components)).lower("""
+RuleTable(DIALECT, register_alias=partial(_as, apply_to_components)).lower("""
 Tensor.reshape, Tensor.view, Tensor.permute, Tensor.select, Tensor.slice, Tensor.expand, Tensor.repeat,
     Tensor.unflatten, Tensor.contiguous, Tensor.index, torch.flatten, torch.permute, torch.transpose, torch.squeeze,
     torch.unsqueeze, torch.cat, torch.stack, torch.flip, torch.roll, torch.sum, torch.mean, torch.cumsum, torch.diff,
@@ -350,6 +350,6 @@ def _product(rule: Function, b: Builder, /, *operands: Value, **attributes: Any)
     return stacked(b, found)
 
 
-Rows(DIALECT, register_alias=partial(_as, _product)).lower(
+RuleTable(DIALECT, register_alias=partial(_as, _product)).lower(
     "torch.einsum, torch.matmul, torch.mm, torch.bmm, aten::matmul, aten::mm, aten::bmm -> _"
 )

@@ -1,1 +1,0 @@
-"""The pages: a folder for each family of operators, a function for each operator. Pages know nothing of dialects."""

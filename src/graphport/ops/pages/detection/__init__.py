@@ -1,8 +1,0 @@
-"""Object detection: selection of boxes and pooling of regions."""
-
-from __future__ import annotations
-
-from graphport.ops.pages.detection.roi_align import RoiAlign
-from graphport.ops.pages.detection.suppression import NonMaxSuppression
-
-__all__ = ["NonMaxSuppression", "RoiAlign"]
