@@ -39,6 +39,9 @@ def check(graph: Graph) -> None:
     unknown = opaque.count_opaque(node for inner in walk(graph) for node in inner if registry.meaning(node) is None)
     if unknown:
         message = f"the reference interpreter does not support {', '.join(unknown)}"
+        if any(node.dialect and node.dialect not in registry.dialects() for inner in walk(graph) for node in inner):
+            remedy = "define the operators: --operators FILE.py (gp.operator), or --ort-library FILE for ONNX Runtime"
+            raise DiagnosticError(Diagnostic("RUN0003", message, None, remedy))
         raise DiagnosticError(
             Diagnostic(
                 "RUN0003", message, None, "run graphport ops for the supported operators, or choose another backend"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphport.cli.click_types import ParamType
+from graphport.cli.custom_operators import custom_operator_options
 from graphport.cli.options import (
     FILE,
     MODEL,
@@ -73,6 +74,7 @@ class _LimitOption(ParamType):
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of rows.")
 @report_option
 @backend_option
+@custom_operator_options
 @reading_options
 @answered
 def verb(

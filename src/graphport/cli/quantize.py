@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphport.cli.custom_operators import custom_operator_options
 from graphport.cli.options import (
     FILE,
     MODEL,
@@ -159,6 +160,7 @@ _CALIBRATION, _RESULT, _REPORT = "Calibration", "Result", "Report"
 @checking_options
 @report_option
 @reading_options
+@custom_operator_options
 @answered
 def verb(
     src: Path,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphport.cli.custom_operators import custom_operator_options
 from graphport.cli.options import (
     FILE,
     MODEL,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 @backend_option
 @threads_option
 @opening_options
+@custom_operator_options
 @states_option
 @answered
 def verb(

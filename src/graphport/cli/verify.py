@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphport.cli.custom_operators import custom_operator_options
 from graphport.cli.options import (
     FILE,
     MODEL,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--any-interface", is_flag=True, help="Accept other names, types and open dims of inputs and outputs.")
 @click.option("--strict", is_flag=True, help="Exit with 1 unless the verdict is 'verified'.")
 @reading_options
+@custom_operator_options
 @json_option
 @findings_end
 def verb(

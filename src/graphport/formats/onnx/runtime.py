@@ -21,6 +21,7 @@ from graphport.ir import rewrite
 from graphport.ir.graph import walk
 from graphport.ops import registry
 from graphport.ops.constant_folding import folded
+from graphport.runtimes.custom_libraries import register_libraries
 from graphport.runtimes.error_attribution import blamed, fault
 from graphport.runtimes.run_limits import RunLimitError, current
 
@@ -368,6 +369,7 @@ def _loaded(
     ]
     left_out = {"disabled_optimizers": every} if every else {}
     try:
+        register_libraries(options)
         if weights > IN_MEMORY:
             with TemporaryDirectory(prefix="graphport-", ignore_cleanup_errors=True) as folder:
                 path = Path(folder) / "model.onnx"

@@ -11,6 +11,7 @@ import onnxruntime
 from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
 from graphport.core.storage import pack, unpack
+from graphport.runtimes.custom_libraries import register_libraries
 from graphport.runtimes.serve import LackingError, Port, RefusedError, Settings, serve
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ _runtime: Any = onnxruntime  # it has no types
 _STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
 _LACKING = ("NOT_IMPLEMENTED", "max supported IR version", "till opset")
 """Error messages for a missing operator or an outdated runtime."""
+_CUSTOM = re.compile(r"Fatal error: (?!ai\.onnx:|com\.microsoft)[\w.]+:\w+\(-?\d+\) is not a registered function/op")
+"""Error message for an operator of a custom domain without a library."""
 _TENSOR = re.compile(r"tensor\((.+)\)")
 _NAMES = {"float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn", "float8e5m2": "float8_e5m2"}
 """Element types that are called otherwise elsewhere."""
@@ -42,9 +45,10 @@ class _Session:
             # The default quantizes the other operand of a MatMul with block-quantized weights to 8 bits.
             options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         try:
+            register_libraries(options)
             self._session = _runtime.InferenceSession(path, options, ["CPUExecutionProvider"])
         except Exception as error:
-            is_lacking = any(words in str(error) for words in _LACKING)
+            is_lacking = any(words in str(error) for words in _LACKING) or _CUSTOM.search(str(error)) is not None
             raise (LackingError if is_lacking else RefusedError)(_error_message(error)) from error
         self.inputs = [_port(each) for each in self._session.get_inputs()]
         self.outputs = [_port(each) for each in self._session.get_outputs()]
