@@ -166,6 +166,17 @@ def test_regression_by_support_vectors(tmp_path, kernel):
     )
 
 
+@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF"])
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_classification_by_support_vectors(tmp_path, kernel, classes):
+    counts = [3, 2, 4, 1][:classes]
+    said: dict[str, Any] = {"kernel_type": kernel, "kernel_params": [0.3, 0.1, 2.0], "vectors_per_class": counts}
+    said |= {"rho": floats(classes * (classes - 1) // 2).tolist(), "support_vectors": floats(sum(counts) * 4).tolist()}
+    said["coefficients"] = floats((classes - 1) * sum(counts)).tolist()
+    for labels in ({"classlabels_ints": [7, 3, 5, 1][:classes]}, {"classlabels_strings": TEXTS[:classes]}):
+        both(tmp_path, "SVMClassifier", [floats(9, 4)], 2, 1, is_kept=False, **labels, **said)
+
+
 def ensemble(kind: str, count: int, trees: int, *, is_positive: bool = False) -> dict[str, Any]:
     """Trees of three levels, of which one ends early."""
     nodes: dict[str, list[Any]] = {name: [] for name in ("treeids", "nodeids", "featureids", "values", "modes")}

@@ -14,7 +14,7 @@ from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.definitions.activation import Tanh
 from graphport.ops.definitions.arithmetic import Abs, Add, Div, Exp, Mul, Neg, Pow, Sub
 from graphport.ops.definitions.comparison import Equal, Greater, GreaterOrEqual, IsNaN, Where
-from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.indexing import Gather, Slice
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reduction import ArgMax, ReduceL2, ReduceMax, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Reshape, Squeeze, Unsqueeze
@@ -191,14 +191,14 @@ def linear_classifier(
 ) -> tuple[Value, Value]:
     del multi_class
     dims = b.dims(x)
-    if len(dims) != 2 or not isinstance(dims[1], int) or classlabels_strings:
-        message = "string labels" if classlabels_strings else "samples other than rows of known length"
+    if len(dims) != 2 or not isinstance(dims[1], int):
+        message = "samples other than rows of known length"
         raise UnsupportedError(message)
-    labels = b.constant(np.array(classlabels_ints, np.int64))
-    rows = len(coefficients) // max(dims[1], 1)
-    _require(len(classlabels_ints) >= rows, f"{len(classlabels_ints)} labels for {rows} rows of coefficients")
+    labels = _labels(b, classlabels_strings, classlabels_ints)
+    count, rows = len(classlabels_strings or classlabels_ints), len(coefficients) // max(dims[1], 1)
+    _require(count >= rows, f"{count} labels for {rows} rows of coefficients")
     scores = _linear(b, x, coefficients, intercepts, rows)
-    if rows == 1 and len(classlabels_ints) == 2:
+    if rows == 1 and count == 2:
         scores = b(Concat, b(Neg, scores), scores, axis=1)
         rows = 2
     y = emit_transformed(b, scores, post_transform)
@@ -206,7 +206,13 @@ def linear_classifier(
         return b(Gather, labels, b(ArgMax, y, axis=1, keepdims=0)), y
     bound = b.like(y, 0 if post_transform == "NONE" else _HALF)
     is_first = b(Squeeze, b(GreaterOrEqual, y, bound), vector(b, [1]))
-    return b(Where, is_first, b.constant(np.int64(classlabels_ints[0])), b.constant(np.int64(0))), y
+    first = b(Squeeze, b(Slice, labels, vector(b, [0]), vector(b, [1])), vector(b, [0]))
+    other = b.constant(np.array("", object), DType.STRING) if classlabels_strings else b.constant(np.int64(0))
+    return b(Where, is_first, first, other), y
+
+
+def _labels(b: Builder, strings: Sequence[str], integers: Sequence[int]) -> Value:
+    return b.constant(np.array(strings, object), DType.STRING) if strings else b.constant(np.array(integers, np.int64))
 
 
 @definition_of("SVMRegressor")
@@ -237,6 +243,59 @@ def svm_regressor(
     if one_class:
         return b(Where, b(Greater, y, b.like(y, 0)), b.like(y, 1), b.like(y, -1))
     return emit_transformed(b, y, post_transform)
+
+
+@definition_of("SVMClassifier")
+def svm_classifier(
+    b: Builder,
+    x: Value,
+    *,
+    coefficients: Sequence[float],
+    rho: Sequence[float],
+    support_vectors: Sequence[float] = (),
+    vectors_per_class: Sequence[int] = (),
+    kernel_type: str = "LINEAR",
+    kernel_params: Sequence[float] = (0.0, 0.0, 3.0),
+    prob_a: Sequence[float] = (),
+    prob_b: Sequence[float] = (),
+    classlabels_ints: Sequence[int] = (),
+    classlabels_strings: Sequence[str] = (),
+    post_transform: str = "NONE",
+) -> tuple[Value, Value]:
+    """One score for each pair of classes; the label is the class that wins most pairs.  Source: ONNX Runtime."""
+    count, vectors = len(vectors_per_class), sum(vectors_per_class)
+    for fault, is_found in (
+        ("no support vectors", not vectors_per_class),
+        ("class probabilities, which ONNX Runtime computes by iteration", bool(prob_a) or bool(prob_b)),
+        (f"the transformation {post_transform}", post_transform != "NONE"),
+    ):
+        if is_found:
+            raise UnsupportedError(fault)
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    is_matrix = min(vectors_per_class) >= 0 < vectors and len(support_vectors) % vectors == 0
+    counts = f"{len(support_vectors)} elements, {len(coefficients)} coefficients and {len(rho)} values of rho"
+    is_complete = is_matrix and len(coefficients) == (count - 1) * vectors and len(rho) == len(pairs) > 0
+    _require(is_complete, f"{counts} of {vectors} support vectors of {count} classes")
+    labels = classlabels_strings or classlabels_ints
+    _require(len(labels) == count, f"{len(labels)} labels for {count} classes")
+    _require(len(kernel_params) == 3, f"{len(kernel_params)} kernel_params")
+    given = np.asarray(coefficients, np.float32).reshape(count - 1, vectors)
+    limits = [0, *np.cumsum(vectors_per_class)]
+    weights = np.zeros((vectors, len(pairs)), np.float32)
+    wins, losses = np.zeros((len(pairs), count), np.float32), np.zeros((len(pairs), count), np.float32)
+    for place, (i, j) in enumerate(pairs):
+        for own, other in ((i, j - 1), (j, i)):
+            weights[limits[own] : limits[own + 1], place] = given[other, limits[own] : limits[own + 1]]
+        wins[place, i] = losses[place, j] = 1
+    kernels = _kernel(
+        b, _single(b, x), np.asarray(support_vectors, np.float32).reshape(vectors, -1), kernel_type, kernel_params
+    )
+    scores = b(Add, b(MatMul, kernels, b.constant(weights)), _floats(b, rho))
+    is_won = cast(b, b(Greater, scores, b.like(scores, 0)), DType.FLOAT32)
+    votes = b(Add, b(MatMul, is_won, b.constant(wins - losses)), b.constant(losses.sum(0)))
+    table = _labels(b, classlabels_strings, classlabels_ints)
+    label = b(Gather, table, b(ArgMax, votes, axis=1, keepdims=0))
+    return label, b(Concat, b(Neg, scores), scores, axis=1) if count == 2 else scores
 
 
 def _kernel(b: Builder, x: Value, vectors: np.ndarray, kind: str, params: Sequence[float]) -> Value:
