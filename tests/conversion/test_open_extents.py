@@ -38,16 +38,16 @@ def rows() -> onnx.ModelProto:
     return model(nodes, [("x", ["N", 3, "H", "W"])], [("y", ["H", "rest"])], numbers)
 
 
-def strided():
-    """A convolution whose padding depends on the parity of the image; an ncnn layer has it as a number."""
-    weight = {"w": np.ones((2, 3, 3, 3), np.float32)}
-    nodes = [node("Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER", strides=[2, 2])]
-    return model(nodes, [("x", ["N", 3, "H", "W"])], [("y", ["N", 2, "K", "L"])], weight)
+def enlarged():
+    """An image enlarged by 1.5: coordinates of an ncnn layer follow from the sizes, which the file rounds down."""
+    scales = {"scales": np.array([1, 1, 1.5, 1.5], np.float32)}
+    nodes = [node("Resize", ["x", "", "scales"], ["y"], mode="linear")]
+    return model(nodes, [("x", ["N", 3, "H", "W"])], [("y", None)], scales)
 
 
 @pytest.mark.parametrize("format", TARGETS)
 def test_a_refusal_names_the_extents_to_bind(tmp_path, format):
-    onnx.save(strided() if format == "ncnn" else rows(), tmp_path / "m.onnx")
+    onnx.save(enlarged() if format == "ncnn" else rows(), tmp_path / "m.onnx")
     helps = {finding.help for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, format)}
     (asked,) = {text for text in helps if text is not None and "--input x=1x3x224x224" in text}
     bound, _, other = asked.partition("; or ")
@@ -57,11 +57,17 @@ def test_a_refusal_names_the_extents_to_bind(tmp_path, format):
 
 def counted():
     """The places of columns added to them, for which ncnn has no word while their number is open, and a choice by data."""
-    numbers = {"zero": np.array(0, np.int64), "one": np.array(1, np.int64), "first": np.array([0], np.int64)}
+    numbers = {
+        "zero": np.array(0, np.int64),
+        "one": np.array(1, np.int64),
+        "two": np.array(2),
+        "first": np.array([0], np.int64),
+    }
     nodes = [
         node("Shape", ["x"], ["shape"]),
         node("Gather", ["shape", "one"], ["wide"]),
-        node("Range", ["zero", "wide", "one"], ["places"]),
+        node("Add", ["wide", "wide"], ["end"]),
+        node("Range", ["zero", "end", "two"], ["places"]),
         node("Unsqueeze", ["places", "first"], ["row"]),
         node("Cast", ["row"], ["real"], to=onnx.TensorProto.FLOAT),
         node("Add", ["x", "real"], ["y"]),

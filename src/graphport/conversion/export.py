@@ -73,7 +73,7 @@ def export_graph(
         if each.error is not None
     ]
     failed = [each for each in failed if each.error is None]
-    failed = [each for each in failed if not each.is_secondary] or failed
+    failed = _primary(failed)
     binding = _binding(graph)
     computed = _computed_from_extents(graph) if failed and binding else set[str]()
     known = remedies or Remedies()
@@ -194,9 +194,14 @@ def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_
     """Count the nodes of each operator that `dialect` does not support, weighted by `stands_for`."""
     _, failed = _export_copy(graph, dialect)
     counts: Counter[str] = Counter()
-    for whole in {each.whole: None for each in failed}:
+    for whole in {each.whole: None for each in _primary(failed)}:
         counts[whole.op] += stands_for.get(whole.results[0].name, 1) if whole.results else 1
     return dict(counts)
+
+
+def _primary(failed: list[_Unsupported]) -> list[_Unsupported]:
+    """Drop the nodes that are unsupported because their operands are, unless there are no others."""
+    return [each for each in failed if not each.is_secondary] or failed
 
 
 def unsupported_results(graph: Graph, dialect: str) -> dict[str, str]:
@@ -404,6 +409,10 @@ def _emit(graph: Graph, node: Node, state: _ExportState, key: Hashable) -> list[
             details = (None, None, False)
             if isinstance(refusal, UnsupportedError):
                 details = (refusal.cause, refusal.help, refusal.is_secondary)
+            elif not str(refusal):
+                # The shape is unknown because the producer is not supported, which is reported.
+                producers = {value.producer for value in current.operands} - {None}
+                details = (None, None, any(each is not None and each.dialect != state.dialect for each in producers))
             failed.append(_Unsupported(current, node, part, error, *details))
             continue
         last = graph.last_node if following is None else following.previous
