@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphport.formats.openvino.rules.binding import RULES
-from graphport.ops.declare import lower
+from graphport.ops.declare import ShapeError, lower
 from graphport.ops.definitions.arithmetic import Div, Mul, Sub
 from graphport.ops.definitions.indexing import Slice
 from graphport.ops.definitions.padding import Pad
@@ -50,7 +50,10 @@ def times(b: Builder, length: Length, factor: int) -> Length:
 
 
 def parted(b: Builder, length: Length, count: int) -> Length:
-    """A length in so many parts."""
+    """Divide a length by `count`; raises `ShapeError` if `count` is not positive."""
+    if count < 1:
+        message = f"a block size is {count}, expected at least 1"
+        raise ShapeError(message)
     return length // count if isinstance(length, int) else b(Div, length, vector(b, [count]))
 
 
