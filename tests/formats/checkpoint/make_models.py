@@ -138,7 +138,7 @@ def write_encoders(names: list[str]) -> None:
             ids, mask = torch.randint(3, 24, (2, 7), generator=generator), torch.ones(2, 7, dtype=torch.int64)
             mask[1, 5:], ids[1, 5:] = 0, config.pad_token_id
             given = {"input_ids": ids, "attention_mask": mask}
-            if kind in {"bert", "albert", "electra"}:
+            if kind in {"bert", "albert", "electra", "roberta"}:
                 given["token_type_ids"] = torch.randint(0, 2, (2, 7), generator=generator)
             found = model(**given)
         arrays = {name: value.numpy() for name, value in {**given, **found}.items()}

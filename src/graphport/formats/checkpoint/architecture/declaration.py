@@ -170,7 +170,6 @@ class Decoder:
 
     types: int = 0
     """Encoders: number of token types."""
-    takes_types: bool = False
     pad: int = -1
     """Encoders: the token that positions do not count; -1: positions count all tokens."""
     pooled: bool = False

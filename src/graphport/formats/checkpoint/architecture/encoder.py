@@ -38,7 +38,7 @@ class EncoderNet(DecoderNet):
         batch, length = extents.declare("batch"), extents.declare("sequence")
         ids = net.input("input_ids", DType.INT64, batch, length)
         self.mask = net.input("attention_mask", DType.INT64, batch, length)
-        types = net.input("token_type_ids", DType.INT64, batch, length) if decoder.takes_types else None
+        types = net.input("token_type_ids", DType.INT64, batch, length) if decoder.types > 1 else None
         self.masks = Masks(net, ids, self.mask)
         self._biases: dict[int, Value] = {}
         positions = self._positions(ids)

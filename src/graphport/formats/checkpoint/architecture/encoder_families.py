@@ -44,13 +44,11 @@ _BERT = {
     "tied": key("tie_word_embeddings", default=True),
     "head_bias": True,
     "types": key("type_vocab_size", default=2),
-    "takes_types": True,
     "mlm_act": key("hidden_act", default="gelu"),
 }
 _PROJECTED = {"embed_size": key("embedding_size", default=Ratio("hidden"))}
 _ROBERTA = {
     **_BERT,
-    "takes_types": False,
     "pad": key("pad_token_id", default=1),
     "classify": "dense",
     "mlm_act": "gelu",
@@ -129,7 +127,6 @@ ENCODERS: dict[str, Family] = {
             "act": key("activation", default="gelu"),
             "mlm_act": key("activation", default="gelu"),
             "types": 0,
-            "takes_types": False,
             "classify": "relu",
             "norm_eps": 1e-12,
         },
@@ -175,7 +172,6 @@ ENCODERS: dict[str, Family] = {
             "window_layers": "after_first",
             "window_pattern": key("global_attn_every_n_layers", default=3),
             "types": 0,
-            "takes_types": False,
             "classify": "head",
             "classify_mean": key("classifier_pooling", default="cls"),
             "head_bias": key("decoder_bias", default=True),
