@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import openvino
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
@@ -223,13 +223,13 @@ def test_trees_that_classify(tmp_path, transform, is_positive):
     both(tmp_path, "TreeEnsembleClassifier", [x], 2, 1, classlabels_strings=TEXTS[:3], post_transform=transform, **said)
 
 
-def trees(op_type: str, x: np.ndarray, folder: Path, **said: Any) -> None:
+def trees(op_type: str, x: np.ndarray, folder: Path, version: int = 3, **said: Any) -> None:
     """A tree ensemble as IR computes what ONNX Runtime does."""
     outputs = ["label", "scores"] if op_type.endswith("Classifier") else ["y"]
     node = helper.make_node(op_type, ["x"], outputs, domain="ai.onnx.ml", **said)
     given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", x.shape[1]])]
     graph = helper.make_graph([node], "net", given, [helper.make_empty_tensor_value_info(name) for name in outputs])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", version)]
     content = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
     (folder / "m.onnx").write_bytes(content)
     expected: Any = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, {"x": x})
@@ -257,6 +257,33 @@ def test_trees_become_tables_in_other_formats(tmp_path):
         said = ensemble("class", classes, 4, is_positive=is_positive)
         trees("TreeEnsembleClassifier", x, tmp_path, classlabels_int64s=labels, **said)
         trees("TreeEnsembleClassifier", x, tmp_path, classlabels_int64s=labels, post_transform="LOGISTIC", **said)
+
+
+@pytest.mark.parametrize("aggregation", [0, 1, 2, 3])
+def test_tree_ensemble_of_opset_5(tmp_path, aggregation):
+    def tensor(values: Any, dtype: Any) -> Any:
+        return numpy_helper.from_array(np.array(values, dtype))
+
+    said = {
+        "tree_roots": [0, 2],
+        "nodes_modes": tensor([0, 1, 3], np.uint8),
+        "nodes_splits": tensor([0.2, -0.3, 0.1], np.float32),
+        "nodes_featureids": [0, 1, 2],
+        "nodes_truenodeids": [1, 1, 3],
+        "nodes_trueleafs": [0, 1, 1],
+        "nodes_falsenodeids": [0, 2, 4],
+        "nodes_falseleafs": [1, 1, 1],
+        "nodes_missing_value_tracks_true": [0, 1, 0],
+        "leaf_targetids": [0, 1, 0, 1, 0],
+        "leaf_weights": tensor([0.5, -1.5, 2.0, 3.0, -0.25], np.float32),
+        "n_targets": 2,
+        "aggregate_function": aggregation,
+    }
+    x = floats(20, 4)
+    x[3, 1] = np.nan
+    both(tmp_path, "TreeEnsemble", [x], 1, 5, **said)
+    if aggregation < 2:
+        trees("TreeEnsemble", x, tmp_path, 5, **said)
 
 
 def test_trees_with_labels_that_are_strings_stay_in_onnx(tmp_path):

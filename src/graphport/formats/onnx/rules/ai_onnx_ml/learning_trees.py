@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
+from graphport.core.storage import Storage
 from graphport.formats.onnx.rules.ai_onnx_ml.scores import emit_transformed, labelled, transformed
 from graphport.ops.declare import ShapeError, UnsupportedError, expansion, meaning
 from graphport.ops.definitions.arithmetic import Add, Div, Neg, Sub
@@ -336,3 +337,88 @@ def expand_classifier(
     is_second = b(Squeeze, b(Greater, one, b.like(one, _HALF if is_share else 0)), vector(b, [1]))
     label = b(Where, is_second, *(b.constant(np.int64(classlabels_int64s[place])) for place in (1, 0)))
     return label, emit_transformed(b, b(Concat, other, one, axis=1), post_transform)
+
+
+# ── TreeEnsemble of ai.onnx.ml 5 ──────────────────────────────────────────────────────────────────────────────────────
+
+_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+_AGGREGATIONS = ("AVERAGE", "SUM", "MIN", "MAX")
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+def _flat(given: Any) -> Any:
+    """Return an attribute, a list or a tensor, as a vector."""
+    return np.asarray(given.numpy() if isinstance(given, Storage) else given).reshape(-1)
+
+
+def _as_regressor(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of the TreeEnsembleRegressor that equals a TreeEnsemble.
+
+    Raises:
+        ShapeError: an index or a number is out of range, lists have different lengths, or a node has two parents.
+        UnsupportedError: nodes that test the membership in a set.
+    """
+    names = [f"nodes_{name}" for name in ("modes", "splits", "featureids", "truenodeids", "falsenodeids")]
+    columns = [_flat(stated[name]).tolist() for name in names]
+    ends = [_flat(stated[f"nodes_{way}leafs"]).tolist() for way in ("true", "false")]
+    weights, targets = (_flat(stated[f"leaf_{name}"]) for name in ("weights", "targetids"))
+    count = len(columns[0])
+    if {len(each) for each in (*columns, *ends)} != {count} or len(weights) != len(targets) or not count:
+        raise ShapeError("lists of nodes or leaves of different or no length")
+    if any(mode not in range(len(_MODES)) for mode in columns[0]):
+        raise UnsupportedError("trees with BRANCH_MEMBER")
+    follow = stated.get("nodes_missing_value_tracks_true") or ()
+    rows: list[tuple[Any, ...]] = []
+    leaves: list[tuple[int, int]] = []
+    for tree, root in enumerate(_flat(stated["tree_roots"]).tolist()):
+        pending, seen = [(int(root), False)], set[int]()
+        while pending:
+            index, is_leaf = pending.pop()
+            if not 0 <= index < (len(weights) if is_leaf else count):
+                raise ShapeError(f"index {index} of a {'leaf' if is_leaf else 'node'} is out of range")
+            if is_leaf:
+                if count + index not in seen:
+                    rows.append((tree, count + index, "LEAF", 0.0, 0, 0, 0, 0))
+                    leaves.append((tree, index))
+            elif index in seen:
+                raise ShapeError(f"node {index} has two parents")
+            else:
+                mode, split, feature, *ways = (each[index] for each in columns)
+                nexts = [(int(way), bool(end[index])) for way, end in zip(ways, ends, strict=True)]
+                to = [way + count if is_end else way for way, is_end in nexts]
+                rows.append((tree, index, _MODES[mode], split, feature, *to, int(follow[index]) if len(follow) else 0))
+                pending += nexts
+            seen.add(count + index if is_leaf else index)
+    trees, nodes, modes, splits, features, yes, no, tracks = zip(*rows, strict=True)
+    regressor: dict[str, Any] = {
+        "nodes_treeids": trees,
+        "nodes_nodeids": nodes,
+        "nodes_modes": modes,
+        "nodes_featureids": features,
+        "nodes_values_as_tensor": np.array(splits, _flat(stated["nodes_splits"]).dtype),
+        "nodes_truenodeids": yes,
+        "nodes_falsenodeids": no,
+        "nodes_missing_value_tracks_true": tracks,
+        "target_treeids": [tree for tree, _ in leaves],
+        "target_nodeids": [count + leaf for _, leaf in leaves],
+        "target_ids": [int(targets[leaf]) for _, leaf in leaves],
+        "target_weights_as_tensor": weights[[leaf for _, leaf in leaves]],
+        "n_targets": stated.get("n_targets", 1),
+    }
+    for name, known, default in (("aggregate_function", _AGGREGATIONS, 1), ("post_transform", _TRANSFORMS, 0)):
+        number = int(stated.get(name, default))
+        if number not in range(len(known)):
+            raise ShapeError(f"{name} is {number}, expected a number below {len(known)}")
+        regressor[name] = known[number]
+    return regressor
+
+
+@definition_of("TreeEnsemble")
+def tree_ensemble(x: Any, **stated: Any) -> Any:
+    """Tree ensemble: aggregated leaf weights.  Shapes: x [n, c] → [n, targets]."""
+    return tree_ensemble_regressor(x, **_as_regressor(stated)).astype(x.dtype)
+
+
+@replaced("TreeEnsemble")
+def expand_ensemble(b: Builder, x: Value, **stated: Any) -> Value:
+    return cast(b, expand_regressor(b, x, **_as_regressor(stated)), dtype_of(x))
