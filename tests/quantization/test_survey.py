@@ -13,7 +13,7 @@ from graphport.quantization.survey import survey
 from tests.models import model, node, typed
 
 R = np.random.default_rng(0)
-X = R.normal(size=(9, 3)).astype(np.float32)
+X = R.normal(size=(17, 3)).astype(np.float32)
 
 
 def _graph():
@@ -31,9 +31,10 @@ def test_enough_samples_that_differ_are_fine():
 @pytest.mark.parametrize(("data", "code", "words"), [
     pytest.param(np.zeros_like(X), "QUANT0017", "all elements of the calibration data of 'x' are 0", id="zeros"),
     pytest.param(np.full_like(X, 2.5), "QUANT0017", "'x' are 2.5", id="one number"),
-    pytest.param(np.repeat(X[:1], 9, axis=0), "QUANT0017", "all 9 samples are equal", id="one sample again"),
+    pytest.param(np.repeat(X[:1], 17, axis=0), "QUANT0017", "all 17 samples are equal", id="one sample again"),
     pytest.param(X[:1], "QUANT0017", "a single sample determines", id="a single one"),
     pytest.param(X[:7], "QUANT0017", "all 7 samples determine", id="few"),
+    pytest.param(X[:15], "QUANT0017", "there are only 15 samples", id="fewer than 16"),
     pytest.param(X + np.float64(1 / 3), "QUANT0018", "rounded to float32", id="longer numbers"),
 ])  # fmt: skip
 def test_what_is_poor_is_reported(data, code, words):
@@ -60,7 +61,7 @@ def test_every_input_with_numbers_that_are_none_is_reported_at_once():
 
 def test_a_number_too_large_for_the_input_is_found():
     with pytest.raises(DiagnosticError, match=r"QUANT0003.*the first has index 2"):
-        survey(gather(_graph(), {"x": np.where(np.arange(9)[:, None] == 2, 1e300, X.astype(np.float64))}))
+        survey(gather(_graph(), {"x": np.where(np.arange(len(X))[:, None] == 2, 1e300, X.astype(np.float64))}))
 
 
 def test_integers_that_do_not_fit_are_reported_with_their_sample():

@@ -182,7 +182,6 @@ def test_scales_that_go_back_change_no_result():
 
 @pytest.mark.parametrize("block", spread([16, 32]))
 def test_the_nearest_preset_is_not_rounded_while_it_runs(block):
-    """ONNX Runtime as it is by default: beside the codes of other presets it rounds activations to eight bits."""
     found, x = decoder(), _tokens(seed=8)
 
     def as_it_is(made):
@@ -195,8 +194,6 @@ def test_the_nearest_preset_is_not_rounded_while_it_runs(block):
     assert {node.op_type for node in gp.to_onnx(made).graph.node} >= {"MatMulNBits"}
     assert [item.version for item in gp.to_onnx(made).opset_import if not item.domain] == [17]
     assert nets.snr(said, as_it_is(made)) > 100
-    other = gp.quantize(found, _tokens(), preset="balanced", **FOUR | {"weight_block": block})
-    assert nets.snr(gp.run(other, x, backend="reference")["y"], as_it_is(other)) < 70
 
 
 def test_indices_that_are_made_up_lie_in_their_table(monkeypatch):
@@ -215,14 +212,10 @@ def test_indices_that_are_made_up_lie_in_their_table(monkeypatch):
 @pytest.mark.parametrize("name", ["decoder", "products", "residual"])
 def test_weights_are_rounded_without_samples(name):
     found = decoder() if name == "decoder" else getattr(nets, name)()
-    report = (
-        made := gp.quantize(found, **FOUR | ({} if name != "residual" else {"weight_bits": 8, "weight_block": 0}))
-    ).report
+    report = gp.quantize(found, **FOUR | ({} if name != "residual" else {"weight_bits": 8, "weight_block": 0})).report
     assert report.samples == 0
     assert report.snr_range is None
     assert report.snr_db > 15
-    if name == "decoder":
-        assert _snr(found, made) > _snr(found, gp.quantize(found, _tokens(), preset="fast", **FOUR))
 
 
 # Of one entry and of 128: all products exact, none, and one half or the other of them.
@@ -233,8 +226,9 @@ LEVELS = {
 }
 
 
+@pytest.mark.parametrize("has_samples", [False, True])
 @pytest.mark.parametrize("way", LEVELS)
-def test_without_samples_the_level_is_the_lesser_evil(way, monkeypatch):
+def test_the_level_is_the_lesser_evil_with_and_without_samples(way, has_samples, monkeypatch):
     lengths = []
 
     def parts_of(sessions, inputs):
@@ -243,7 +237,7 @@ def test_without_samples_the_level_is_the_lesser_evil(way, monkeypatch):
         return 1.0, LEVELS[way][len(lengths) - 1]
 
     monkeypatch.setattr("graphport.quantization.optimise.costs.relative_times", parts_of)
-    made = gp.quantize(decoder(), preset="fast", **FOUR)
+    made = gp.quantize(decoder(), _tokens() if has_samples else None, preset="fast", **FOUR)
     assert lengths == [1, 128]
     levels = [
         attribute.i

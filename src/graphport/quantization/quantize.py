@@ -65,7 +65,7 @@ _BYTE = 8
 _FEW_LARGE = 2
 """Random inputs that a large model is measured with; its weights are not adjusted to them."""
 _LENGTHS = (1, 128)
-"""Row counts of the runs that few-bit weights are timed with if no samples are given."""
+"""Row counts of the runs that few-bit weights are timed with."""
 _MAX_DRIFT_DB = 12.0
 """Maximum decrease of the SNR in dB over iterations with states that are fed back."""
 _MIN_ITERATIONS = 20
@@ -153,7 +153,7 @@ def quantize(
     beside = ncnn_table(best.quantization) if choices.target.is_beside else None
     made = _inserted(session, best)
     report = _report(session, best, [*session.findings, *notes, *_notes(graph)], settings, optimum, is_random=is_random)
-    exact = () if is_streamed else _exact(made, settings, is_random=is_random)
+    exact = () if is_streamed else _exact(made, settings)
     level = EXACT if exact and len(exact) == len(products_of(made)) else None
     as_run = None if is_streamed else _as_run(session, made, exact)
     measured = None if metric is None or is_planned else (float(metric(runner(graph))), float(metric(runner(made))))
@@ -350,17 +350,22 @@ def _random_inputs(graph: Graph, choices: Choices, *, is_planned: bool) -> tuple
     return inputs, replace(choices, corrects=False) if is_likely else _unseen(choices)
 
 
-def _exact(graph: Graph, settings: Settings, *, is_random: bool) -> tuple[str, ...]:
-    """Return the products that the file marks as exact: all for preset `best`; some if run lengths are unknown.
+def _exact(graph: Graph, settings: Settings) -> tuple[str, ...]:
+    """Return the products that the file marks as exact: all for preset `best`, else a compromise.
 
-    Some is the compromise for runs of one row and of many.
+    The compromise is between runs of one row and of many, with and without samples.
     """
     is_asked = settings.weights_only and settings.weight_block and settings.target == "onnxruntime"
     if not is_asked or settings.weight_bits >= _BYTE:
         return ()
     if settings.preset == "best":
         return tuple(products_of(graph))
-    return exact_layers(graph, [random_inputs_at(graph, length) for length in _LENGTHS]) if is_random else ()
+    try:
+        runs = [random_inputs_at(graph, length) for length in _LENGTHS]
+    except DiagnosticError:
+        # Only samples are valid inputs of the model.
+        return ()
+    return exact_layers(graph, runs)
 
 
 def _as_run(session: QuantizationSession, graph: Graph, exact: tuple[str, ...]) -> float | None:

@@ -19,6 +19,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 FEWEST = 8
 """Minimum number of samples to hold some out."""
+_FEWEST_MEASURED = 16
+"""Minimum number of samples for a reported accuracy without a warning."""
 _ENOUGH = 64
 
 
@@ -127,6 +129,9 @@ class _Surveyor:
                     f"with {FEWEST} or more, some are held out for evaluation"
                 )
             )
+        elif count < _FEWEST_MEASURED:
+            held = "the reported accuracy is measured on few of them, and may be several dB too high"
+            found.append(_warning(f"there are only {count} samples: {held}"))
         return found
 
 
