@@ -77,7 +77,7 @@ def test_load_gives_a_canonical_model(net):
     assert repr(loaded) == f"<Model {net}: 4 nodes>"
 
 
-def test_load_raw_keeps_the_words_of_the_format(small, net):
+def test_load_raw_keeps_the_op_types_of_the_format(small, net):
     raw = gp.load(small, raw=True)
     assert [said.op for said in raw.graph] == ["nnef.conv", "nnef.relu"]
     assert raw.is_raw
@@ -185,7 +185,7 @@ def test_what_a_format_cannot_state_is_reported_and_nothing_is_written(tmp_path)
     assert not (tmp_path / "net.nnef.tgz").exists()
 
 
-def test_arithmetic_on_shapes_that_are_known_needs_no_words_of_a_format(tmp_path):
+def test_arithmetic_on_shapes_that_are_known_needs_no_op_types_of_a_format(tmp_path):
     nodes = [
         node("Constant", [], ["one"], value_int=1),
         node("Shape", ["x"], ["s"]),
@@ -219,7 +219,7 @@ def test_a_loop_without_a_condition_has_a_place_for_it(tmp_path):
     assert outputs["y"].shape == (3, 2)
 
 
-def test_an_opaque_word_is_written_back_in_its_own_format(tmp_path):
+def test_an_opaque_op_type_is_written_back_in_its_own_format(tmp_path):
     nodes = [node("Foo", ["x"], ["h"], domain="com.x", alpha=0.5), node("Relu", ["h"], ["y"])]
     path = write_onnx(tmp_path / "net.onnx", model(nodes, [("x", [2])], [("y", [2])], domains={"com.x": 3}))
     gp.save(gp.load(path), tmp_path / "copy.onnx")
@@ -440,7 +440,7 @@ def test_a_broken_message_is_reported():
     assert codes(gp.from_onnx, model([node("Relu", ["nothing"], ["y"])], [("x", [1])], [("y", [1])]))
 
 
-def test_words_of_nnef_have_no_place_in_a_message(tmp_path):
+def test_op_types_of_nnef_have_no_place_in_a_message(tmp_path):
     loaded = gp.load(write_nnef(tmp_path / "small"))
     for said in loaded.graph:
         if said.op == "Relu":

@@ -95,7 +95,7 @@ def test_eight_threads_that_are_the_first_to_use_anything_get_what_one_gets(tmp_
     assert done.stdout.split() == [_work(path)] * 8, done.stderr
 
 
-def test_eight_threads_compile_and_compute_the_same_expressions():
+def test_eight_threads_compile_and_compute_equal_results_expressions():
     wanted = [_expression(number) for number in range(4)]
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(_expression, range(200)))

@@ -215,7 +215,7 @@ def test_a_layout_is_that_of_inputs_and_outputs(tmp_path):
     assert edit(net, tmp_path / "l.onnx", "--layout", "x=nhwc")["inputs"]["x"]["shape"] == ["N", 4, 4, 3]
 
 
-def test_an_opset_is_asked_for(net, tmp_path):
+def test_an_opset_is_requested(net, tmp_path):
     edit(net, tmp_path / "o.onnx", "--opset", "11")
     assert {each.version for each in onnx.load(tmp_path / "o.onnx").opset_import} == {11}
 
@@ -226,7 +226,7 @@ def test_the_model_itself_does_not_change():
     assert (list(whole.inputs), list(whole.outputs)) == (["x"], ["y"])
 
 
-def test_names_that_are_not_there_are_all_told():
+def test_names_that_do_not_exist_are_all_reported():
     with pytest.raises(DiagnosticError) as caught:
         gp.edit(gp.from_onnx(perceptron()), attributes={("gemm", "alpha"): 2.0}, weights={"u": np.zeros(3)})
     assert [finding.code for finding in caught.value.diagnostics] == ["EDIT0001", "EDIT0001"]

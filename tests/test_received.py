@@ -46,7 +46,7 @@ def test_findings_name_no_temporary_file():
     assert "graphport-" not in str(caught.value)
 
 
-def test_a_format_can_be_said_where_content_does_not():
+def test_a_format_can_be_expressed_where_content_does_not():
     text = b"graph net( x ) -> ( y ) { x = external(shape = [2]); y = relu(x); }"
     assert [finding.code for finding in gp.check(text)] == ["IO0002"]
     assert "IO0002" not in [finding.code for finding in gp.check(text, format="nnef")]

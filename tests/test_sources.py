@@ -229,7 +229,7 @@ def test_copies_are_independent_and_share_weights(path: Path) -> None:
     assert copy.copy(source).graph is source.graph
 
 
-def test_a_pickled_model_computes_the_same_without_its_file(path: Path) -> None:
+def test_a_pickled_model_computes_equal_results_without_its_file(path: Path) -> None:
     source = gp.load(path)
     data = pickle.dumps(source)
     path.unlink()

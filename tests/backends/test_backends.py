@@ -166,7 +166,7 @@ def test_auto_prefers_in_a_fixed_order(dialects, installed, expected, monkeypatc
     assert backends.preferred(words(*dialects)) == expected
 
 
-def test_auto_hands_words_of_a_runtime_to_it(tmp_path):
+def test_auto_hands_op_types_of_a_runtime_to_it(tmp_path):
     layers = [
         parameter("x", "1,5,5", "f32"),
         Layer("inverse", "opset14.Inverse", {"adjoint": "false"}, ["x"]),
@@ -183,7 +183,7 @@ def test_auto_hands_words_of_a_runtime_to_it(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "openvino", "reference"])
-def test_the_node_that_a_runtime_blames_is_named_with_its_place(name, tmp_path):
+def test_the_node_that_a_runtime_blames_is_named_with_its_location(name, tmp_path):
     layers = [
         parameter("x", "?"),
         parameter("s", "2", "i64"),

@@ -56,7 +56,7 @@ def test_a_part_in_the_format_of_its_source_has_the_nodes_of_the_source(tmp_path
 
 
 @pytest.mark.parametrize("names", [["hidden", "active"], ["hidden,active"]], ids=["blanks", "commas"])
-def test_several_names_stand_behind_one_option(net, tmp_path, names):
+def test_several_names_stand_after_one_option(net, tmp_path, names):
     cut(net, tmp_path / "part.onnx", "--to", *names)
     assert list(gp.load(tmp_path / "part.onnx").outputs) == ["hidden", "active"]
 

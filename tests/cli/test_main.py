@@ -188,7 +188,7 @@ def test_closed_outputs_change_no_exit_code(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_who_is_ended_while_writing_leaves_nothing_behind(tmp_path, number):
+def test_who_is_ended_while_writing_leaves_nothing_after(tmp_path, number):
     net = write_onnx(tmp_path / "net.onnx", perceptron())
     # The writer waits in the middle of its file.
     waiting = (

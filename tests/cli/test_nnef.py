@@ -66,7 +66,7 @@ def test_an_edition_can_be_demanded(verb, final, provisional):
         assert "NNEF" in findings[0]["code"]
 
 
-def test_open_extents_are_bound_before_anything_is_evaluated(provisional):
+def test_dynamic_dims_are_bound_before_anything_is_evaluated(provisional):
     assert told("shapes", provisional)["values"]["y"]["shape"] == [3, 3]
     assert told("shapes", provisional)["values"]["x"]["shape"] == ["x_0", 3]
     assert told("shapes", provisional, "--input", "x=5x3")["values"]["x"]["shape"] == [5, 3]
@@ -77,7 +77,7 @@ def test_nnef_to_nnef_is_the_same_text(final, tmp_path):
     assert (tmp_path / "same.nnef").read_text() == FINAL
 
 
-def test_nnef_to_nnef_is_flat_where_that_is_asked_for(final, tmp_path):
+def test_nnef_to_nnef_is_flat_where_that_is_requested(final, tmp_path):
     told("convert", final, tmp_path / "flat.nnef", "--flatten")
     text = (tmp_path / "flat.nnef").read_text()
     assert text.endswith("{\n    x = external(shape = [2, 3]);\n    y = add(x, x);\n}\n")

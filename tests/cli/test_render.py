@@ -228,7 +228,7 @@ def test_of_a_span_over_many_lines_the_first_and_the_last_are_shown():
     ]
 
 
-def test_a_single_line_is_not_left_out():
+def test_a_single_line_is_not_omitted():
     text = "\n".join(f"line{number}" for number in range(1, 8))
     rendered = as_text([Diagnostic("NNEF0001", "m", Span(Source("model.nnef", text), 0, len(text)))])
     assert rendered.count("line") == 7
@@ -347,7 +347,7 @@ def test_color_goes_where_it_is_wanted(monkeypatch, choice, stream, environment,
     assert wants_color(choice, stream) is expected
 
 
-def test_json_states_all_that_the_text_says():
+def test_json_states_all_that_the_text_states():
     text = "x = 1;\ny = bad;"
     finding = Diagnostic("NNEF0302", "no such name", span_of("bad", text), "assign it", Severity.WARNING)
     assert json.loads(json.dumps(as_json(finding))) == {

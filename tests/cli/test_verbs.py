@@ -314,7 +314,7 @@ def test_shapes_of_unknown_rank_sequences_and_scalars(tmp_path):
     ]
 
 
-def test_check_reports_what_is_taken_for_granted(net):
+def test_check_reports_what_is_treated_as_granted(net):
     granted = "assumed for the input x: N at least 1; --input x=0..x4 says that it may be empty"
     assert run("check", net, "-v").stdout.splitlines()[1:] == [granted]
     assert run("check", net).stdout.splitlines()[1:] == []
@@ -440,7 +440,7 @@ def test_convert_to_a_format_by_name(net, tmp_path):
     assert codes(told("convert", net, tmp_path / "net.onnx", "--to", "xyz", code=2)) == ["IO0003"]
 
 
-def test_convert_writes_the_opset_that_is_asked_for(small, tmp_path):
+def test_convert_writes_the_opset_that_is_requested(small, tmp_path):
     target = tmp_path / "small.onnx"
     assert told("convert", small, target, "--opset", 13)["verify"]["passed"]
     assert onnx.load(target).opset_import[0].version == 13

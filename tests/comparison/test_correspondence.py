@@ -97,7 +97,7 @@ def test_what_two_nodes_may_stand_for_has_no_partner():
     assert partners(a, b)[value] is found[1]
 
 
-def test_constants_are_left_out_and_do_not_stand_in_the_way():
+def test_constants_are_omitted_and_do_not_stand_in_the_way():
     a, b = Graph("a"), Graph("b")
     x, y = a.add_input("x", fact(2)), b.add_input("x", fact(2))
     weights = [g.add_constant(name, fact(2), storage_of([1.0, 2.0])) for g, name in ((a, "w"), (b, "u"))]

@@ -325,7 +325,7 @@ def test_a_value_in_another_layout_is_reported_only_where_nothing_else_is_wrong(
     assert words(found) == (["Identity", "Exp"], ["Transpose", "Transpose", "Sin"])
 
 
-def test_what_is_given_in_another_layout_is_not_wrong_by_itself():
+def test_what_is_given_in_another_layout_is_not_wrong_alone():
     a, b = net("%y = Neg(%x)"), net("%y = Neg(%x)")
     looked = search(a, b)
     looked.given_b = {"x": X.T}

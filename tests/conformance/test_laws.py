@@ -209,7 +209,7 @@ def _unequal(form: str, found: list[Any], expected: list[Any]) -> Iterator[str]:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_sample_of_words_computes_the_same_in_other_forms(dialect, tmp_path):
+def test_a_sample_of_op_types_computes_equal_results_in_other_forms(dialect, tmp_path):
     wrong, count = violations(DIALECTS[dialect](slice(0, None, 20), tmp_path), tmp_path / "operands")
     assert wrong == {}
     assert count > 4
@@ -219,6 +219,6 @@ def test_a_sample_of_words_computes_the_same_in_other_forms(dialect, tmp_path):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_word_computes_the_same_in_other_forms(dialect, part, tmp_path):
+def test_every_op_type_computes_equal_results_in_other_forms(dialect, part, tmp_path):
     wrong, _ = violations(DIALECTS[dialect](slice(part, None, PARTS), tmp_path), tmp_path / "operands")
     assert wrong == {}

@@ -33,7 +33,7 @@ def test_operators_of_another_domain_are_stated_by_onnx_alone():
     assert missing_operators(graph, FORMATS["nnef"]) == {"com.example.Foo": 1}
 
 
-def test_words_of_another_format_are_not_said_by_onnx_in_bodies_either():
+def test_op_types_of_another_format_are_not_written_by_onnx_in_bodies_either():
     body = Graph("then")
     body.add_output(body.append(Node("strange", [], [Value("b")], dialect="nnef")).output)
     graph = Graph()

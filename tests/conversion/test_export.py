@@ -53,7 +53,7 @@ def test_the_argument_is_not_changed():
     assert to_text(graph) == before
 
 
-def test_what_no_output_depends_on_need_not_be_said():
+def test_what_no_output_depends_on_need_not_be_written():
     graph = graph_of([node("Relu", ["x"], ["y"]), node("NonZero", ["x"], ["unread"])], [("y", [2, 3])])
     exported, findings = export_graph(graph, "nnef")
     assert findings == []
@@ -89,7 +89,7 @@ def test_an_inner_value_that_is_stated_by_its_operand_goes(say):
     assert [str(said) for said in exported] == ["%y = madeup.sigmoid(%x)"]
 
 
-def test_a_lifting_that_gives_up_leaves_nothing_behind(say):
+def test_an_export_rule_that_gives_up_leaves_nothing_after(say):
     def try_it(b, x):
         b.emit("tried", x)
 
@@ -100,7 +100,7 @@ def test_a_lifting_that_gives_up_leaves_nothing_behind(say):
     assert len(findings) == 1
 
 
-def test_lifting_and_legalizing_keeps_the_meaning():
+def test_export_and_legalizing_preserves_the_semantics():
     graph, _ = legalize(from_proto(perceptron(2)))
     exported, findings = export_graph(graph, "nnef")
     assert findings == []
@@ -113,7 +113,7 @@ def test_lifting_and_legalizing_keeps_the_meaning():
     np.testing.assert_allclose(reference.prepare(again).run({"x": x})["y"], expected, rtol=1e-6)
 
 
-def test_a_rule_may_be_made_of_canonical_operators(say):
+def test_a_rule_may_be_built_from_canonical_operators(say):
     say("Softsign", lambda b, x: (b(Div, x, b(Add, b(Abs, x), b.like(x, 1.0))),))
     for name in ("Div", "Add", "Abs"):
         say(name, lambda b, *operands, name=name: b.emit(name.lower(), *operands, facts=[operands[0].fact]))
@@ -220,7 +220,7 @@ def test_what_many_fail_for_alike_is_reported_once(say, count):
     assert "graph.node[0]" in str(finding.span)
 
 
-def test_causes_are_reported_before_reasons_and_each_by_itself(say):
+def test_causes_are_reported_before_reasons_and_each_alone(say):
     refusing(say, "Relu", cause="one")
     refusing(say, "Abs", cause="two")
     refusing(say, "Neg")

@@ -155,7 +155,7 @@ def test_every_formula_takes_what_its_page_takes():
             signature(op_def.macs).bind(None, *operands, **dict.fromkeys(op_def.signature.keywords))
 
 
-def test_open_extents_give_formulas():
+def test_dynamic_dims_give_formulas():
     proto = model([node("Conv", ["x", "w"], ["y"])], [("x", ["N", 3, "H", 8])], [("y", None)], {"w": ones(4, 3, 1, 1)})
     assert str(inspected(proto).macs) == "96*H*N"
 

@@ -80,7 +80,7 @@ def test_values_of_nnef_keep_name_type_and_shape(tmp_path):
     assert [value.name for value in graph.outputs] == ["y"]
 
 
-def test_a_word_without_rule_stays_with_a_warning_at_its_place():
+def test_an_op_type_without_rule_stays_with_a_warning_at_its_location():
     proto = model(
         [node("Foo", ["x"], ["h"], domain="com.example", name="first"), node("Relu", ["h"], ["y"])],
         [("x", [2, 3])],
@@ -105,7 +105,7 @@ def test_an_unknown_operator_of_onnx_keeps_its_opset_and_can_be_written_again():
 
 
 @pytest.mark.parametrize("error", [UnsupportedError("it turns left"), UnsupportedError()], ids=["reason", "none"])
-def test_a_lowering_that_gives_up_leaves_nothing_behind(speak, error):
+def test_a_lowering_that_gives_up_leaves_nothing_after(speak, error):
     def turn(b, x):
         b(Relu, x)
         raise error

@@ -94,7 +94,7 @@ def test_one_symbol_has_one_length_in_all_inputs(tmp_path):
     assert "--input x=1x224 --input y=224" in helps
 
 
-def test_a_refusal_names_the_flavour_that_has_words_for_it(tmp_path):
+def test_a_refusal_names_the_flavour_that_has_op_types_for_it(tmp_path):
     whole = onnx.TensorProto.INT64
     nodes = [node("GatherND", ["x", "at"], ["y"])]
     at = onnx.helper.make_tensor_value_info("at", whole, [5, 2])
@@ -104,7 +104,7 @@ def test_a_refusal_names_the_flavour_that_has_words_for_it(tmp_path):
     gp.save(loaded, tmp_path / "out.nnef", format="nnef", flavour="tract")
 
 
-def test_no_extents_are_asked_for_where_binding_does_not_help(tmp_path):
+def test_no_extents_are_requested_where_binding_does_not_help(tmp_path):
     outputs = [onnx.helper.make_empty_tensor_value_info("indices")]
     proto = model([node("NonZero", ["x"], ["indices"])], [("x", ["N", 8])], outputs)
     onnx.save(proto, tmp_path / "m.onnx")

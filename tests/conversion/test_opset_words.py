@@ -26,7 +26,7 @@ def test_padding_next_to_dilation_is_stated(auto_pad, kernel, dilations, tmp_pat
     np.testing.assert_allclose(session.run(None, {"x": x})[0], before, rtol=1e-4, atol=1e-5)
 
 
-def test_padding_that_an_open_extent_decides_stays():
+def test_padding_that_a_dynamic_dim_decides_stays():
     conv = node("Conv", "x w", "y", auto_pad="SAME_UPPER", dilations=[2, 2], strides=[2, 2])
     proto = model([conv], [info("x", [1, 3, "H", 8])], [info("y", None)], {"w": some(4, 3, 3, 3)})
     (found,) = gp.from_onnx(proto).graph

@@ -442,7 +442,7 @@ def test_operands_distinguish_nodes():
     assert key(graph.add_constant("k", FACT, None)) == absent
 
 
-def test_versions_words_and_wanted_results_distinguish_nodes():
+def test_versions_op_types_and_wanted_results_distinguish_nodes():
     net = Net(outputs=2)
     keys = [net.repetition.key(net.node, 1), net.repetition.key(net.node, 2), net.repetition.key(net.node, None)]
     net.node.restate("Other", "d", {})

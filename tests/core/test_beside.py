@@ -80,7 +80,7 @@ def test_what_was_opened_stays_what_it_is(folder):
     assert content(file) == NUMBERS
 
 
-def test_what_is_refused_states_what_to_do(folder, tmp_path):
+def test_what_is_refused_states_the_remedy(folder, tmp_path):
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     for told, location, kind, remedy in (
         (None, "w.bin", AbsentError, "pass the folder of the weights"),

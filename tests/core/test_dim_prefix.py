@@ -61,7 +61,7 @@ def test_sums_products_and_quotients_are_spelled():
     assert text_of(minimum(N, 4)).startswith("minimum(")
 
 
-def test_a_length_that_a_tensor_has_is_not_taken_apart():
+def test_a_length_that_a_tensor_has_is_not_split():
     assert prefixed(2 * N + 1, WORDS, lambda part: "known" if part == 2 * N + 1 else None) == "known"
     half = N // 2
     assert prefixed(half + 1, WORDS, lambda part: "half" if part == half else None) in ("add(half,1)", "add(1,half)")
@@ -87,7 +87,7 @@ def test_only_a_quotient_of_what_is_never_below_0_by_what_is_always_above_has_a_
         assert text == ('floor_divide(s("n"),s("d"))' if is_known else None)
 
 
-def test_what_is_taken_away_comes_behind_what_is_added():
+def test_what_is_taken_away_comes_after_what_is_added():
     assert text_of(3 - N) == 'sub(3,s("N"))'
     assert text_of(N * C - 2 * N - 3) == 'sub(sub(mul(s("C"),s("N")),mul(2,s("N"))),3)'
     assert text_of(-N * C) == 'sub(0,mul(s("C"),s("N")))'

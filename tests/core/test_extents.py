@@ -257,7 +257,7 @@ def test_names_that_are_taken_get_the_next_number():
     assert str(extents.fresh("own")) == "own_3"
 
 
-def test_a_name_is_made_of_the_first_short_symbol():
+def test_a_name_is_built_from_the_first_short_symbol():
     def called(*names):
         extents = Extents()
         return str(extents.normalize(sum((number + 2) * Symbol(name) for number, name in enumerate(names))))
@@ -293,7 +293,7 @@ def test_only_what_is_long_gets_a_name_and_who_waits_for_that_is_reported():
     assert told == [1]
 
 
-def test_what_somebody_asked_for_is_known():
+def test_what_somebody_requested_is_known():
     extents = Extents()
     a = Symbol("A")
     assert extents.find_normalized((1, 2)) == (1, 2)
@@ -330,7 +330,7 @@ def test_definitions_are_counted_back_to_what_stands_for_nothing():
     assert extents.evaluate_symbols({"half": 9, "W": 2}) == {"half": 9, "W": 2, "area": 18, "other": 3}
 
 
-def test_a_copy_knows_the_same_and_learns_by_itself():
+def test_a_copy_knows_the_same_and_learns_alone():
     extents = Extents()
     a, b, c = (extents.declare(name) for name in "ABC")
     extents.reserved.add("taken")

@@ -101,7 +101,7 @@ def test_the_command_line_distinguishes_its_own_errors(tmp_path):
     assert "IndexError" in shown.stderr
 
 
-def test_an_array_as_large_as_a_file_states_is_asked_for_first():
+def test_an_array_as_large_as_a_file_states_is_requested_first():
     assert budget.reserve(3, 4) == 12
     assert budget.reserve(3, -4) == 0
     with pytest.raises(

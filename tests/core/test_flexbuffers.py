@@ -102,7 +102,7 @@ def test_the_shortest_bytes_that_may_be_a_map_lead_out_of_themselves():
         read_numbers(bytes([1, 9 << 2, 1]))
 
 
-def test_what_is_no_number_is_left_out():
+def test_what_is_no_number_is_omitted():
     builder = flexbuffers.Builder()
     with builder.Map():
         builder.Key("a")

@@ -60,7 +60,7 @@ def test_versions_go_by_their_first_two_numbers(version, least, expected):
     assert is_older(version, least) is expected
 
 
-def test_a_package_is_asked_for_in_the_versions_that_work():
+def test_a_package_is_requested_in_the_versions_that_work():
     assert requirement("numpy").startswith("numpy")
     assert ">=" in requirement("numpy")
     assert ";" not in requirement("onnxruntime")

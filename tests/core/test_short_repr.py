@@ -77,7 +77,7 @@ class Sample:
     hidden: int = field(default=7, repr=False)
 
 
-def test_fields_with_their_default_are_left_out():
+def test_fields_with_their_default_are_omitted():
     assert repr(Sample(1)) == "Sample(first=1)"
     assert repr(Sample(1, [1, 2, 3], "a")) == "Sample(first=1, second=[1, 2, 3], third='a')"
     assert repr(Sample(1, [1, 2, 3, 4], hidden=8)) == "Sample(first=1, second=[1, 2, 3, …])"

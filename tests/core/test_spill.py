@@ -154,7 +154,7 @@ def test_an_array_that_comes_in_pieces_is_never_there_as_a_whole(inside):
     assert asked
 
 
-def test_each_array_begins_at_a_multiple_of_64_bytes_behind_those_before():
+def test_each_array_begins_at_a_multiple_of_64_bytes_after_those_before():
     file = UnnamedFile()
     assert file.size == 0
     starts = [file.add([memoryview(bytes([number]) * length)]) for number, length in enumerate((1, 63, 64, 65, 0, 2))]

@@ -442,7 +442,7 @@ def test_texts_are_objects_and_have_no_bytes():
     assert storage_of([b"a"]).numpy().tolist() == [b"a"]
 
 
-def test_storages_are_made_of_numbers_and_lists():
+def test_storages_are_built_from_numbers_and_lists():
     assert (storage_of(1).dtype, storage_of(1).shape) == (DType.INT64, ())
     assert storage_of([[1.5]]).dtype is DType.FLOAT64
     assert storage_of([1, 2], DType.INT4).numpy().dtype == DType.INT4.numpy
@@ -491,7 +491,7 @@ def test_bytes_of_another_number_are_no_such_tensor(dtype, shape):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
-def test_pages_that_were_looked_at_are_given_back_and_views_stay_good(tmp_path):
+def test_pages_that_were_looked_at_are_released_and_views_stay_good(tmp_path):
     def resident():
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssFile:"))
@@ -536,7 +536,7 @@ else:
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
 
 
-def test_pages_are_given_back_once_as_many_bytes_were_looked_at(weights, monkeypatch):
+def test_pages_are_released_once_as_many_bytes_were_looked_at(weights, monkeypatch):
     class Map:
         given_back = 0
 

@@ -90,7 +90,7 @@ def test_at_least_98_percent_of_the_test_images_are_recognized(weights, test_set
     assert np.mean(probability.argmax(axis=1) == test_set["digit"]) >= 0.98
 
 
-def test_tract_computes_the_same_probabilities(weights, test_set):
+def test_tract_computes_equal_results_probabilities(weights, test_set):
     images = test_set["image"][:50]
     model = tract.nnef().load(FOLDER).into_runnable()
     found = np.concatenate([model.run([image[np.newaxis]])[0].to_numpy() for image in images])

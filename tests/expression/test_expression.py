@@ -51,7 +51,7 @@ def test_deep_expressions_are_computed():
     assert expression(f64([0.5])) == depth + 0.5
 
 
-def test_operands_may_be_numbers_arrays_and_what_arrays_are_made_of():
+def test_operands_may_be_numbers_arrays_and_what_arrays_are_built_from():
     e = Expression("add(@0,@1)")
     assert e(1, 2) == 3
     assert e(f32([1]), 2).dtype == np.float32

@@ -132,7 +132,7 @@ def test_wide_unsigned_integers_meet_no_other_integers():
         promote(DType.UINT16, DType.INT64)
 
 
-def test_halves_are_computed_in_singles_and_rounded():
+def test_float16_values_are_computed_in_singles_and_rounded():
     resolution = result_of("mul", "f2", "f2")
     assert (resolution.computed, resolution.produced, resolution.result) == (
         DType.FLOAT32,

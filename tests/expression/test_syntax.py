@@ -13,7 +13,7 @@ def read(text):
     return parse(text, ARITIES).tree
 
 
-def test_equal_trees_mean_the_same_wherever_they_stand():
+def test_equal_trees_are_equivalent_wherever_they_stand():
     assert read("add(@0,1)") == read(" add( @0 , 1 ) ")
     assert hash(read("add(@0,1)")) == hash(read("add(@0 ,1)"))
 

@@ -70,7 +70,7 @@ class TestLexicalAnalysis:
     def test_an_empty_statement_is_refused(self, text):
         assert code_and_column(text) == ("EXPR0001", 1)
 
-    def test_blanks_and_tabs_are_left_out(self):
+    def test_blanks_and_tabs_are_omitted(self):
         assert Expression(" add ( @0 ,\tmul( @1 , @2 ) ) ").tree == Expression("add(@0,mul(@1,@2))").tree
 
     @pytest.mark.parametrize("text", ["a(@0,@1)", "ad(@0,@1)", "axd(@0,@1)", "adx(@0,@1)"])

@@ -68,7 +68,7 @@ def test_a_folder_with_a_graph_is_nnef(tmp_path):
         ("a.onnx.nnef", "nnef"),
     ],
 )
-def test_the_name_decides_where_the_content_says_nothing(tmp_path, name, expected):
+def test_the_name_decides_where_the_content_states_nothing(tmp_path, name, expected):
     path = tmp_path / name
     path.write_bytes(b"")
     assert recognize(path).name == expected
@@ -96,17 +96,17 @@ def test_an_empty_folder_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["missing.onnx", "missing/net.onnx", "", "file/net.onnx", "nul\0.onnx"])
-def test_what_is_not_there_is_told(tmp_path, name):
+def test_what_is_not_there_is_reported(tmp_path, name):
     (tmp_path / "file").write_text("hello")
     path = tmp_path / name if name else tmp_path / "nowhere"
     assert code_of(recognize, path) == "IO0001"
 
 
-def test_a_name_that_the_system_refuses_is_told(tmp_path):
+def test_a_name_that_the_system_refuses_is_reported(tmp_path):
     assert code_of(recognize, tmp_path / ("n" * 5000)) == "IO0006"
 
 
-def test_what_may_not_be_read_is_told(tmp_path, monkeypatch):
+def test_what_may_not_be_read_is_reported(tmp_path, monkeypatch):
     path = write_onnx(tmp_path / "net.onnx", perceptron())
 
     def refuse(*_arguments: object, **_options: object):
@@ -130,7 +130,7 @@ def test_what_may_not_be_read_is_told(tmp_path, monkeypatch):
         ("dotted.folder/net", "nnef"),
     ],
 )
-def test_the_ending_says_what_is_written(name, expected):
+def test_the_ending_states_what_is_written(name, expected):
     assert by_name(name).name == expected
 
 
@@ -139,7 +139,7 @@ def test_a_format_that_is_named_overrules_the_ending():
 
 
 @pytest.mark.parametrize(("path", "name"), [("net.xyz", None), ("net.onnx", "xyz"), ("net.onnx", "")])
-def test_what_says_no_format_is_told(path, name):
+def test_what_states_no_format_is_reported(path, name):
     assert code_of(by_name, path, name) == "IO0003"
 
 
@@ -148,7 +148,7 @@ def test_every_format_is_read_and_all_but_some_are_written(name):
     assert FORMATS[name].writes == (name not in READ_ONLY)
 
 
-def test_what_is_only_read_is_told():
+def test_what_is_only_read_is_reported():
     assert code_of(by_name, "net.mlir") == "IO0003"
 
 

@@ -49,7 +49,7 @@ def members(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_members_are_safe_and_the_model_computes_the_same(tmp_path, target):
+def test_members_are_safe_and_the_model_computes_equal_results(tmp_path, target):
     source = hostile(tmp_path / "source.onnx")
     folder = tmp_path / "written"
     folder.mkdir()

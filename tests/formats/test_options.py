@@ -29,7 +29,7 @@ def test_choices_are_the_keywords_of_the_writer(kind):
 
 
 @pytest.mark.parametrize("kind", WRITTEN, ids=[kind.name for kind in WRITTEN])
-def test_the_writer_takes_the_types_that_are_told(kind):
+def test_the_writer_takes_the_types_that_are_reported(kind):
     parameters = inspect.signature(resolve(kind.hooks.write)).parameters
     for name in set(kind.choices) - set(kind.preparations):
         stated = {each.partition("[")[0] for each in str(parameters[name].annotation).split(" | ")}
@@ -37,5 +37,5 @@ def test_the_writer_takes_the_types_that_are_told(kind):
         assert {each.replace("NoneType", "None") for each in told} <= stated | {"None"}, name
 
 
-def test_only_the_edition_is_left_out_where_the_source_has_one():
+def test_only_the_edition_is_omitted_where_the_source_has_one():
     assert WriteOptions.__annotations__.keys() - FileOptions.__annotations__.keys() == {"edition"}

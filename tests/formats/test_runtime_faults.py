@@ -43,7 +43,7 @@ def test_sizes_that_shapes_decide_lose_their_sign_in_openvino():
 
 @pytest.mark.parametrize("length", [6, Symbol("n", 1)], ids=["known", "open"])
 @pytest.mark.parametrize("count", [4, 9])
-def test_a_spectrum_of_more_places_than_the_signal_has_is_of_zeros_behind_it(length, count):
+def test_a_spectrum_of_more_places_than_the_signal_has_is_of_zeros_after_it(length, count):
     graph, x, b = begun(2, length, 1)
     graph.add_output(b(DFT, x, b.constant(np.int64(count)), b.constant(np.int64(1)), onesided=1))
     signal = np.random.default_rng(4).normal(size=(2, 6, 1)).astype(np.float32)

@@ -11,7 +11,7 @@ from tests.ir.samples import FACT, branch, chain, names, order, relu
 # --- inputs, constants, outputs ---------------------------------------------------------------------------------------
 
 
-def test_a_graph_has_what_it_was_made_of():
+def test_a_graph_has_what_it_was_built_from():
     opsets = {"": 25}
     graph = Graph("g", opsets=opsets)
     assert (graph.name, graph.opsets, graph.parent, graph.origin) == ("g", {"": 25}, None, None)

@@ -14,7 +14,7 @@ from tests.ir.samples import FACT, branch, chain, names, relu
 # --- nodes know operands and results ----------------------------------------------------------------------------------
 
 
-def test_a_node_has_what_it_was_made_of():
+def test_a_node_has_what_it_was_built_from():
     x, y = Value("x"), Value("y")
     node = Node("conv", [x], [y], {"pads": (1, 1)}, dialect="nnef", name="conv1")
     assert (node.op, node.op_type, node.dialect, node.name) == ("nnef.conv", "conv", "nnef", "conv1")

@@ -302,7 +302,7 @@ def test_a_node_is_copied_with_its_bodies():
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
-def test_each_node_is_put_behind_those_that_it_reads_from():
+def test_each_node_is_put_after_those_that_it_reads_from():
     graph, (a, b, c) = chain(3)
     graph.reorder([c, b, a])
     assert rewrite.sort_topologically(graph) == []
@@ -347,7 +347,7 @@ def test_what_a_body_returns_comes_before_the_node_that_holds_it():
     assert order(graph) == ["v0", "late", "b_if"]
 
 
-def test_a_body_is_sorted_by_itself():
+def test_a_body_is_sorted_alone():
     graph, (a,) = chain(1)
     _, body = branch(graph, a.output)
     body.insert_before(first(body), relu(first(body).output, "c"))

@@ -179,7 +179,7 @@ def test_parts_of_a_chain_compute_what_is_between(data):
     assert len(found) == last - first
 
 
-def test_names_that_are_not_there_are_reported_with_those_that_are_near():
+def test_names_that_do_not_exist_are_reported_with_those_that_are_near():
     with pytest.raises(DiagnosticError) as caught:
         gp.cut(gp.from_onnx(perceptron()), ["hiden"], ["scroes"])
     assert [finding.code for finding in caught.value.diagnostics] == ["EDIT0001", "EDIT0001"]

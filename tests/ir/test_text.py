@@ -297,7 +297,7 @@ def test_integers_may_stand_for_floats_in_tensors():
 # --- tensors that are not written out ---------------------------------------------------------------------------------
 
 
-def test_large_tensors_are_left_out_without_being_read():
+def test_large_tensors_are_omitted_without_being_read():
     class Unread(Storage):
         def numpy(self):
             raise RuntimeError
@@ -357,7 +357,7 @@ def test_bounds_are_stated_again_when_they_change():
     )
 
 
-def test_bounds_stand_behind_lists_and_elements():
+def test_bounds_stand_after_lists_and_elements():
     fact = SequenceFact(TensorFact(DType.INT64, (1,), (Symbol("N", -3, -1),)))
     assert facts_of(fact) == "%x0: sequence(int64[1]{N}) where N in -3..-1"
 

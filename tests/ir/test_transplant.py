@@ -51,7 +51,7 @@ def test_copies_stand_before_the_place_and_read_what_is_given():
     assert len(called) == len(set(called)) == 14
 
 
-def test_copies_have_the_names_of_their_nodes_and_what_is_put_behind():
+def test_copies_have_the_names_of_their_nodes_and_what_is_put_after():
     graph = whole()
     (branch,) = graph
     (body,) = branch.bodies()

@@ -101,7 +101,7 @@ def test_a_name_that_cannot_be_given_is_an_error(client, words, name, message):
         pytest.param("y = relu", "conv", 2, id="names of operations are free for values"),
     ],
 )
-def test_a_renamed_text_is_valid_and_computes_the_same(client, words, name, places):
+def test_a_renamed_text_is_valid_and_computes_equal_results(client, words, name, places):
     edits = rename(client, words, name)["changes"][URI]
     assert len(edits) == places
     text = edited(TEXT, edits)

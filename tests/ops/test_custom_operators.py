@@ -89,7 +89,7 @@ def test_a_changed_weight_is_seen_by_the_verification(tmp_path):
     assert found.operator == "MatMul"
 
 
-def test_other_formats_have_no_word_for_it(tmp_path):
+def test_other_formats_have_no_op_type_for_it(tmp_path):
     source = write_onnx(tmp_path / "net.onnx", net())
     report = gp.convert(source, tmp_path / "net.xml")
     assert set(report.unsupported) == {f"{DOMAIN}.Swish", f"{DOMAIN}.Pool1"}

@@ -103,7 +103,7 @@ def test_results_are_those_of_the_schema(name):
 
 
 @every("name", OP_DEFS)
-def test_shape_rule_has_the_signature_of_the_page(name):
+def test_shape_rule_has_the_signature_of_the_definition(name):
     op_def = registry.op_defs()[name]
     view = inspect.get_annotations(op_def.shape).get("op")
     if view is not None:
@@ -151,12 +151,12 @@ def test_index_operands_are_operands(name):
     ("name", "dialect", "text"),
     [(n, d, t) for n in OP_DEFS for d, said in registry.op_defs()[n].spellings.items() for t in said],
 )
-def test_patterns_fit_their_page(name, dialect, text):
+def test_patterns_fit_their_definition(name, dialect, text):
     pattern.check(registry.op_defs()[name], pattern.parse(text))
 
 
 @pytest.mark.parametrize("dialect", ["nnef"])
-def test_one_word_has_one_way_to_the_canonical(dialect):
+def test_one_op_type_has_one_way_to_the_canonical(dialect):
     registry.load(dialect)
     for op_type, said in registry.patterns(dialect).items():
         assert (dialect, op_type) not in IMPORT_RULES, f"{op_type} has a pattern and a function"
@@ -164,12 +164,12 @@ def test_one_word_has_one_way_to_the_canonical(dialect):
 
 
 @pytest.mark.parametrize("dialect", ["nnef", "onnx"])
-def test_rules_lift_operators_that_have_a_page(dialect):
+def test_rules_lift_operators_that_have_a_definition(dialect):
     registry.load(dialect)
     assert {name for spoken, name in EXPORT_RULES if spoken == dialect} <= set(OP_DEFS)
 
 
-def test_liftings_have_the_defaults_of_their_pages():
+def test_export_rules_have_the_defaults_of_their_definitions():
     """What a node says without need is left out before a lifting is asked: it would mean something else there."""
     asked = 0
     for dialect in registry.dialects():

@@ -718,7 +718,7 @@ def stored(attributes: Mapping[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", TABLE)
 @EXAMPLES
 @given(data=st.data())
-def test_a_page_is_the_operator_of_onnx_runtime(name: str, data: st.DataObject) -> None:
+def test_a_definition_is_the_operator_of_onnx_runtime(name: str, data: st.DataObject) -> None:
     op_def, case = OP_DEFS[name], TABLE[name](data.draw)
     expected = run_ort(name, case.inputs, stored(case.attributes), opset=case.opset, outputs=case.outputs)
     found = run_operator(op_def, case.inputs, **case.attributes)[: case.outputs]
@@ -727,7 +727,7 @@ def test_a_page_is_the_operator_of_onnx_runtime(name: str, data: st.DataObject) 
     check_shapes(op_def, case.inputs, found, **case.attributes)
 
 
-def test_pages_give_text_where_they_take_text() -> None:
+def test_definitions_give_text_where_they_take_text() -> None:
     words = np.array([["é", "a"], ["", "bc"], ["é", "a"]], object)
     check_operator(OP_DEFS["OneHot"], [np.array([1, 0, -1]), np.array([2]), words[0]])
     for axis in (None, 0, 1):
@@ -738,7 +738,7 @@ def test_pages_give_text_where_they_take_text() -> None:
 @pytest.mark.parametrize("name", NO_KERNEL)
 @EXAMPLES
 @given(data=st.data())
-def test_a_page_that_onnx_runtime_lacks_is_the_operator_of_the_standard(name: str, data: st.DataObject) -> None:
+def test_a_definition_that_onnx_runtime_lacks_is_the_operator_of_the_standard(name: str, data: st.DataObject) -> None:
     case = NO_KERNEL[name][1](data.draw)
     check_by_standard(OP_DEFS[name], case.inputs, outputs=case.outputs, tolerance=case.tolerance, **case.attributes)
 
@@ -823,7 +823,7 @@ def _fits(fact: Any, value: Any, sizes: Mapping[str, int]) -> None:
             assert evaluate(dim, sizes) == n, f"{dim} with {sizes}, computed {n}"
 
 
-def test_no_page_is_left_out() -> None:
+def test_no_definition_is_omitted() -> None:
     grouped = [name for names in (*MODELS, *ELSEWHERE.values()) for name in names]
     tested = [*TABLE, *NO_KERNEL, *grouped]
     assert len(tested) == len(set(tested)), "a page is in two places"
@@ -832,7 +832,7 @@ def test_no_page_is_left_out() -> None:
 
 
 @every("path", ELSEWHERE)
-def test_the_tests_of_a_family_hold_its_pages_against_onnx_runtime(path: str) -> None:
+def test_the_tests_of_a_family_hold_its_definitions_against_onnx_runtime(path: str) -> None:
     text = (Path(__file__).parent / path).read_text(encoding="utf-8")
     assert "@given" in text
     assert re.search(r"\b(check_page|run_ort)\(", text)

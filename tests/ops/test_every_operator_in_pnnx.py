@@ -71,7 +71,7 @@ def said(case: Case, name: str, folder: Any) -> bool:
 
 
 @every("name", spread(sorted(set(TABLE) - {"Constant", "ConstantOfShape"})))
-def test_a_page_is_the_same_after_pnnx(tmp_path, name):
+def test_a_definition_is_the_same_after_pnnx(tmp_path, name):
     found: Counter[bool] = Counter()
 
     @SOMETIMES

@@ -65,7 +65,7 @@ def test_functions_of_floats_are_canonical_in_every_special_case(name):
 
 
 @every("name", [name for name in FLOATS if name not in ("remainder", "fmod", "floor_divide", "torch.long")])
-def test_onnx_runtime_computes_the_same(name):
+def test_onnx_runtime_computes_equal_results(name):
     # Remainders by 0 and infinite numbers as integers are left open by ONNX.
     finite = np.isfinite(X) & np.isfinite(Y) & (Y != 0)
     agree(call(name), [x[finite] for x in (X, Y)][: max(SIGNATURES[name].arities)], "onnxruntime", 5e-6)
@@ -81,7 +81,7 @@ def test_functions_of_integers_are_canonical(name, dtype):
 
 
 @every("name", LOGICAL)
-def test_functions_of_truth_values_are_canonical(name):
+def test_functions_of_boolean_values_are_canonical(name):
     x, y = np.array([False, False, True, True]), np.array([False, True, False, True])
     agree(call(name), (x, y)[: max(SIGNATURES[name].arities)])
 
@@ -142,7 +142,7 @@ PATTERNED = sorted(set(registry.patterns("expression")) & set(KERNELS))
 
 
 @every("name", PATTERNED)
-def test_pages_and_kernels_mean_the_same(name):
+def test_definitions_and_kernels_are_equivalent(name):
     (op_def, _), *others = registry.patterns("expression")[name]
     assert not others
     finite = np.isfinite(X) & np.isfinite(Y) & (Y != 0)
@@ -155,7 +155,7 @@ STATED = sorted(name for name, op_def in registry.op_defs().items() if registry.
 
 
 @every("name", STATED)
-def test_operators_as_expressions_mean_the_same(name):
+def test_operators_as_expressions_are_equivalent(name):
     op_def = registry.op_defs()[name]
     graph = Graph()
     count = max(len(op_def.signature.operands), 2 if op_def.signature.variadic else 1)

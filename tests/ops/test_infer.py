@@ -76,7 +76,7 @@ def test_unknown_rank_keeps_the_element_type():
     assert op_def("Transpose", TensorFact(FLOAT, None)) == (TensorFact(FLOAT, None),)
 
 
-def test_known_elements_are_computed_by_the_page():
+def test_known_elements_are_computed_by_the_definition():
     assert op_def("Mul", ints(3, 4), ints(5, 6)) == (TensorFact(INT, (2,), (15, 24)),)
     assert op_def("Mul", ints(N, 4), ints(2, 6))[0].elements == (2 * N, 24)
 
@@ -183,7 +183,7 @@ def test_what_only_a_run_can_tell_gets_a_symbol_of_its_own():
     assert a.fact.shape != b.fact.shape
 
 
-def test_the_fact_of_a_dialects_word_is_that_of_its_lowering():
+def test_the_fact_of_a_dialects_op_type_is_that_of_its_lowering():
     graph = Graph()
     x = graph.add_input("x", TensorFact(FLOAT, (N, 8)))
     bias = graph.add_constant("bias", TensorFact(FLOAT, (1,)), storage_of(np.ones(1, np.float32)))

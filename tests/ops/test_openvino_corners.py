@@ -86,7 +86,7 @@ def test_padding_with_fewer_entries_than_none(mode):
 
 
 @pytest.mark.parametrize("fill_mode", ["zero", "lowest"])
-def test_rows_of_segments_that_are_not_asked_for(fill_mode):
+def test_rows_of_segments_that_are_not_requested(fill_mode):
     operands = [reals(4, 3), np.array([0, 2, 2, 3]), np.array(3)]
     check_word("opset16.SegmentMax", operands, constants=(1, 2), fill_mode=fill_mode)
 

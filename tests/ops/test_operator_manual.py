@@ -47,7 +47,7 @@ def test_a_long_signature_takes_a_line_for_each_argument():
     assert "\n" not in operator_manual.signature(op_def, width=4000)
 
 
-def test_a_word_that_no_test_reads_emits_what_its_row_names_or_another_word_of_it():
+def test_an_op_type_that_no_test_reads_emits_what_its_row_names_or_another_op_type_of_it():
     registry.load("pnnx")
     seen = {op_type for op_type, row in operator_manual._recorded_emissions()["lower"]["pnnx"].items() if row["emits"]}
     rows = {
@@ -73,7 +73,7 @@ def test_element_types_are_by_variable():
 
 
 @every("name", sorted(OP_DEFS))
-def test_every_page_is_in_a_family_with_a_title(name):
+def test_every_definition_is_in_a_family_with_a_title(name):
     family = operator_manual.family(OP_DEFS[name])
     assert family in registry.families()
     assert operator_manual.family_title(family)
@@ -90,7 +90,7 @@ def test_versions_tell_what_is_read_by_a_rule():
 
 
 @pytest.mark.parametrize("dialect", ["nnef", "onnx"])
-def test_every_word_that_is_read_is_listed(dialect):
+def test_every_op_type_that_is_read_is_listed(dialect):
     words = operator_manual.registered(dialect)
     registry.load(dialect)
     assert {op_type for spoken, op_type in IMPORT_RULES if spoken == dialect} <= set(words)
@@ -98,7 +98,7 @@ def test_every_word_that_is_read_is_listed(dialect):
     assert {name for names in words.values() for name in names} <= set(OP_DEFS)
 
 
-def test_words_that_functions_state_name_their_operators():
+def test_op_types_that_functions_state_name_their_operators():
     spoken = operator_manual.registered("nnef")
     assert spoken["relu"] == ("Relu",)
     assert spoken["sqr"] == ("Mul",)
@@ -107,7 +107,7 @@ def test_words_that_functions_state_name_their_operators():
     assert operator_manual.registered("onnx")["Relu"] == ("Relu",)
 
 
-def test_every_rule_is_seen_emitting_what_the_table_says():
+def test_every_rule_is_seen_emitting_what_the_table_states():
     """`make emitted` writes the table again; what only larger suites reach, or a rule that is new, has no row yet."""
     unseen = Counter[str]()
     for dialect in registry.names():
@@ -131,11 +131,11 @@ def test_every_rule_is_seen_emitting_what_the_table_says():
         ("tflite", "CONV_2D", {"Conv", "Transpose"}),
     ],
 )
-def test_a_word_of_any_dialect_is_reported_by_what_its_rule_emits(dialect, op_type, always):
+def test_an_op_type_of_any_dialect_is_reported_by_what_its_rule_emits(dialect, op_type, always):
     assert operator_manual.reads(dialect)[op_type].always == always
 
 
-def test_a_word_counts_for_the_operator_that_fewest_words_need():
+def test_an_op_type_counts_for_the_operator_that_fewest_op_types_need():
     assert "nn.LSTM" in operator_manual.spellings("pnnx")["LSTM"].reads
     assert "nn.LSTM" not in operator_manual.spellings("pnnx")["Reshape"].reads
 
@@ -184,13 +184,13 @@ def test_what_a_dialect_has_from_another_is_reported_with_what_is_known_of_eithe
         assert own.always <= standard[op_type].always, op_type
 
 
-def test_a_word_without_consumer_is_not_reported():
+def test_an_op_type_without_consumer_is_not_reported():
     assert operator_manual.reading("pytorch", "aten.no_such_word.default") is None
     assert operator_manual.reading("onnx", "NoSuchOperator") is None
 
 
 @pytest.mark.parametrize("dialect", ["pytorch", "pnnx", "ncnn"])
-def test_a_word_is_reported_to_give_an_operand_that_its_rule_hands_on(dialect):
+def test_an_op_type_is_reported_to_give_an_operand_that_its_rule_hands_on(dialect):
     told = [op_type for op_type, emitted in operator_manual.reads(dialect).items() if emitted.is_operand]
     rules = [
         registry.row(IMPORT_RULES[dialect, op_type][0].function)
@@ -208,5 +208,5 @@ def test_a_word_is_reported_to_give_an_operand_that_its_rule_hands_on(dialect):
     ("dialect", "op_type", "operators"),
     [("pytorch", "aten.absolute", {"Abs"}), ("pytorch", "aten.special_expit", {"Sigmoid"})],
 )
-def test_a_row_that_names_a_word_of_another_dialect_is_reported_as_that_is(dialect, op_type, operators):
+def test_a_row_that_names_an_op_type_of_another_dialect_is_reported_as_that_is(dialect, op_type, operators):
     assert set(operator_manual.reads(dialect)[op_type].operators) == operators

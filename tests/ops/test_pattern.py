@@ -87,7 +87,7 @@ def test_lowering_makes_a_constant_of_an_attribute():
     np.testing.assert_array_equal(axes.storage.numpy(), np.array([1], np.int64), strict=True)
 
 
-def test_lifting_makes_an_attribute_of_a_constant():
+def test_export_makes_an_attribute_of_a_constant():
     graph, x = graph_with()
     axes = graph.add_constant("axes", TensorFact(DType.INT64, (1,), (1,)), storage_of([1]))
     node = graph.append(Node("Squeeze", [x, axes], [Value("y")]))
@@ -97,7 +97,7 @@ def test_lifting_makes_an_attribute_of_a_constant():
     assert (y.producer.op, y.producer.inputs, y.producer.attributes) == ("nnef.squeeze", (x,), {"axes": (1,)})
 
 
-def test_lifting_refuses_an_operand_that_is_computed():
+def test_export_refuses_an_operand_that_is_computed():
     graph, x = graph_with()
     axes = graph.add_input("axes", TensorFact(DType.INT64, (1,)))
     node = graph.append(Node("Squeeze", [x, axes], [Value("y")]))
@@ -105,7 +105,7 @@ def test_lifting_refuses_an_operand_that_is_computed():
     assert exported(registry.op_defs()["Squeeze"], parse("squeeze(data, axes=const(axes))"), builder, node) is None
 
 
-def test_lifting_refuses_an_attribute_that_the_pattern_cannot_say():
+def test_export_refuses_an_attribute_that_the_pattern_cannot_express():
     graph, x = graph_with()
     node = graph.append(Node("Softmax", [x], [Value("y")], {"axis": 1}))
     builder = Builder(Inference(), graph, node, dialect="nnef")

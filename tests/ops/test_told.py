@@ -149,18 +149,18 @@ def untold(recorder):
 
 
 @pytest.mark.parametrize("dialect", sorted(registry.names()))
-def test_every_word_is_reported(dialect):
+def test_every_op_type_is_reported(dialect):
     found = {op_type: operator_manual.reading(dialect, op_type) for op_type in operator_manual.reads(dialect)}
     assert not [op_type for op_type, told in found.items() if not (told and told.is_import_known)]
 
 
-def test_a_word_that_is_always_refused_is_reported_with_the_reason():
+def test_an_op_type_that_is_always_refused_is_reported_with_the_reason():
     told = operator_manual.reading("pnnx", "prim::Loop")
     assert told.refused.endswith("pnnx does not write them")
     assert not told.operators
 
 
-def test_words_that_are_reported_as_refused_are_refused():
+def test_op_types_that_are_reported_as_refused_are_refused():
     refused = [
         (dialect, op_type)
         for dialect in registry.names()
@@ -178,7 +178,7 @@ def test_words_that_are_reported_as_refused_are_refused():
 
 
 @pytest.mark.parametrize("dialect", CORNERS)
-def test_words_are_reported_with_what_few_files_show(tmp_path, monkeypatch, dialect):
+def test_op_types_are_reported_with_what_few_files_show(tmp_path, monkeypatch, dialect):
     recorder = Recorder()
     watch(recorder, monkeypatch.setattr)
     for index, files in enumerate(CORNERS[dialect]):
@@ -199,7 +199,7 @@ def test_a_loop_is_reported_without_what_its_body_holds():
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.conformance) for seed in range(1, 20))])
-def test_words_are_reported_with_all_that_drawn_files_show(tmp_path, monkeypatch, seed):
+def test_op_types_are_reported_with_all_that_random_files_show(tmp_path, monkeypatch, seed):
     recorder = Recorder()
     watch(recorder, monkeypatch.setattr)
     for dialect in DRAWN:

@@ -100,7 +100,7 @@ def zeros(array):
 
 
 @every("name", list(AFTER))
-def test_a_map_behind_is_in_the_weights(name):
+def test_a_map_after_is_in_the_weights(name):
     weighted = AFTER[name]
     for k, s in maps_of(weighted.maps):
         _, before = numbers_of(weighted, weighted.graph())

@@ -17,7 +17,7 @@ CASES = cases()
 
 
 @every("case", CASES, ids=lambda case: case.name)
-def test_a_prepared_model_computes_the_same_and_has_the_form(case: Case, tmp_path):
+def test_a_prepared_model_computes_equal_results_and_has_the_form(case: Case, tmp_path):
     source, result = tmp_path / "source.onnx", tmp_path / "result.onnx"
     onnx.save(case.model, source)
     rewrite_file(source, result, PREPARE, verify=False)

@@ -38,6 +38,6 @@ def test_comparisons_of_integers_that_nobody_else_reads_are_turned(op, dtype, ot
     assert len(left) == (1 if dtype == I64 and op != "Equal" and not others else 2)
 
 
-def test_an_opset_that_has_no_word_for_the_opposite_keeps_the_negation():
+def test_an_opset_that_has_no_op_type_for_the_opposite_keeps_the_negation():
     for op, count in (("Less", 2), ("Greater", 2)):
         assert len(dropped([node(op, "a b", "n"), node("Not", "n", "y")], ("y",), I64, opset=11)) == count

@@ -161,7 +161,7 @@ BEHIND = {
 
 
 @pytest.mark.parametrize("name", BEHIND)
-def test_what_stands_behind_takes_it(name):
+def test_what_stands_after_takes_it(name):
     nodes, shape, expected = BEHIND[name]
     ops, journal = fused(nodes, shape)
     assert ops == [expected]

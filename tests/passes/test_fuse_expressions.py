@@ -125,7 +125,7 @@ def test_what_is_smaller_is_not_computed_again_for_every_element():
     assert words(fused(graph)[0]) == ["Exp", "Add"]
 
 
-def test_integers_and_halves_stay():
+def test_integers_and_float16_values_stay():
     net = Net()
     for dtype in (DType.INT64, DType.FLOAT16):
         net.graph.add_input(str(dtype), TensorFact(dtype, (3,)))
@@ -197,7 +197,7 @@ SMOOTH = ("Exp", "Tanh", "Sigmoid", "Neg", "Abs", "Gelu", "Softplus", "HardSwish
 
 
 @given(st.data())
-def test_random_graphs_mean_the_same(data):
+def test_random_graphs_are_equivalent(data):
     net = Net(a=(2, 4), b=(4,), c=(2, 1))
     values = [net.a, net.b, net.c]
     for _ in range(data.draw(st.integers(1, 12))):
@@ -229,7 +229,7 @@ def test_backends_run_a_graph_with_expressions(backend):
         np.testing.assert_allclose(found[name], array, rtol=3e-6, atol=1e-6, equal_nan=True)
 
 
-def test_what_cannot_be_expressed_to_its_end_leaves_nothing_behind():
+def test_what_cannot_be_expressed_to_its_end_leaves_nothing_after():
     graph = Graph()
     x, y = (graph.add_input(name, TensorFact(DType.FLOAT32, (Symbol("N"), 3))) for name in "xy")
     text = "mul(add(@0,@1),size(@1,1))"

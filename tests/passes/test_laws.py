@@ -104,7 +104,7 @@ def outputs_of(graph_model: gp.Model, x: np.ndarray) -> dict[str, np.ndarray]:
 
 @given(networks(), st.integers(1, 3), st.randoms(use_true_random=False))
 @settings(max_examples=times(30))
-def test_a_random_network_computes_the_same_in_any_order_of_passes(proto, batch, order):
+def test_a_random_network_computes_equal_results_in_any_order_of_passes(proto, batch, order):
     source = gp.from_onnx(proto)
     x = (
         np.random.default_rng(batch)

@@ -43,7 +43,7 @@ def twice(op, operands="x", second="x", one=None, two=None):
     ]
 
 
-def test_a_node_that_computes_the_same_is_the_first_one():
+def test_a_node_that_computes_equal_results_is_the_first_one():
     ops, journal = merged(twice("Relu"))
     assert ops == ["Relu", "Add"]
     assert told(journal) == ["Relu b: Relu a computes an equal result"]
@@ -169,7 +169,7 @@ def test_tensors_in_attributes_are_the_same_by_their_numbers_type_and_shape():
     assert len(left_of(by_hand(*zeros))) == 2
 
 
-def test_operators_that_nobody_knows_stay():
+def test_operators_that_is_unknown_stay():
     assert left_of(by_hand(("Relu", {}), ("Relu", {}), dialect="custom")) == ["custom.Relu", "custom.Relu"]
     assert left_of(by_hand(("Unheard", {}), ("Unheard", {}))) == ["Unheard", "Unheard"]
 

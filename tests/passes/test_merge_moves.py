@@ -84,7 +84,7 @@ def test_what_stands_around_a_body_is_not_merged_with_what_is_in_it(work, first,
     assert (str(graph), journal.done) == (before, [])
 
 
-def test_orders_that_are_not_said_stay_two():
+def test_orders_that_are_not_written_stay_two():
     for one, two in (({}, {"perm": [1, 0, 2]}), ({"perm": [1, 0, 2]}, {})):
         ops, _ = done(merge_transposes, [node("Transpose", "x", "h", **one), node("Transpose", "h", "y", **two)])
         assert ops == ["Transpose", "Transpose"]
@@ -96,7 +96,7 @@ def test_orders_that_are_not_said_stay_two():
     assert [note.text for note in journal.done] == ["permutes h directly by [2, 0, 1]"]
 
 
-def test_cuts_that_are_not_said_stay_two():
+def test_cuts_that_are_not_written_stay_two():
     def cut(value, result, prefix, form="abst"):
         return node("Slice", f"{value} {' '.join(prefix + letter for letter in form)}", result)
 

@@ -56,7 +56,7 @@ def test_a_target_follows(shape, target, new, expected):
     assert not findings
 
 
-def test_where_a_zero_is_a_length_the_rest_is_asked_for():
+def test_where_a_zero_is_a_length_the_rest_is_requested():
     graph, _ = reopened([2, 8], [[2, 8]], [N, 8], allowzero=1)
     assert targets_of(graph) == [[-1, 8]]
     graph, _ = reopened([2, 3, 4], [[2, -1]], [N, 3, 4], allowzero=1)
@@ -74,7 +74,7 @@ def test_an_axis_that_is_parted_again_follows():
     assert not [each for each in findings if each.is_error]
 
 
-def test_a_target_in_which_the_axis_cannot_be_told_is_a_finding():
+def test_a_target_in_which_the_axis_cannot_be_determined_is_a_finding():
     graph, findings = reopened([2, 3], [[3, 2]], [4, 3])
     assert targets_of(graph) == [[3, 2]]
     assert [each.code for each in findings if each.is_error] == ["SHAPE0001"]

@@ -65,7 +65,7 @@ def test_a_graph_that_somebody_changed_is_the_one_that_is_rewritten(file):
     np.testing.assert_allclose(gp.run(found, {"x": x})["y"], wanted, rtol=1e-6)
 
 
-def test_quantizing_states_them_in_canonical_words(file):
+def test_quantizing_states_them_in_canonical_operators(file):
     samples = {"x": np.random.default_rng(1).normal(size=(16, 4)).astype(np.float32)}
     found = gp.quantize(gp.load(file), samples, preset="fast")
     assert not {node.dialect for node in found.graph} - {""}

@@ -181,7 +181,7 @@ def test_one_number_does_for_all_channels_even_where_those_are_open():
         preprocess(network((2, "C", 4, 5)), network((2, "C", 4, 5)).inputs[0], Preprocess(mean=(1.0, 2.0)))
 
 
-def test_what_is_turned_knows_its_type_and_shape_and_a_shape_that_nobody_knows_is_left():
+def test_what_is_turned_knows_its_type_and_shape_and_a_shape_that_is_unknown_is_left():
     graph = network()
     permute_axes(graph, graph.outputs[0], NCHW_TO_NHWC, is_input=False)
     (y,) = graph.outputs

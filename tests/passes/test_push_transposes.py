@@ -53,7 +53,7 @@ def chains(draw: st.DrawFn):
 
 @settings(max_examples=times(60))
 @given(chains())
-def test_any_chain_computes_the_same(chain):
+def test_any_chain_computes_equal_results(chain):
     steps, first, second = chain
     ops = between(steps, first, second)
     assert ops[-1] == "Transpose"

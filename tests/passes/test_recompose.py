@@ -188,7 +188,7 @@ def test_parts_that_the_graph_returns_stay(nodes, part):
     assert list(result.outputs) == ["y", part]
 
 
-def test_an_old_opset_is_kept_by_saying_the_operator_in_parts():
+def test_an_old_opset_is_kept_by_exporting_the_operator_in_parts():
     result = simplified([*ERF, node("Mul", "k half", "y")], 13)
     assert words(result) == ["Gelu"]
     proto = gp.to_onnx(result)

@@ -185,7 +185,7 @@ def test_a_mask_without_a_row_for_each_query_stays_where_nobody_knows_how_many()
     assert "Attention" not in words(result)
 
 
-def test_an_opset_that_is_asked_for_allows_it(tmp_path):
+def test_an_opset_that_is_requested_allows_it(tmp_path):
     given = {"s": NUMBERS["s"]}
     proto = model([*APART[0], *SCORES, *AFTER, *SHARES], APART[1], [info("y", None)], given, opset=17)
     onnx.save(proto, tmp_path / "old.onnx")

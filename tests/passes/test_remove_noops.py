@@ -60,7 +60,7 @@ def test_what_changes_nothing_goes(last, constants, goes):
     assert [note.text for note in journal.done] == (["removed: its result equals x"] if goes else [])
 
 
-def test_an_order_that_is_not_said_is_that_of_one_axis():
+def test_an_order_that_is_not_written_is_that_of_one_axis():
     for shape, goes in (((4,), True), ((), True), ((2, 4), False)):
         ops, _ = done(remove_noops, [node("Transpose", "x", "h"), node("Relu", "h", "y")], (("x", shape),))
         assert (ops == ["Relu"]) is goes

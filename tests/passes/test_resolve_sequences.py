@@ -53,7 +53,7 @@ def readings(draw: st.DrawFn):
 
 @settings(max_examples=times(25))
 @given(readings())
-def test_every_way_to_part_computes_the_same(reading):
+def test_every_way_to_part_computes_equal_results(reading):
     axis, sizes, keepdims, places = reading
     constants = {f"p{index}": place for index, place in enumerate(places)}
     if sizes is not None:
@@ -103,7 +103,7 @@ def chains(draw: st.DrawFn):
 
 @settings(max_examples=times(25))
 @given(chains())
-def test_every_chain_of_known_places_computes_the_same(chain):
+def test_every_chain_of_known_places_computes_equal_results(chain):
     nodes, places = chain
     ops, _ = parted(nodes, outputs=("n", "y", "z"), **places)
     assert not [op for op in ops if "Sequence" in op]
@@ -137,7 +137,7 @@ AT = node("SequenceAt", "s place", "y")
         pytest.param([SPLIT, AT], {"sizes": [3, 4], "place": 0, "shape": (2, "N", 3)}, "unknown", id="open extent"),
     ],
 )
-def test_what_cannot_be_told_stays(nodes, options, reason):
+def test_what_cannot_be_determined_stays(nodes, options, reason):
     ops, journal = parted(nodes, **options)
     assert "SplitToSequence" in ops
     assert [text for text in reasons(journal) if reason in text]

@@ -23,7 +23,7 @@ CASES = cases()
 
 
 @every("case", CASES, ids=lambda case: case.name)
-def test_a_simplified_model_computes_the_same_and_is_not_larger(case: Case, tmp_path):
+def test_a_simplified_model_computes_equal_results_and_is_not_larger(case: Case, tmp_path):
     source, result = tmp_path / "source.onnx", tmp_path / "result.onnx"
     onnx.save(case.model, source)
     report = rewrite_file(source, result, SIMPLIFY, verify=False)

@@ -91,7 +91,7 @@ def test_every_reader_has_a_constant_of_its_own_where_there_is_room(told: gp.Mod
 
 @settings(max_examples=times(30))
 @given(nets())
-def test_all_is_split_or_kept_where_that_is_asked_for(told: gp.Model) -> None:
+def test_all_is_split_or_kept_where_that_is_requested(told: gp.Model) -> None:
     expected, net = computed(told), told.graph
     before = readings(net)
     further = sum(count - 1 for count in before.values())

@@ -112,7 +112,7 @@ def test_a_pass_alone_does_its_work_and_no_other(name):
 
 
 @every("name", SNIPPETS)
-def test_a_pass_that_is_left_out_does_nothing(name):
+def test_a_pass_that_is_omitted_does_nothing(name):
     _, report = gp.prepare(gp.from_onnx(proto(name)), skip=[name])
     assert name not in report.changes
     assert len(report.changes) == len(PREPARE)

@@ -128,7 +128,7 @@ def test_nodes_of_old_forms_are_reported_and_compute_what_they_did(net: Net, con
     assert find_upgraded_nodes(prepared.graph).done == ()
 
 
-def test_words_of_formats_without_versions_are_reported(tmp_path) -> None:
+def test_op_types_of_formats_without_versions_are_reported(tmp_path) -> None:
     raw = gp.load(write_nnef(tmp_path / "net"), raw=True)
     notes = find_upgraded_nodes(raw.graph).done
     assert [str(note) for note in notes] == [

@@ -42,7 +42,7 @@ def left(op, state, *, fed=(), **constants):
 
 
 @pytest.mark.parametrize("op", GATES)
-def test_zeros_of_open_extents_go(op):
+def test_zeros_of_dynamic_shape_go(op):
     ops, states = left(op, ZEROS)
     assert ops == [op]
     assert not any(states)

@@ -73,7 +73,7 @@ def test_an_end_of_0_is_the_end_of_the_axis_though_tract_has_nothing_from_0_to_i
 
 
 @pytest.mark.parametrize("begin", [0, 1])
-def test_what_is_in_words_of_tract_is_read_as_tract_reads_it(tmp_path, begin):
+def test_what_is_in_op_types_of_tract_is_read_as_tract_reads_it(tmp_path, begin):
     (tmp_path / "net.nnef").write_text(SLICED.format("extension tract_registry tract_core;", begin))
     found = gp.run(gp.load(tmp_path / "net.nnef"), {"x": np.zeros((7, 3), np.float32)})["y"]
     assert found.shape == (0 if begin == 0 else 6, 2)

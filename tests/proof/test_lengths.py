@@ -143,7 +143,7 @@ def test_caches_that_are_shaped_alike_are_equally_long_where_it_does_not_run_oth
     assert len(asked) <= 5
 
 
-def test_candidates_define_no_extent_by_itself(tmp_path):
+def test_candidates_define_no_extent_alone(tmp_path):
     read = gp.load(write_onnx(tmp_path / "net.onnx", decoder(("P", "Q", "R")))).graph
     free = open_axes(read)[1]
     sizes = dict.fromkeys(free, 5) | {"B": 3}

@@ -110,7 +110,7 @@ def test_layers_whose_operands_litert_rounds_itself_pass_and_fail_where_weights_
     assert not gp.verify(tmp_path / "net.tflite", tmp_path / "wrong.onnx").passed
 
 
-def test_means_of_bytes_are_those_of_the_kernels_that_litert_takes_by_itself(tmp_path: Path) -> None:
+def test_means_of_bytes_are_those_of_the_kernels_that_litert_takes_alone(tmp_path: Path) -> None:
     """Its other kernels round a third of them to the next step."""
     random = np.random.default_rng(8)
     nodes = [

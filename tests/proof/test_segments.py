@@ -397,7 +397,7 @@ def test_a_branch_that_no_input_reaches_is_refuted_by_its_segment(tmp_path):
     assert "segment" in proof.sentence
 
 
-def test_a_limit_that_the_run_does_not_reach_is_not_taken_for_the_limited_value(tmp_path):
+def test_a_limit_that_the_run_does_not_reach_is_not_treated_as_the_limited_value(tmp_path):
     # Before and after the Clip values are equal, and none has the name of the result of HardSigmoid.
     one = [node("Tanh", "x", "t"), node("HardSigmoid", "t", "h", alpha=0.25), node("Neg", "h", "y")]
     parts = [node("Tanh", "x", "u"), node("Mul", "u k", "m"), node("Add", "m o", "n"), node("Clip", "n z e", "c")]

@@ -137,7 +137,7 @@ def test_an_original_name_of_another_value_is_no_input(tmp_path):
     assert gp.convert(path, tmp_path / "n.nnef.tgz").passed
 
 
-def test_unused_inputs_are_left_out():
+def test_unused_inputs_are_omitted():
     x = [("x", TensorProto.FLOAT, [2]), ("unused", TensorProto.FLOAT, [2])]
     y = [("y", TensorProto.FLOAT, [2])]
     made = helper.make_graph(
@@ -332,7 +332,7 @@ def test_a_float_of_two_to_the_31_has_no_int32(tmp_path):
     assert undefined_result(graph, {"x": np.float32([-(2**31), 2**31 - 128])}) is None
 
 
-def test_litert_is_not_asked_for_inputs_and_outputs_of_bfloat16(tmp_path):
+def test_litert_is_not_requested_inputs_and_outputs_of_bfloat16(tmp_path):
     ports = [[(name, TensorProto.BFLOAT16, [3])] for name in "xy"]
     path = _saved(tmp_path / "net.onnx", [node("Relu", ["x"], ["y"])], *ports)
     report = gp.convert(path, tmp_path / "net.tflite")

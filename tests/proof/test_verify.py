@@ -54,7 +54,7 @@ def test_two_files_are_proven_equal_and_the_proof_can_be_repeated(net, tmp_path)
     assert told("verify", net, tmp_path / "net.xml", "--proof", proof, code=0)["changed"] == ["net.xml"]
 
 
-def test_what_differs_is_reported_with_its_place(net, tmp_path):
+def test_what_differs_is_reported_with_its_location(net, tmp_path):
     other = onnx.load(net)
     weight = onnx.numpy_helper.to_array(other.graph.initializer[0]).copy()
     weight[2, 1, 0] += 0.25

@@ -191,7 +191,7 @@ def test_the_moving_average_leaves_a_single_outlier_out():
     assert calibrate(_state(x), DType.UINT8, "moving-average").max_value < 10
 
 
-def test_the_least_error_cuts_each_end_by_itself():
+def test_the_least_error_cuts_each_end_alone():
     """A few numbers far below zero are cut off, and the many above it keep their end."""
     x = np.random.default_rng(0).uniform(0, 10, size=(20, 500)).astype(np.float32)
     x[3, :2] = -5

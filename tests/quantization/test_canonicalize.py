@@ -71,7 +71,7 @@ def test_general_products_become_layers(addend, attributes):
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.5])
-def test_an_addend_that_is_computed_is_added_behind(beta):
+def test_an_addend_that_is_computed_is_added_after(beta):
     nodes = [node("Gemm", ["x", "w", "z"], ["y"], beta=beta)]
     found = gp.from_onnx(model(nodes, [("x", [3, 4]), ("z", [3, 5])], [("y", None)], {"w": _numbers(4, 5)}))
     made = _same(found, {"x": _numbers(3, 4), "z": _numbers(3, 5, seed=1)})

@@ -334,7 +334,7 @@ def test_times_are_those_that_users_have(monkeypatch, backend):
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_what_openvino_has_by_itself_is_reported_where_it_exists(place, monkeypatch, is_there):
+def test_what_openvino_has_alone_is_reported_where_it_exists(place, monkeypatch, is_there):
     if not is_there:
         monkeypatch.setattr("graphport.quantization.engine.is_installed", lambda name: name != "openvino")
     result = _run(place, "--preset", "fast", "--target", "openvino", "--no-latency")

@@ -79,7 +79,7 @@ class Rules:
 
 
 @every("case", CASES, ids=lambda case: case.name)
-def test_a_method_quantizes_what_its_rule_says(case: Case):
+def test_a_method_quantizes_what_its_rule_states(case: Case):
     graph = gp.prepare(gp.from_onnx(case.model), verify=False)[0].graph
     rules = Rules(graph)
     for method in Method:

@@ -63,7 +63,7 @@ def test_a_convolution_of_single_channels_between_real_nodes_stays_real():
     "settings",
     [{"cheap_layers": False}, {"dispatch": "all-in"}, {"quantize_nodes": ("depth",)}, {"max_float_layers": 0}],
 )
-def test_what_is_asked_for_is_rounded(settings):
+def test_what_is_requested_is_rounded(settings):
     made = gp.quantize(_swished(), _data(), preset="fast", **settings)
     assert {layer.name: layer.is_quantized for layer in made.report.layers}["depth"]
 

@@ -26,7 +26,7 @@ def _operators(path):
 
 
 @pytest.mark.parametrize("name", ["residual", "depthwise", "products"])
-def test_integers_may_be_said_by_operators(name, tmp_path):
+def test_integers_may_be_written_by_operators(name, tmp_path):
     found = getattr(nets, name)()
     x = nets.samples(found, 64)
     for form in ("qdq", "qoperator"):

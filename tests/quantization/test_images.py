@@ -95,7 +95,7 @@ def test_what_is_no_picture_is_reported(tmp_path: Path):
     assert code(error) == "QUANT0001"
 
 
-def test_a_size_that_nobody_knows_is_asked_for(tmp_path: Path):
+def test_a_size_that_is_unknown_is_requested(tmp_path: Path):
     with pytest.raises(gp.DiagnosticError, match="unknown image size") as error:
         samples(net(("N", 3, "H", "W")), gp.Pictures(folder(tmp_path / "p", count=1)))
     assert code(error) == "QUANT0002"

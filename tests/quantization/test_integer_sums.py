@@ -81,7 +81,7 @@ def test_without_rounding_there_is_less_noise(name):
     assert snr(real_results=True) > snr(real_results=False)
 
 
-def test_the_sums_are_those_that_the_graph_says():
+def test_the_sums_are_those_that_the_graph_states():
     """Padding counts as zero also where zero is no code of its own, and biases and strides are kept."""
     r = np.random.default_rng(3)
     constants = {"w": r.normal(size=(6, 3, 3, 3)).astype(np.float32), "b": r.normal(size=6).astype(np.float32)}

@@ -62,7 +62,7 @@ def test_the_scores_of_a_detector_are_reported_and_not_its_boxes() -> None:
     assert found.report.worst_part in ("flat_boxes = y[:, :4]", "flat_scores = y[:, 4:10]")
 
 
-def test_regions_are_found_behind_transposes_and_element_wise_operators() -> None:
+def test_regions_are_found_after_transposes_and_element_wise_operators() -> None:
     tail = (node("Transpose", ["y"], ["t0"], perm=[0, 2, 1]), node("Neg", ["t0"], ["t"]))
     (output,) = detector(tail=tail, result="t").graph.outputs
     assert [(each.name, each.ranges) for each in find_regions(output)] == [

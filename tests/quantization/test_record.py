@@ -138,7 +138,7 @@ def test_what_a_user_has_said_goes_on(tmp_path):
     assert prepared.graph.notes["documents"].provenance["earlier"] == [{"trained by": "us"}]
 
 
-def test_what_json_has_no_words_for_is_left_out(tmp_path):
+def test_what_json_has_no_words_for_is_omitted(tmp_path):
     nodes = [node("QuantizeLinear", ["x", "s"], ["q"]), node("DequantizeLinear", ["q", "s"], ["y"])]
     proto = model(nodes, [("x", [4])], [("y", [4])], {"s": np.float32(np.inf)})
     gp.convert(write_onnx(tmp_path / "net.onnx", proto), tmp_path / "net.graphport", verify=False)

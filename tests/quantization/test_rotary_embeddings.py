@@ -27,7 +27,7 @@ def _turned(*, swapped=False, last="Add", lengths=(5, 5)):
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_one_kernel_turns_pairs_of_halves(swapped):
+def test_one_kernel_turns_pairs_of_float16_values(swapped):
     found = _turned(swapped=swapped)
     twin = with_rotations(found.graph)
     assert [each.op for each in twin] == ["com.microsoft.RotaryEmbedding"]

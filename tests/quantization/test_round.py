@@ -135,7 +135,7 @@ def _one_by_one(weight, scale, second):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_columns_make_good_what_an_inverse_taken_step_by_step_says(seed):
+def test_columns_make_good_what_an_inverse_taken_step_by_step_states(seed):
     r = np.random.default_rng(seed)
     rows = (r.normal(size=(1, 300, 60)) @ (np.eye(60) + 0.3 * r.normal(size=(60, 60)))).astype(np.float32)
     weight = r.normal(size=(1, 4, 60)).astype(np.float32)

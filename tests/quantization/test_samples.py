@@ -63,7 +63,7 @@ def test_a_folder_has_a_file_for_each_input(tmp_path):
     assert np.array_equal(_stacked(samples, "b"), b)
 
 
-def test_files_of_a_folder_follow_one_another(tmp_path):
+def test_files_of_a_folder_follow_each_other(tmp_path):
     for index in range(3):
         np.save(tmp_path / f"{index}.npy", X[2 * index : 2 * index + 2])
     assert np.array_equal(_stacked(gather(_graph(), str(tmp_path))), X[:6])
@@ -116,7 +116,7 @@ def test_runs_of_several_inputs_with_other_layouts_are_whole():
     assert [float(run["r"]) for run in _all(gather(graph, items))] == [0, 1, 2]
 
 
-def test_samples_are_taken_and_left_out():
+def test_samples_are_taken_and_omitted():
     samples = gather(_graph(), {"x": X})
     assert np.array_equal(_stacked(samples.select_samples(frozenset({1, 5}))), X[[1, 5]])
     rest = np.concatenate([inputs["x"] for inputs, _ in samples.runs(3, leave_out=frozenset({1, 5}))])

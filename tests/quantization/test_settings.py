@@ -48,7 +48,7 @@ def test_json_names_every_setting_and_a_version():
     assert Settings().as_json()["version"] == 1
 
 
-def test_what_is_left_out_is_as_by_default():
+def test_what_is_omitted_is_as_by_default():
     assert Settings.from_json('{"preset": "fast"}') == Settings(preset="fast")
 
 

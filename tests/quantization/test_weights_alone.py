@@ -258,7 +258,7 @@ def test_activations_are_not_rounded_without_samples():
 
 
 @pytest.mark.parametrize(("target", "name"), [("onnxruntime", "half.onnx"), ("openvino", "half.xml")])
-def test_weights_are_stored_in_halves(tmp_path, target, name):
+def test_weights_are_stored_in_float16_values(tmp_path, target, name):
     source, made = tmp_path / "net.onnx", tmp_path / name
     gp.save(nets.residual(), source)
     gp.save(gp.quantize(gp.load(source), target=target, weights_only=True, weight_type="float16"), made)
@@ -306,7 +306,7 @@ def test_the_noise_is_reported_as_the_runtime_runs_it_too(tmp_path):
 
 
 @pytest.mark.parametrize("options", [{"weight_bits": 4}, {"weight_bits": 8}, {"max_bytes": 1}], ids=str)
-def test_the_runtime_by_itself_has_the_noise_that_is_reported(tmp_path, options):
+def test_the_runtime_alone_has_the_noise_that_is_reported(tmp_path, options):
     """Also of a point of the front, and of eight bits: activations are rounded while it runs, unless a session is told not to."""
     found = decoder()
     samples = {"ids": np.random.default_rng(2).integers(0, TOKENS, size=(6, 12))}
@@ -322,7 +322,7 @@ def test_the_runtime_by_itself_has_the_noise_that_is_reported(tmp_path, options)
 
 
 @pytest.mark.parametrize("options", [{"weight_bits": 4, "weight_block": 16}, {"weight_bits": 8}], ids=str)
-def test_openvino_by_itself_has_the_noise_that_is_reported(tmp_path, options):
+def test_openvino_alone_has_the_noise_that_is_reported(tmp_path, options):
     """It rounds activations in front of such weights, and to bfloat16, where the processor has what is quick for that."""
     found = decoder()
     samples = {"ids": np.random.default_rng(2).integers(0, TOKENS, size=(6, 12))}

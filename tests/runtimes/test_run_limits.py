@@ -133,7 +133,7 @@ def test_a_verb_that_does_without_the_run_reports_it(one_second):
     assert any(REASON in str(note) for note in gp.report(model, model).document["notes"])
 
 
-def test_a_run_that_its_user_asked_for_has_no_limit(monkeypatch):
+def test_a_run_that_its_user_requested_has_no_limit(monkeypatch):
     monkeypatch.setenv("GRAPHPORT_LIMITS", "proof.seconds=0")
     assert gp.run(looping(8), {"x": np.ones(2, np.float32)}, backend="reference")["y"].tolist() == [9, 9]
 

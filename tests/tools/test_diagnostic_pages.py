@@ -13,7 +13,7 @@ PAGES = diagnostic_pages.pages()
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text(encoding="utf-8")
 
 
-def test_a_page_states_what_is_wrong_what_helps_and_shows_both():
+def test_a_page_states_what_is_wrong_the_remedy_and_shows_both():
     page = PAGES["NNEF0302"]
     found = diagnostics()["NNEF0302"]
     assert page.startswith("# NNEF0302\n\nError, found by `formats/nnef/")

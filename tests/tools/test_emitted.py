@@ -59,7 +59,7 @@ def test_a_part_of_the_tests_keeps_operators_of_onnx_as_they_are(tmp_path):
     assert merged(tmp_path, {"lower": {"onnx": {"Gather": row}}, "lift": {}})["lower"] == {"onnx": {"Gather": row}}
 
 
-def test_words_that_only_a_test_has_are_left_out(tmp_path):
+def test_words_that_only_a_test_has_are_omitted(tmp_path):
     seen = [["lower", "madeup", "double", ["Relu"], ["Relu"], "tests/a.py"]]
     (tmp_path / "1.json").write_text(json.dumps(seen), encoding="utf-8")
     assert merged(tmp_path, {}) == {"lower": {}, "lift": {}}

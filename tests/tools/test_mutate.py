@@ -68,7 +68,7 @@ def test_faults_are_of_these_kinds(before, after):
     assert (before, after) in [(one, two) for _, one, two in faults(TEXT)]
 
 
-def test_what_changes_no_result_is_left_out():
+def test_what_changes_no_result_is_omitted():
     texts = [ast.unparse(tree) for tree, before, _ in faults(TEXT) if not before.startswith("return")]
     for kept in ("frozen=True", "strict=True", "{x + 1}", "A text.", "-> '1'", "min(x,", "import os"):
         assert all(kept in text for text in texts), kept
@@ -91,7 +91,7 @@ def test_bounds_that_are_large_are_not_made_another_by_one(text, count):
     assert len(faults(text)) == count
 
 
-def test_to_return_nothing_at_the_end_of_a_function_is_left_out():
+def test_to_return_nothing_at_the_end_of_a_function_is_omitted():
     text = "def f(x):\n    if x:\n        return None\n    {}\n    return {}\n"
     for returned in ("None", ""):
         removed = [before for _, before, after in faults(text.format("g(x)", returned)) if not after]
@@ -99,7 +99,7 @@ def test_to_return_nothing_at_the_end_of_a_function_is_left_out():
     assert [before for _, before, after in faults(text.format("g(x)", "0")) if not after][2:] == ["return 0"]
 
 
-def test_what_ends_all_the_same_is_left_out():
+def test_what_ends_all_the_same_is_omitted():
     text = "def f(x):\n    match x:\n        case 1:\n            {}\n        case _:\n            return None\n{}"
     assert not [one for _, one, two in faults(text.format("return", "")) if not two]
     assert [one for _, one, two in faults(text.format("return 1", "")) if not two] == ["return 1"]

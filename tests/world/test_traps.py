@@ -155,7 +155,7 @@ def test_the_newest_opset_is_read_where_nothing_but_its_number_changed(tmp_path)
     assert {step for step, end in journey.found.items() if end != RIGHT} <= {"ncnn", "nnef", "pnnx"}, journey.found
 
 
-def test_a_node_with_a_newer_attribute_is_made_of_operators_without_it(tmp_path):
+def test_a_node_with_a_newer_attribute_is_built_from_operators_without_it(tmp_path):
     path = written(
         tmp_path,
         [node("SpaceToDepth", ["x"], ["y"], blocksize=2, mode="CRD")],
@@ -209,7 +209,7 @@ def test_what_is_declared_has_a_type(tmp_path):
     assert all(each.HasField("type") for each in onnx.load(tmp_path / "s.onnx").graph.value_info)
 
 
-def test_a_fixed_extent_is_not_opened_in_silence(tmp_path):
+def test_a_fixed_extent_is_not_opened_silently(tmp_path):
     path = written(tmp_path, [node("Relu", ["x"], ["y"])], {"x": (F32, [1, 3])}, {"y": F32})
     with pytest.raises(gp.DiagnosticError, match="axis 0 is fixed"):
         gp.load(path, shapes={"x": ("N", 3)})
@@ -222,7 +222,7 @@ def test_weights_in_nodes_are_parameters(tmp_path):
     assert gp.inspect(gp.load(path)).parameters == 20
 
 
-def test_double_precision_does_not_become_single_in_silence(tmp_path):
+def test_double_precision_does_not_become_single_silently(tmp_path):
     path = written(tmp_path, [node("Relu", ["x"], ["y"])], {"x": (TensorProto.DOUBLE, [2])}, {"y": TensorProto.DOUBLE})
     for flavour, code in ((None, "NNEF0776"), ("khronos", "LEG0006")):
         found = gp.convert(path, tmp_path / "net.nnef", verify=False, flavour=flavour).findings

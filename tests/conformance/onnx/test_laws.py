@@ -10,14 +10,14 @@ PARTS = 16
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_a_sample_computes_the_same_in_other_forms(law, tmp_path):
+def test_a_sample_computes_equal_results_in_other_forms(law, tmp_path):
     assert violations(law, spread(sample()[::2]), tmp_path) == {}
 
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("law", LAWS)
-def test_every_case_computes_the_same_in_other_forms(law, part, tmp_path):
+def test_every_case_computes_equal_results_in_other_forms(law, part, tmp_path):
     assert violations(law, names()[part::PARTS], tmp_path) == {}
 
 

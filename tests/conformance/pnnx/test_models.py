@@ -94,6 +94,6 @@ def test_a_model_is_what_pytorch_computes(tmp_path, name):
     check(name, tmp_path)
 
 
-def test_the_models_speak_many_words():
+def test_the_models_speak_many_op_types():
     words = {line.split()[0] for each in models().values() for line in each["text"].splitlines()[2:]}
     assert len(words) > 160

@@ -112,7 +112,7 @@ def test_bfloat16():
     assert both("mul(add(@0,0.1),1.7)", x).dtype == dtype
 
 
-def test_halves_are_rounded_after_every_function():
+def test_float16_values_are_rounded_after_every_function():
     x = np.linspace(-4, 4, 1001).astype(np.float16)
     both("mul(add(@0,0.1),1.7)", x)
 

@@ -178,7 +178,7 @@ def test_plain_notes_come_back_and_others_do_not(tmp_path):
     assert again.notes["producer"] == "me"
 
 
-def test_words_of_dialects_are_kept(tmp_path):
+def test_op_types_of_dialects_are_kept(tmp_path):
     graph = Graph()
     x = graph.add_input("x", TensorFact(F32, (2,)))
     graph.append(Node("Fancy", [x], [Value("y")], {"gain": 2}, dialect="caffe"))
@@ -197,7 +197,7 @@ def test_a_graph_of_an_older_opset_is_upgraded(tmp_path):
     assert [node.op for node in model.graph] == ["Mul"]
 
 
-def test_it_is_recognized_by_what_it_says(tmp_path):
+def test_it_is_recognized_by_what_it_states(tmp_path):
     path = saved(tmp_path).rename(tmp_path / "renamed.bin")
     assert recognize(path) is FORMATS["archive"]
 
@@ -247,19 +247,19 @@ def test_a_slightly_newer_layout_is_a_warning(tmp_path):
     assert [(finding.code, finding.is_error) for finding in warnings] == [("IO0205", False)]
 
 
-def test_a_required_section_that_nobody_knows_is_refused(tmp_path):
+def test_a_required_section_that_is_unknown_is_refused(tmp_path):
     sections = [{"name": "graph", "member": "graph.txt", "required": True}, {"name": "secrets", "required": True}]
     assert error_codes(with_manifest(saved(tmp_path), sections=sections)) == ["IO0206"]
 
 
-def test_another_section_that_nobody_knows_is_a_warning(tmp_path):
+def test_another_section_that_is_unknown_is_a_warning(tmp_path):
     sections = [{"name": "graph", "member": "graph.txt", "required": True}, {"name": "plots", "required": False}]
     _, warnings = read(with_manifest(saved(tmp_path), sections=sections))
     assert [finding.code for finding in warnings] == ["IO0205"]
 
 
 @pytest.mark.parametrize("missing", ["manifest.json", "graph.txt", "weights/w0"])
-def test_a_member_that_is_not_there_is_named(tmp_path, missing):
+def test_a_member_that_does_not_exist_is_named(tmp_path, missing):
     path = rebuilt(saved(tmp_path), lambda name, data: None if name == missing else data)
     assert error_codes(path) == ["IO0207"]
 
@@ -284,7 +284,7 @@ def test_a_value_that_nobody_computes(tmp_path):
         pytest.param(b"%x: float32[20]", b"%x: float32[7]", "error", id="extents that do not fit"),
     ],
 )
-def test_a_graph_that_is_not_what_it_says_is_found(tmp_path, old, new, severity):
+def test_a_graph_that_is_not_what_it_states_is_found(tmp_path, old, new, severity):
     path = rebuilt(saved(tmp_path), lambda name, data: data.replace(old, new, 1) if name == "graph.txt" else data)
     findings = gp.check(path)
     assert {finding.code for finding in findings} <= {"SHAPE0001", "SHAPE0002"}
@@ -417,7 +417,7 @@ def test_a_newer_opset_is_refused(tmp_path):
     assert error_codes(saved(tmp_path, graph)) == ["IO0214"]
 
 
-def test_a_file_that_cannot_be_written_is_said(tmp_path):
+def test_a_file_that_cannot_be_written_is_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DiagnosticError) as caught:
         write(small(), tmp_path / "file" / "net.graphport")

@@ -36,7 +36,7 @@ def test_documents_are_not_nested_without_end(tmp_path, depth, codes):
     assert [finding.code for finding in gp.check(path)] == codes
 
 
-def test_converting_says_what_from(tmp_path):
+def test_converting_states_what_from(tmp_path):
     gp.save(Model(small()), tmp_path / "a.onnx")
     gp.convert(tmp_path / "a.onnx", tmp_path / "a.graphport")
     said = gp.load(tmp_path / "a.graphport").graph.notes["documents"].provenance

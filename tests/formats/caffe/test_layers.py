@@ -248,7 +248,7 @@ DEFINED = {
 
 
 @every("case", DEFINED)
-def test_a_layer_is_what_its_definition_says(tmp_path, case):
+def test_a_layer_is_what_its_definition_states(tmp_path, case):
     type, options, expected = DEFINED[case]
     model = gp.load(one_layer(type, **options).save(tmp_path))
     x = x_of()

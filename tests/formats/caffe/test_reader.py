@@ -45,7 +45,7 @@ def warning_codes(folder: Path, text: str) -> list[str]:
     return [finding.code for finding in read(written(folder, text))[1]]
 
 
-def test_a_layer_is_a_node_with_its_place(tmp_path):
+def test_a_layer_is_a_node_with_its_location(tmp_path):
     graph = graph_of(tmp_path, f"{INPUT}\n{CONV}")
     (node,) = graph
     assert (node.op, node.name, node.origin.line) == ("caffe.Convolution", "c", 2)
@@ -74,7 +74,7 @@ def test_an_input_keeps_its_name_when_it_is_replaced(tmp_path):
     assert [value.name for value in graph.outputs] == ["x.r"]
 
 
-def test_outputs_are_what_nobody_reads(tmp_path):
+def test_outputs_are_what_is_unused(tmp_path):
     more = 'layer { name: "a" type: "ReLU" bottom: "y" top: "a" } layer { name: "b" type: "TanH" bottom: "y" top: "b" }'
     sinks = "layer { name: 's' type: 'Silence' bottom: 'b' } layer { name: 'f' type: 'HDF5Output' bottom: 'y' }"
     graph = graph_of(tmp_path, f"{INPUT} {CONV} {more} {sinks}")
@@ -251,7 +251,7 @@ def test_version_0_is_read_as_version_2(tmp_path):
     assert gp.load(tmp_path / "net.prototxt").outputs["s"].fact.shape == (1, 3)
 
 
-def test_weights_beside_the_text_are_found_by_layer(tmp_path):
+def test_external_weights_the_text_are_found_by_layer(tmp_path):
     net = Network("net")
     net.input("x", 1, 3, 8, 8)
     net.conv("c", "x", 3, 4)
@@ -282,7 +282,7 @@ def test_a_file_of_weights_has_its_network_inside(tmp_path):
     assert gp.compare(expected, alone).passed
 
 
-def test_the_only_weights_beside_a_text_are_taken_and_said(tmp_path):
+def test_the_only_external_weights_a_text_are_taken_and_said(tmp_path):
     net = Network("net")
     net.input("x", 1, 3, 8, 8)
     net.conv("c", "x", 3, 4)
@@ -323,7 +323,7 @@ def test_without_weights_shapes_are_known(tmp_path):
     assert [node.op for node in model.graph] == ["Conv"]
 
 
-def test_an_unknown_layer_stays_with_all_it_says(tmp_path):
+def test_an_unknown_layer_stays_with_all_it_states(tmp_path):
     more = 'layer { name: "f" type: "Fancy" bottom: "y" top: "z" fancy_param { gain: 2 mode: HARD tags: "a" tags: "b" inner { k: 1.5 } } }'
     graph, warnings = read(written(tmp_path, f"{INPUT} {CONV} {more}"))
     assert [finding.code for finding in warnings] == ["CAFFE0201"]
@@ -333,7 +333,7 @@ def test_an_unknown_layer_stays_with_all_it_says(tmp_path):
     assert [finding.code for finding in gp.check(tmp_path / "net.prototxt")] == ["CAFFE0201", "LEG0001"]
 
 
-def test_a_parameter_that_nobody_knows_makes_its_layer_opaque(tmp_path):
+def test_a_parameter_that_is_unknown_makes_its_layer_opaque(tmp_path):
     text = CONV.replace("kernel_size: 3", "kernel_size: 3 wobble: 2")
     model = gp.load(written(tmp_path, f"{INPUT} {text}"))
     assert [node.op for node in model.graph] == ["caffe.Convolution"]
@@ -347,7 +347,7 @@ def test_extents_can_be_bound(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["net.prototxt", "net.txt"])
-def test_a_network_is_recognized_by_what_it_says(tmp_path, name):
+def test_a_network_is_recognized_by_what_it_states(tmp_path, name):
     assert recognize(written(tmp_path, f"# made by hand\n{INPUT} {CONV}", name)) is FORMATS["caffe"]
 
 

@@ -173,7 +173,7 @@ def test_a_rearrangement_is_undone_by_its_reverse(tmp_path):
 
 
 @pytest.mark.parametrize("said", ["stride: 2", "stride: 2 reverse: true"])
-def test_a_rearrangement_is_written_in_words_that_every_reader_has(tmp_path, said):
+def test_a_rearrangement_is_written_in_op_types_that_every_reader_has(tmp_path, said):
     net = Network("net")
     net.layer("Reorg", "y", net.input("x", 2, 8, 4, 6), reorg_param=said)
     model, _ = gp.simplify(gp.load(net.save(tmp_path)))

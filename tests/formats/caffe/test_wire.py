@@ -230,7 +230,7 @@ def _accepts(data: bytes) -> bool:
         pytest.param(b"\xfa\x3f\x02ab", id="unknown text"),
     ],
 )
-def test_a_message_ends_where_its_length_says_and_not_a_byte_later(inner):
+def test_a_message_ends_where_its_length_states_and_not_a_byte_later(inner):
     """Every field cut short by a byte or more, and followed by what would complete it, is refused as protobuf does."""
     assert codes(length_field(100, inner)) == []
     for cut in range(1, len(inner)):

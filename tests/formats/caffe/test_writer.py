@@ -152,7 +152,7 @@ CASES = {
 
 
 @every("case", CASES)
-def test_an_operator_keeps_its_meaning(tmp_path, case):
+def test_an_operator_preserves_its_semantics(tmp_path, case):
     model = Model(CASES[case])
     gp.save(model, tmp_path / "net.prototxt")
     again = gp.load(tmp_path / "net.prototxt")
@@ -194,7 +194,7 @@ SEVERAL = several()
 
 
 @pytest.mark.parametrize("case", SEVERAL)
-def test_several_operands_or_results_keep_their_meaning(tmp_path, case):
+def test_several_operands_or_results_preserve_their_semantics(tmp_path, case):
     model = Model(SEVERAL[case])
     gp.save(model, tmp_path / "net.prototxt")
     again = gp.load(tmp_path / "net.prototxt")
@@ -222,7 +222,7 @@ UNSAID = {
 
 
 @pytest.mark.parametrize("case", UNSAID)
-def test_what_caffe_cannot_say_is_refused(tmp_path, case):
+def test_what_caffe_cannot_express_is_refused(tmp_path, case):
     _, findings = export_graph(UNSAID[case], "caffe")
     assert [finding.code for finding in findings] == ["LEG0002"]
     with pytest.raises(DiagnosticError):
@@ -236,7 +236,7 @@ def test_other_numbers_than_floats_are_refused():
     assert "only float32 blobs" in findings[0].message
 
 
-def test_an_open_extent_is_refused_and_can_be_bound(tmp_path):
+def test_a_dynamic_dim_is_refused_and_can_be_bound(tmp_path):
     made = Making(Symbol("N"), 3)
     source, target = tmp_path / "net.onnx", tmp_path / "net.prototxt"
     gp.save(Model(made.done(made("Relu", made.x))), source)
@@ -246,7 +246,7 @@ def test_an_open_extent_is_refused_and_can_be_bound(tmp_path):
     assert gp.convert(source, target, shapes={"x": (4, 3)}).passed
 
 
-def test_weights_that_are_not_there_are_refused(tmp_path):
+def test_weights_that_do_not_exist_are_refused(tmp_path):
     made = Making(1, 3, 4, 4)
     w = made.graph.add_constant("w", TensorFact(F32, (2, 3, 3, 3)))
     with pytest.raises(DiagnosticError) as caught:
@@ -254,7 +254,7 @@ def test_weights_that_are_not_there_are_refused(tmp_path):
     assert [finding.code for finding in caught.value.diagnostics] == ["CAFFE0404"]
 
 
-def test_a_file_that_cannot_be_written_is_said(tmp_path):
+def test_a_file_that_cannot_be_written_is_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DiagnosticError) as caught:
         gp.save(Model(CASES["relu"]), tmp_path / "file" / "net.prototxt")

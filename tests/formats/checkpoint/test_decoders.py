@@ -50,7 +50,7 @@ def test_logits_and_cached_steps_equal_those_of_transformers(case):
     np.testing.assert_allclose(logits, stored["next_logits"], rtol=0, atol=2e-4)
 
 
-def test_the_reference_computes_the_same():
+def test_the_reference_computes_equal_results():
     model, stored = gp.load(MODELS / "gemma2"), np.load(MODELS / "gemma2.npz")
     caches = {name: np.zeros((2, 2, 0, 8), np.float32) for name in model.inputs if name.startswith("past")}
     positions = np.clip(stored["mask"].cumsum(1) - 1, 0, None)

@@ -113,7 +113,7 @@ def run(compiled, request, ids, mask):
     return request.infer({name: value for name, value in given.items() if name in names})["logits"].copy()
 
 
-def test_the_size_of_a_model_counts_the_files_behind_converted_weights():
+def test_the_size_of_a_model_counts_the_files_after_converted_weights():
     """Limits of runs grow with it; bfloat16 weights, transposed ones and parts of fused ones are converted."""
     for name in ("llama", "gpt2", "phi3_partial"):
         model = gp.load(MODELS / name)

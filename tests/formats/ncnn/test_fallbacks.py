@@ -263,7 +263,7 @@ def test_integers_of_any_size_are_not_computed_with(tmp_path):
         ("ScatterND", "x p u", [[0, 5]], {"reduction": "add"}),
     ],
 )
-def test_places_that_are_not_there_are_refused(tmp_path, op, operands, places, attributes):
+def test_places_that_do_not_exist_are_refused(tmp_path, op, operands, places, attributes):
     nodes = [node(op, operands.split(), ["y"], **attributes)]
     inputs = [*X, *([("u", [1, 4])] if "u" in operands else [])]
     proto = model(nodes, inputs, [("y", None)], {"p": np.array(places, np.int64)})

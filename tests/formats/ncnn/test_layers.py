@@ -240,7 +240,7 @@ def test_at_least_sixty_types_are_held_against_ncnn():
 
 
 @pytest.mark.parametrize(("kind", "keys"), [("Pooling", "0=0 7=1 8=3 18=4"), ("ShuffleChannel", "0=2")])
-def test_a_layer_of_open_extents_computes_what_one_of_known_ones_does(tmp_path, kind, keys):
+def test_a_layer_of_dynamic_shape_computes_what_one_of_known_ones_does(tmp_path, kind, keys):
     (tmp_path / "net.bin").write_bytes(b"")
     found = []
     for shape in ("", " 0=7 1=6 2=4"):

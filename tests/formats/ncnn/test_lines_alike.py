@@ -68,7 +68,7 @@ def told(path):
     return nodes, values, [(each.code, each.message, str(each.span)) for each in findings]
 
 
-def test_lines_like_one_before_are_read_as_each_by_itself(tmp_path, monkeypatch):
+def test_lines_like_one_before_are_read_as_each_alone(tmp_path, monkeypatch):
     place, quick = tmp_path / "a.param", reader._GraphReader._repeat_layer
     (tmp_path / "a.bin").write_bytes(bytes(60 * 16))
     again = []
@@ -91,7 +91,7 @@ def test_lines_like_one_before_are_read_as_each_by_itself(tmp_path, monkeypatch)
     assert sum(again) > 800
 
 
-def test_what_was_read_is_written_as_it_was_from_a_copy_and_after_its_places_were_asked_for(tmp_path):
+def test_what_was_read_is_written_as_it_was_from_a_copy_and_after_its_places_were_requested(tmp_path):
     place = tmp_path / "a.param"
     lines = ["Input x 0 1 x 0=4 1=4 2=2", "Split s 1 2 x a b", "ReLU r 1 1 a c 0=1.000000e-01", "Input y 0 1 y"]
     lines += ["ReLU r 1 1 b d 0=1.000000e-01", "BinaryOp add 2 1 c d e 0=0", "Concat all 2 1 e y z 0=0"]

@@ -43,7 +43,7 @@ def convolutions(batch=1):
     return model(nodes, [("x", [batch, 3, 6, 6])], [("y", [batch, 4, 6, 6])], constants)
 
 
-def test_a_batch_is_told_once_with_what_helps(tmp_path):
+def test_a_batch_is_reported_once_with_a_remedy(tmp_path):
     loaded = gp.load(write_onnx(tmp_path / "net.onnx", convolutions(5)))
     with pytest.raises(DiagnosticError) as caught:
         gp.save(loaded, tmp_path / "net.param")
@@ -92,7 +92,7 @@ def test_items_that_meet_where_a_layer_takes_no_open_length_are_to_be_bound(tmp_
 
 
 @pytest.mark.parametrize("op_type", ["Softmax", "CumSum"])
-def test_items_that_meet_are_not_taken_for_a_batch(tmp_path, op_type):
+def test_items_that_meet_are_not_treated_as_a_batch(tmp_path, op_type):
     given = ["x", "first"] if op_type == "CumSum" else ["x"]
     told = {} if op_type == "CumSum" else {"axis": 0}
     proto = model([node(op_type, given, ["y"], **told)], [("x", [5, 3])], [("y", [5, 3])], {"first": np.array(0)})

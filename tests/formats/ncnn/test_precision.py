@@ -59,7 +59,7 @@ def written(source, **options):
     return source.with_suffix(".param")
 
 
-def test_single_layers_are_computed_in_single_precision_whatever_the_runtime_is_told(source):
+def test_single_layers_are_computed_in_single_precision_whatever_the_runtime_is_reported(source):
     exact = computed(written(source))
     narrow = computed(written(source), "use_bf16_storage")
     assert np.abs(narrow - exact).max() > 1e-3
@@ -83,7 +83,7 @@ def test_the_last_layer_alone_rounds_what_it_is_given_to_nothing(source):
     assert np.array_equal(computed(path, "use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic"), exact)
 
 
-def test_halves_are_stored_layer_by_layer(source):
+def test_float16_values_are_stored_layer_by_layer(source):
     whole = written(source).with_suffix(".bin").stat().st_size
     path = written(source, precision=["last=f16"])
     assert whole - path.with_suffix(".bin").stat().st_size == 288 * 5 * 2
@@ -91,7 +91,7 @@ def test_halves_are_stored_layer_by_layer(source):
     assert whole - path.with_suffix(".bin").stat().st_size == (8 * 27 + 64 + 64) * 2
 
 
-def test_a_file_of_ncnn_is_told_what_its_layers_are(source, tmp_path):
+def test_a_file_of_ncnn_is_reported_what_its_layers_are(source, tmp_path):
     path = written(source)
     gp.convert(path, tmp_path / "told.param", precision=["left=f32"])
     lines = (tmp_path / "told.param").read_text().splitlines()
@@ -105,6 +105,6 @@ def test_a_file_of_ncnn_is_told_what_its_layers_are(source, tmp_path):
     ("told", "said"),
     [(["lefft=f32"], "did you mean left"), (["left=f8"], "NCNN0307"), (["left=int8"], "quantize --target ncnn")],
 )
-def test_what_is_no_layer_or_type_is_told(source, told, said):
+def test_what_is_no_layer_or_type_is_reported(source, told, said):
     with pytest.raises(DiagnosticError, match=said):
         gp.save(gp.load(source), source.with_suffix(".param"), precision=told)

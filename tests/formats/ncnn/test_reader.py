@@ -53,7 +53,7 @@ def picture(channels=3, height=4, width=5):
     return np.random.default_rng(0).normal(size=(1, channels, height, width)).astype(np.float32)
 
 
-def test_a_type_is_a_word_and_its_parameters_are_attributes(tmp_path):
+def test_a_type_is_an_op_type_and_its_parameters_are_attributes(tmp_path):
     graph, findings = read(model(tmp_path))
     assert findings == []
     assert [node.op for node in graph] == ["ncnn.Split", "ncnn.Convolution", "ncnn.ReLU", "ncnn.Concat"]
@@ -99,7 +99,7 @@ def test_weights_are_stored_in_several_ways(tmp_path, weights, tolerance):
     np.testing.assert_allclose(gp.run(loaded, {"in0": x})["out0"], expected(x), rtol=1e-5, atol=1e-6 + tolerance)
 
 
-def test_a_binary_list_says_the_same(tmp_path):
+def test_a_binary_list_has_equal_content(tmp_path):
     words = [7767517, 2, 2, 16, 0, 1, 0, -233, 26, 1, 1, 0, 1, 0, struct.unpack("<i", struct.pack("<f", 0.25))[0], -233]
     (tmp_path / "net.param.bin").write_bytes(struct.pack(f"<{len(words)}i", *words))
     (tmp_path / "net.bin").write_bytes(b"")
@@ -136,13 +136,13 @@ def test_fault_is_a_diagnostic(tmp_path, text, code):
     assert code in codes(model(tmp_path, text))
 
 
-def test_missing_weights_are_told(tmp_path):
+def test_missing_weights_are_reported(tmp_path):
     path = model(tmp_path)
     (tmp_path / "net.ncnn.bin").unlink()
     assert codes(path) == ["NCNN0101"]
 
 
-def test_weights_that_are_left_over_are_told(tmp_path):
+def test_weights_that_are_left_over_are_reported(tmp_path):
     path = model(tmp_path, weights=tagged(KERNEL) + BIAS.tobytes() + bytes(8))
     assert [finding.code for finding in read(path)[1]] == ["NCNN0103"]
 

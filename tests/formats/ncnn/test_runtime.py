@@ -366,7 +366,7 @@ def test_every_value_that_ncnn_has_is_returned(tmp_path):
         ),
     ],
 )
-def test_what_ncnn_cannot_say_is_told(tmp_path, proto, reason):
+def test_what_ncnn_cannot_express_is_reported(tmp_path, proto, reason):
     loaded = gp.load(write_onnx(tmp_path / "net.onnx", proto()))
     shapes = {name: [dim for dim in value.fact.dims if isinstance(dim, int)] for name, value in loaded.inputs.items()}
     arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
@@ -395,7 +395,7 @@ def test_shape_arithmetic_and_constants_of_an_export_are_settled(tmp_path):
 
 
 @pytest.mark.parametrize("outputs", [["y", "z"], ["z", "y"]])
-def test_told_to_be_quick_it_computes_as_by_itself(tmp_path, outputs):
+def test_reported_to_be_quick_it_computes_as_alone(tmp_path, outputs):
     nodes = [node("Sigmoid", ["x"], ["y"]), node("Sub", ["y", "c"], ["z"])]
     shape, constants = (1, 3, 8, 8), {"c": np.float32(0.5)}
     loaded = gp.from_onnx(model(nodes, [("x", shape)], [(name, shape) for name in outputs], constants))

@@ -218,7 +218,7 @@ def test_what_is_computed_from_constants_alone_is_a_layer_where_a_layer_or_a_cal
     assert all(np.allclose(expected[name], given[name], rtol=1e-6) for name in ("y", "z"))
 
 
-def test_constants_of_what_cannot_be_said_are_not_told(tmp_path):
+def test_constants_of_what_cannot_be_expressed_are_not_reported(tmp_path):
     found = build(
         [node("Exp", ["k"], ["e"]), node("Mul", ["e", "e"], ["m"]), node("Cast", ["m"], ["c"], to=6),
          node("Cast", ["x"], ["i"], to=6), node("BitwiseAnd", ["i", "c"], ["b"]), node("Cast", ["b"], ["y"], to=1)],
@@ -259,7 +259,7 @@ def test_ncnn_reads_names_of_any_length(tmp_path):
         np.testing.assert_allclose(got, want[0], rtol=1e-5)
 
 
-def test_numbers_behind_names_fit_into_what_ncnn_reads(tmp_path):
+def test_numbers_after_names_fit_into_what_ncnn_reads(tmp_path):
     # One of the two has to be called otherwise: blobs have no spaces. So has a layer that is called as another.
     spaced, joined = "e" * 250 + " blob", "e" * 250 + "_blob"
     nodes = [node("Sigmoid", ["x"], [spaced], name=joined), node("Sigmoid", [spaced], [joined], name=joined)]
@@ -303,7 +303,7 @@ def test_what_is_rounded_to_eight_bits_is_refused(tmp_path):
         gp.save(ours, tmp_path / "net.ncnn.param")
 
 
-def test_arrays_give_their_shapes_to_a_file_that_says_none(tmp_path):
+def test_arrays_give_their_shapes_to_a_file_that_states_none(tmp_path):
     rows = ["Input x 0 1 x", "Pooling p 1 1 x y 0=1 7=1 8=2 18=3"]
     (tmp_path / "net.param").write_text("\n".join(["7767517", "2 2", *rows, ""]))
     (tmp_path / "net.bin").write_bytes(b"")

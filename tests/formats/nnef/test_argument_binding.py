@@ -35,7 +35,7 @@ def test_arguments_are_bound_by_position_and_by_name():
         ((None, "bias", "bais"), ["NNEF0326", "NNEF0324"]),
     ],
 )
-def test_what_does_not_bind_is_said_completely(names, codes):
+def test_what_does_not_bind_is_written_completely(names, codes):
     plan, found = bound(*names)
     assert plan is None
     assert sorted(found) == sorted(codes)

@@ -88,7 +88,7 @@ def test_patterns_make_what_is_made_one_by_one(monkeypatch, outputs, infers):
         ("c = conv(b, k", "c = conv(k, b"),
     ],
 )
-def test_faults_are_told_where_they_were(monkeypatch, old, new):
+def test_faults_are_reported_where_they_were(monkeypatch, old, new):
     document = text(BODY.replace("'a;b'", "'constant'").replace(old, new), "d, j, p, s")
 
     def told() -> list[str]:
@@ -117,7 +117,7 @@ def test_graphs_are_the_same(monkeypatch, tmp_path):
     assert str(gp.load(tmp_path / "net.nnef", raw=True).graph) == first
 
 
-def test_arguments_of_a_form_are_read_with_their_places():
+def test_arguments_of_a_form_are_read_with_their_locations():
     source = Source("repeated.nnef", text(BODY, "d"))
     graph = parse(source).document.graph
     assert graph is not None

@@ -253,7 +253,7 @@ def test_what_is_right_has_no_findings(text):
     assert checked(text).diagnostics == []
 
 
-def test_a_finding_says_where_and_what_to_do():
+def test_a_finding_states_location_and_remedy():
     (found,) = checked(final("hidden = relu(x);", "y = relu(hiden);")).diagnostics
     assert (line(found), column(found), remedy(found)) == (6, 14, "did you mean 'hidden'?")
     (found,) = checked(final("y = relu(a);", "a = relu(x);")).diagnostics

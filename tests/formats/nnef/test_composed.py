@@ -89,7 +89,7 @@ def test_both_readers_take_them(tmp_path):
         np.testing.assert_allclose(found, array, 1e-4, 1e-5, err_msg=case)
 
 
-def test_they_are_written_in_tracts_words_too(tmp_path):
+def test_they_are_written_in_tracts_op_types_too(tmp_path):
     for case in CASES:
         place = tmp_path / "all" / case
         place.mkdir(parents=True)

@@ -459,7 +459,7 @@ def test_other_files_are_not_recognized(tmp_path, name, head):
     assert not recognizes(tmp_path / name, head)
 
 
-def test_a_name_says_it_where_the_content_does_not(tmp_path):
+def test_a_name_states_it_where_the_content_does_not(tmp_path):
     assert recognizes(tmp_path / "a.nnef", b"# a long comment")
     assert recognizes(tmp_path / "a.tar", header(b"README.md", b"0"))
     assert not recognizes(tmp_path / "a.bin", header(b"README.md", b"0"))

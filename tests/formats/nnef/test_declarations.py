@@ -64,7 +64,7 @@ def test_a_provisional_declaration_is_the_final_one_without_what_came_later():
         assert [RENAMED.get(formal.name, formal.name) for formal in declaration.formals] == expected, name
 
 
-def test_a_declaration_says_what_it_takes():
+def test_a_declaration_states_what_it_takes():
     conv = standard(Edition.FINAL)["conv"]
     assert [formal.name for formal in conv.formals if formal.default is None] == ["input", "filter"]
     assert conv.formals[4].type is array_of(tuple_of(INTEGER, INTEGER))

@@ -92,7 +92,7 @@ def cases() -> dict[str, str]:
     }
 
 
-def test_documents_that_others_wrote_mean_the_same_to_both():
+def test_documents_that_others_wrote_are_equivalent_to_both():
     texts = cases()
     answers = dict(zip(texts, theirs([*texts.values()]), strict=True))
     assert {name for name, text in texts.items() if not agrees(text, answers[name])} == set(KNOWN)
@@ -162,11 +162,11 @@ def document(seed: int) -> str:
     return final(*statements(random.Random(seed), 25), "y = relu(t24);", shape="[2, 4, 8, 6]")
 
 
-def test_documents_that_are_made_up_mean_the_same_to_both():
+def test_documents_that_are_made_up_are_equivalent_to_both():
     texts = [document(seed) for seed in range(60)]
     assert [text for text, other in zip(texts, theirs(texts), strict=True) if not agrees(text, other)] == []
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_made_up_documents_use_many_words(seed):
+def test_made_up_documents_use_many_op_types(seed):
     assert len(set(re.findall(r"= (\w+)\(", document(seed)))) > 10

@@ -53,7 +53,7 @@ def test_parameters_have_their_final_names(tmp_path):
     assert (op_type, attributes) == ("matmul", {"transposeA": True, "transposeB": False})
 
 
-def test_axes_beyond_the_rank_are_left_out(tmp_path):
+def test_axes_beyond_the_rank_are_omitted(tmp_path):
     x = "x = external(shape = [3, 2])"
     assert last(graph_of(tmp_path, x, "y = sum_reduce(x, axes = [1, 2, 5])"))[1]["axes"] == (1,)
     assert last(graph_of(tmp_path, x, "y = transpose(x, perm = [1, 0, 2])"))[1]["axes"] == (1, 0)
@@ -79,11 +79,11 @@ def test_short_arrays_are_filled_up(tmp_path):
                      ((0, 0), (0, 0), (1, 0), (1, 1)), id="over all axes"),
     ],
 )  # fmt: skip
-def test_paddings_that_are_left_out_are_automatic(tmp_path, call, padding):
+def test_paddings_that_are_omitted_are_automatic(tmp_path, call, padding):
     assert last(graph_of(tmp_path, X, V, W, f"y = {call}"))[1]["padding"] == padding
 
 
-def test_automatic_padding_of_an_open_extent_must_not_depend_on_it(tmp_path):
+def test_automatic_padding_of_a_dynamic_dim_must_not_depend_on_it(tmp_path):
     x = "x = external(shape = [1, 4, 9, 0])"
     assert last(graph_of(tmp_path, x, V, "y = conv(x, v, padding = [(2, 0)])"))[1]["padding"] == ((2, 0), (1, 1))
     with pytest.raises(DiagnosticError) as caught:
@@ -94,7 +94,7 @@ def test_automatic_padding_of_an_open_extent_must_not_depend_on_it(tmp_path):
     assert (finding.span.line, finding.span.column) == (7, 30)
 
 
-def test_its_own_powers_of_two_are_a_word_of_their_own(tmp_path):
+def test_its_own_powers_of_two_are_an_op_type_of_their_own(tmp_path):
     op_type, attributes = last(graph_of(tmp_path, X, "y = logarithmic_quantize(x, 4.0, bits = 3)"))
     assert (op_type, attributes) == ("provisional.logarithmic_quantize", {"bits": 3})
 
@@ -113,7 +113,7 @@ STATEMENTS = (
 )
 
 
-def test_a_graph_is_written_in_the_edition_that_is_asked_for(tmp_path):
+def test_a_graph_is_written_in_the_edition_that_is_requested(tmp_path):
     graph = graph_of(tmp_path, *STATEMENTS)
     write(graph, tmp_path / "again.nnef", edition="provisional", flatten=True)
     again, _ = read(tmp_path / "again.nnef", edition="provisional")

@@ -168,7 +168,7 @@ def test_a_range_beyond_the_length_is_a_fault(begin, end):
     assert fault(get_slice, [1, 2, 3], begin, end) == "NNEF0504"
 
 
-def test_open_extents_are_computed_with():
+def test_dynamic_dims_are_computed_with():
     assert binary("+", N, 1, ROOM) == N + 1
     assert binary("*", binary("/", binary("*", N, 4, ROOM), 2, ROOM), 3, ROOM) == N * 6
     assert binary("^", N, 2, ROOM) == N * N
@@ -191,7 +191,7 @@ def test_open_extents_are_computed_with():
         pytest.param(lambda: contains([1, N], 2), id="a membership"),
     ],
 )
-def test_what_needs_the_number_of_an_open_extent_says_so(compute):
+def test_what_needs_the_number_of_a_dynamic_dim_states_so(compute):
     with pytest.raises(OpenExtent):
         compute()
 

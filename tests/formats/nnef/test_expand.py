@@ -360,7 +360,7 @@ def test_the_shape_of_a_number(edition):
     assert shape == ((7,) if edition is Edition.FINAL else (1, 1, 7))
 
 
-def test_a_shape_that_nobody_knows_is_a_finding():
+def test_a_shape_that_is_unknown_is_a_finding():
     before = fragment("y = reshape(x, shape = shape_of(cast<scalar>(x)));")
     assert "NNEF0516" in faults(final("y = f(x);", before=before))
 
@@ -372,7 +372,7 @@ def test_what_a_page_refuses_is_a_finding_and_what_depends_on_it_is_not():
     assert codes(each for each in evaluated(text).diagnostics if each.is_error) == ["SHAPE0001"]
 
 
-def test_without_inference_the_document_says_what_it_can():
+def test_without_inference_the_document_states_what_it_can():
     text = final("y = f(x);", before=fragment("y = reshape(x, shape = shape_of(x));"))
     assert evaluated(text, infers=False).operations[-1].attributes["shape"] == (1, 3, 8, 8)
 
@@ -393,7 +393,7 @@ def test_an_extent_of_zero_becomes_a_symbol():
     assert expansion.operations[-1].attributes["shape"] == (Symbol("x_0", 1) * 3 + 1, 1)
 
 
-def test_shapes_bind_open_extents_before_anything_is_evaluated():
+def test_shapes_bind_dynamic_dims_before_anything_is_evaluated():
     expansion = opened("reshape(x, shape = [shape_of(x)[0] * 3, 1] if shape_of(x)[0] > 3 else [1])", {"x": (5, 3)})
     assert expansion.operations[-1].attributes["shape"] == (15, 1)
     symbol = Symbol("batch", 1)
@@ -420,7 +420,7 @@ def test_where_the_number_is_needed_the_finding_names_the_axis_to_bind(expressio
     assert remedy(finding).startswith("set the shape of x: --input x=")
 
 
-def test_a_variable_does_not_depend_on_an_open_extent():
+def test_a_variable_does_not_depend_on_a_dynamic_dim():
     expression = "linear(x, variable(shape = [4, shape_of(x)[0]], label = 'w'))"
     assert codes(opened(expression).diagnostics) == ["NNEF0513"]
     assert opened(expression.replace("[0]], l", "[1]], l")).diagnostics == []
@@ -445,7 +445,7 @@ def test_shapes_given_for_final_inputs_must_agree():
     assert faults(final("y = relu(x);", shape="[2, 3]"), {"x": (4, 3)}) == ["NNEF0517"]
 
 
-def test_symbols_of_an_extension_are_open_extents():
+def test_symbols_of_an_extension_are_dynamic_dims():
     text = (
         "version 1.0;\nextension tract_symbol S;\ngraph g( x ) -> ( y )\n{ x = external(shape = [S, 3]); y = relu(x); }"
     )

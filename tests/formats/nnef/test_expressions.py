@@ -49,7 +49,7 @@ def grouped(node: Expression) -> str:
         pytest.param("(a + b) * c", "((a + b) * c)", id="parentheses first"),
     ],
 )
-def test_operators_bind_as_the_table_says(text, groups):
+def test_operators_bind_as_the_table_states(text, groups):
     assert grouped(value(text)) == groups
 
 
@@ -86,7 +86,7 @@ def test_subscripts_and_ranges_follow_any_operand(text):
         pytest.param("f < g > (x)", "Binary", id="names are compared"),
     ],
 )
-def test_generic_calls_are_told_from_comparisons(text, kind):
+def test_generic_calls_are_reported_from_comparisons(text, kind):
     assert type(value(text)).__name__.removeprefix("Flat") == kind
 
 

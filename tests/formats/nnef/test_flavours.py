@@ -49,7 +49,7 @@ def document(folder: Path, body: str) -> gp.Model:
 
 
 @pytest.mark.parametrize("word", SHARED)
-def test_a_text_is_for_both_where_one_means_the_same(tmp_path, word):
+def test_a_text_is_for_both_where_one_is_equivalent(tmp_path, word):
     model = document(tmp_path / "a", SHARED[word])
     assert gp.save(model, tmp_path / "b", format="nnef") == []
     text = (tmp_path / "b" / "graph.nnef").read_text()
@@ -68,7 +68,7 @@ def test_a_text_is_for_both_where_one_means_the_same(tmp_path, word):
 
 
 @pytest.mark.parametrize("word", APART)
-def test_else_it_is_for_tract_and_a_note_says_why_and_how_the_standard_is_had(tmp_path, word):
+def test_else_it_is_for_tract_and_a_note_states_why_and_how_the_standard_is_had(tmp_path, word):
     model = document(tmp_path / "a", APART[word])
     (finding,) = gp.save(model, tmp_path / "b", format="nnef")
     assert (finding.code, finding.severity) == ("NNEF0776", Severity.NOTE)
@@ -103,7 +103,7 @@ def onnx_of(folder: Path, nodes, inputs, outputs):
     return gp.load(folder / "a.onnx")
 
 
-def test_open_extents_are_symbols_of_tract_for_the_standard_has_numbers_alone(tmp_path):
+def test_dynamic_dims_are_symbols_of_tract_for_the_standard_has_numbers_alone(tmp_path):
     nodes = [helper.make_node("Relu", ["x"], ["y"])]
     model = onnx_of(tmp_path, nodes, [("x", 1, ["N", 3])], [("y", 1, ["N", 3])])
     (finding,) = gp.save(model, tmp_path / "b", format="nnef")
@@ -115,7 +115,7 @@ def test_open_extents_are_symbols_of_tract_for_the_standard_has_numbers_alone(tm
         np.testing.assert_array_equal(by_tract(tmp_path / "b", x), np.maximum(x, 0))
 
 
-def test_what_the_standard_has_no_word_for_is_said_in_the_words_of_tract(tmp_path):
+def test_what_the_standard_has_no_op_type_for_is_written_in_the_op_types_of_tract(tmp_path):
     nodes = [helper.make_node("GatherND", ["x", "at"], ["y"])]
     onnx_of(tmp_path, nodes, [("x", 1, [3, 8]), ("at", 7, [5, 2])], [("y", 1, [5])])
     report = gp.convert(tmp_path / "a.onnx", tmp_path / "b", format="nnef")
@@ -149,7 +149,7 @@ def test_arrays_of_the_three_types_of_the_standard_are_taken_and_given_whichever
     assert by_tract(tmp_path / "c", np.array([0, 7, 255], np.uint8)).dtype == np.uint8
 
 
-def test_where_neither_can_say_it_the_reasons_of_both_are_told(tmp_path):
+def test_where_neither_can_say_it_the_reasons_of_both_are_reported(tmp_path):
     nodes = [helper.make_node("Loop", ["m", "c", "x"], ["y"], body=body_of_a_loop())]
     given = [("m", 7, []), ("c", 9, []), ("x", 1, [2])]
     model = onnx_of(tmp_path, nodes, given, [("y", 1, [2])])
@@ -178,7 +178,7 @@ def test_what_was_read_of_the_standard_stays_that_with_a_note_on_what_tract_woul
     nnef.load_graph(str(tmp_path / "b"))
 
 
-def test_what_is_for_the_standard_alone_keeps_its_costly_words(tmp_path):
+def test_what_is_for_the_standard_alone_keeps_its_costly_op_types(tmp_path):
     body = SHARED["deconv"].replace("y =", "t =") + " y = cast<integer>(t);"
     model = document(tmp_path / "a", body)
     gp.save(model, tmp_path / "b", format="nnef", flavour="khronos")

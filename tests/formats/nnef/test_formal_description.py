@@ -58,7 +58,7 @@ def test_3_1_identifiers_are_ascii_letters_digits_and_underscores(name):
 
 
 @pytest.mark.parametrize("name", ["1a", "a-b", "é"])
-def test_3_1_other_words_are_no_identifiers(name):
+def test_3_1_other_op_types_are_no_identifiers(name):
     assert syntax(provisional(f"{name} = relu(x)", Y)) != []
 
 
@@ -84,7 +84,7 @@ def test_3_1_logical_literals_are_true_and_false():
     assert syntax(provisional("a = f(x, k = true, m = false)", Y)) == []
 
 
-def test_3_1_white_space_and_comments_stand_between_any_two_words():
+def test_3_1_white_space_and_comments_stand_between_any_two_op_types():
     text = "version 1.0 # the version\n\tgraph\n g ( x )\r\n->\f(\vy ) # graph\n{ x=external ( shape=[ 1,\n2 ] ) y=relu(x)}"
     assert syntax(text) == []
 
@@ -155,7 +155,7 @@ def test_3_2_2_tuples_and_arrays_stand_on_the_left_side():
     assert syntax(provisional("a, b = f(x)", "(c, d) = f(x)", "[e, g] = h(x)", "[(i, j), k], l = m(x)", Y)) == []
 
 
-def test_3_2_2_semicolons_may_stand_behind_assignments():
+def test_3_2_2_semicolons_may_stand_after_assignments():
     assert syntax(provisional("a = relu(x);", "b = relu(a)", "y = relu(b);")) == []
 
 
@@ -182,7 +182,7 @@ def test_3_2_3_fragments_are_defined_by_assignments_of_expressions():
     assert syntax(provisional(Y, before=tensor_fragment(*body, parameters="x: tensor, n: extent, m: extent[]"))) == []
 
 
-def test_3_2_3_the_if_behind_in_is_the_comprehensions():
+def test_3_2_3_the_if_after_in_is_the_comprehensions():
     assert shape("[i for i in [1,2,3,4] if i > 2 && i < 4]") == (3,)
 
 
@@ -471,7 +471,7 @@ def test_3_3_3_tuples_are_made_and_unpacked():
     ("statement", "code"),
     [("a, b = t", "NNEF0346"), ("a = t[n]", "NNEF0407"), ("a = t[0:1]", "NNEF0407"), ("a = t[3]", "NNEF0407")],
 )
-def test_3_3_3_tuples_are_taken_apart_by_literals(statement, code):
+def test_3_3_3_tuples_are_split_by_literals(statement, code):
     before = tensor_fragment("n = 1", "t = (1, 2, 3)", statement, Y)
     assert codes(checked(provisional(Y, before=before)).diagnostics) == [code]
 

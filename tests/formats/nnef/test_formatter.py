@@ -92,7 +92,7 @@ def test_line_ends_of_other_systems_become_newlines():
     assert formatted(UGLY.replace("\n", "\r\n")) == PRETTY
 
 
-def test_long_statements_are_broken_behind_commas():
+def test_long_statements_are_broken_after_commas():
     text = formatted(final("y = f(x, " + ", ".join(f"parameter{index} = [1, 2, 3]" for index in range(12)) + ");"))
     lines = text.splitlines()
     assert max(map(len, lines)) <= WIDTH

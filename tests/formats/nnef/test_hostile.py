@@ -111,7 +111,7 @@ def test_any_text(text):
 
 @given(st.lists(st.sampled_from(WORDS), max_size=60).map(" ".join))
 @settings(max_examples=times(300))
-def test_any_words(text):
+def test_any_op_types(text):
     survives(text)
     survives(final(text))
     survives(provisional(text))

@@ -176,7 +176,7 @@ def test_what_is_right_has_no_findings(expression):
         ),
     ],
 )
-def test_a_finding_says_what_to_do(expression, help):
+def test_a_finding_states_the_remedy(expression, help):
     (finding,) = [each for each in checked(body(f"r = {expression};")).diagnostics if each.is_error]
     assert finding.help == help
 

@@ -36,7 +36,7 @@ ARITHMETIC = {
 
 
 @pytest.mark.parametrize("name", ARITHMETIC)
-def test_integers_are_computed_as_reals_and_a_warning_says_so(tmp_path, name):
+def test_integers_are_computed_as_reals_and_a_warning_states_so(tmp_path, name):
     operator, attributes = ARITHMETIC[name]
     a, b = np.array([7, -7, 8, -9, 100, 0]), np.array([3, 3, -4, -2, 7, 5])
     kind = onnx.TensorProto.BOOL if "is" in name.split() else I64
@@ -82,7 +82,7 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_choices_are_said_to_both_readers(tmp_path, name):
+def test_choices_are_written_to_both_readers(tmp_path, name):
     nodes, constants = CHOICES[name]
     outputs = {each: 0 for node in nodes for each in node.output if each in ("y", "i")}
     kinds = {"y": onnx.TensorProto.BOOL if name == "infinities" else F32, "i": I64}

@@ -100,5 +100,5 @@ def test_codes_stand_for_the_reals_of_the_formulas():
         (ItemType(NumberEncoding.SIGNED, 8, is_quantized=True), "quantized signed integer of 8 bits"),
     ],
 )
-def test_an_item_says_what_it_is(item, text):
+def test_an_item_states_what_it_is(item, text):
     assert str(item) == text

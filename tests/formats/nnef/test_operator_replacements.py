@@ -44,7 +44,7 @@ def document(folder: Path, call: str, shape="[2, 4, 6, 8]") -> Path:
 
 
 @pytest.mark.parametrize("op_type", CALLS)
-def test_other_words_mean_the_same(tmp_path, op_type):
+def test_other_op_types_are_equivalent(tmp_path, op_type):
     graph = gp.load(document(tmp_path, CALLS[op_type]), raw=True).graph
     said = portable(graph, Edition.FINAL)
     assert op_type in {node.op_type for node in graph}
@@ -61,7 +61,7 @@ def test_other_words_mean_the_same(tmp_path, op_type):
     assert {name: tuple(theirs.tensors[name].shape) for name in a} == {name: array.shape for name, array in a.items()}
 
 
-def test_a_graph_of_words_that_all_know_stays_itself(tmp_path):
+def test_a_graph_of_op_types_that_all_know_stays_itself(tmp_path):
     graph = gp.load(document(tmp_path, "y = relu(x)"), raw=True).graph
     assert portable(graph, Edition.FINAL) is graph
 
@@ -80,13 +80,13 @@ def test_the_provisional_edition_keeps_what_it_has(tmp_path):
         "y = slice(x, axes = [0], begin = [0], end = [1])",
     ],
 )
-def test_what_has_no_other_words_stays(tmp_path, call):
+def test_what_has_no_other_op_types_stays(tmp_path, call):
     graph = gp.load(document(tmp_path, call), raw=True).graph
     assert [node.op_type for node in portable(graph, Edition.FINAL)] == [node.op_type for node in graph]
 
 
 @pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "reflect-even"])
-def test_borders_of_pad_are_put_together(tmp_path, border):
+def test_borders_of_pad_are_combined(tmp_path, border):
     call = f"y = pad(x, padding = [(0, 0), (-1, 2), (3, -2), (7, 0)], border = '{border}')"
     graph = gp.load(document(tmp_path, call), raw=True).graph
     said = portable(graph, Edition.FINAL)

@@ -59,7 +59,7 @@ def test_final_keywords_are_names_in_the_provisional_edition():
 # ── one document, many mistakes ──
 
 
-def test_all_mistakes_are_found_in_one_run_each_at_its_place():
+def test_all_mistakes_are_found_in_one_run_each_at_its_location():
     text = final("a = relu(x", "b = relu(x;", "c = relu(a) relu(b);", "d = f(,);", "y = relu(c);")
     parsed = read(text)
     places = [(line(each), column(each)) for each in parsed.diagnostics if each.span]

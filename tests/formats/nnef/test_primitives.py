@@ -47,7 +47,7 @@ def source(tmp_path) -> Path:
     return tmp_path / "net.onnx"
 
 
-def test_without_leave_nothing_is_written_and_all_is_told(tmp_path, source):
+def test_without_leave_nothing_is_written_and_all_is_reported(tmp_path, source):
     report = gp.convert(source, tmp_path / "out", flavour="khronos")
     assert report.unsupported == {"LSTM": 1, "TopK": 1}
     assert not (tmp_path / "out").exists()
@@ -92,7 +92,7 @@ def test_nodes_that_are_given_other_operands_have_a_fragment_of_their_own(tmp_pa
     assert [node.op for node in gp.load(tmp_path / "out").graph] == ["CumSum", "CumSum", "CumSum", "Einsum"]
 
 
-def test_what_no_fragment_can_be_given_is_told(tmp_path):
+def test_what_no_fragment_can_be_given_is_reported(tmp_path):
     branch = helper.make_graph(
         [helper.make_node("Identity", ["x"], ["z"])], "b", [], [helper.make_tensor_value_info("z", 1, [2])]
     )

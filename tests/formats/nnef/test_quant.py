@@ -32,7 +32,7 @@ def quantized(text: str, document=TEXT, edition=Edition.FINAL):
     return found, [*parsed.diagnostics, *diagnostics]
 
 
-def test_a_file_says_how_tensors_are_quantized():
+def test_a_file_states_how_tensors_are_quantized():
     found, diagnostics = quantized(f"\"a\": {LINEAR}; # comment\n'y': {LINEAR};\n")
     assert diagnostics == []
     assert [*found] == ["a", "y"]

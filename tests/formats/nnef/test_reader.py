@@ -260,7 +260,7 @@ def test_inputs_stand_in_the_order_of_the_graph(tmp_path):
     ]
 
 
-def test_open_extents_of_the_provisional_edition_are_symbols(tmp_path):
+def test_dynamic_dims_of_the_provisional_edition_are_symbols(tmp_path):
     parts = {"version": "version 1.0", "end": ""}
     statements = ("x = external(shape = [0, 3, 0])", "y = relu(x)")
     graph = graph_of(tmp_path, *statements, **parts)

@@ -21,7 +21,7 @@ HEAD = "version 1.0;\nextension vendor_words;\ngraph g( x ) -> ( result )\n{\n  
         pytest.param("result = vendor_f([('a', x, 1)]);", "NNEF0321", "separate arguments", id="a text among tensors"),
     ],
 )
-def test_the_only_finding_says_what_to_write(tmp_path, statement, code, remedy):
+def test_the_only_finding_states_what_to_write(tmp_path, statement, code, remedy):
     path = tmp_path / "a.nnef"
     path.write_text(f"{HEAD}    {statement}\n}}\n")
     with pytest.raises(DiagnosticError) as raised:

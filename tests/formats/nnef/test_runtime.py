@@ -60,7 +60,7 @@ def refusal(folder: Path, call: str) -> tuple[str, str]:
         "y = slice(x, axes = [3, 1], begin = [-1, 1], end = [0, 4], stride = [-3, 2])",
     ],
 )
-def test_what_tract_does_not_know_is_said_otherwise(tmp_path, call):
+def test_what_tract_does_not_know_is_written_otherwise(tmp_path, call):
     loaded = model(tmp_path, call, outputs="y, z" if " z]" in call else "y")
     expected, found = both(loaded)
     assert expected.keys() == found.keys()
@@ -81,7 +81,7 @@ def test_the_shipped_model_runs_and_tells_every_value():
         np.testing.assert_allclose(found[key], array, rtol=1e-4, atol=1e-5)
 
 
-def test_open_extents_are_bound_by_what_is_given(tmp_path):
+def test_dynamic_dims_are_bound_by_what_is_given(tmp_path):
     (tmp_path / "graph.nnef").write_text(
         "version 1.0\ngraph net( x ) -> ( y )\n{\n    x = external(shape = [0, 4])\n    y = relu(x)\n}\n"
     )
@@ -91,12 +91,12 @@ def test_open_extents_are_bound_by_what_is_given(tmp_path):
         assert gp.run(loaded, {"x": x}, backend="tract")["y"].shape == (length, 4)
 
 
-def test_interpolation_is_put_in_words_that_tract_knows(tmp_path):
+def test_interpolation_is_put_in_op_types_that_tract_knows(tmp_path):
     a, b = both(model(tmp_path, "y = multilinear_upsample(x, factor = [2, 3])"))
     np.testing.assert_allclose(b["y"], a["y"], rtol=1e-5, atol=1e-6)
 
 
-def test_what_nnef_cannot_say_is_refused(tmp_path):
+def test_what_nnef_cannot_express_is_refused(tmp_path):
     code, message = refusal(tmp_path, "y = cast<scalar>(argmax_pool(x, size = [1, 1, 2, 2]))")
     assert code == "RUN0003"
     assert "cannot be written as NNEF" in message

@@ -162,7 +162,7 @@ def changed(draw: random.Random) -> Iterator[str]:
         yield f"{HEAD}{{{body}}}\n"
 
 
-def test_whatever_is_done_to_a_text_is_told_as_by_stages(monkeypatch, tmp_path):
+def test_whatever_is_done_to_a_text_is_reported_as_by_stages(monkeypatch, tmp_path):
     path, count = tmp_path / "changed.nnef", 0
     for text in changed(random.Random(5)):
         path.write_text(text)
@@ -204,7 +204,7 @@ def test_what_is_not_plain_is_left_to_the_stages(monkeypatch, tmp_path, name):
     assert told(path) == by_stages(monkeypatch, path)
 
 
-def test_numbers_are_told_of_once(monkeypatch, tmp_path):
+def test_numbers_are_reported_of_once(monkeypatch, tmp_path):
     path = folder(tmp_path / "model", TEXT)
     (path / "k.dat").unlink()
     (path / "j.dat").write_bytes(b"nothing")

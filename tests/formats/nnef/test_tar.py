@@ -84,11 +84,11 @@ def test_no_damage_makes_anything_but_members_or_findings(changes):
         ("a\\..\\b", "points outside of the folder"),
     ],
 )
-def test_a_name_stays_in_its_folder_or_says_why_not(name, fault):
+def test_a_name_stays_in_its_folder_or_states_why_not(name, fault):
     assert fault_of_name(name) == fault
 
 
-def test_headers_say_the_same_to_other_readers():
+def test_headers_have_equal_content_to_other_readers():
     name = "a" * 150 + "/b.dat"
     content = tar_header(name, 3) + b"abc".ljust(512, b"\0") + tar_end()
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:

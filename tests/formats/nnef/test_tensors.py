@@ -147,7 +147,7 @@ def test_any_logical_byte_that_is_not_zero_is_true():
     assert b"".join(map(bytes, storage.chunks())) == b"\x00\x01\x01"
 
 
-def test_integers_of_files_until_1_0_2_are_signed_where_a_flag_says_so():
+def test_integers_of_files_until_1_0_2_are_signed_where_a_flag_states_so():
     data = b"\xff\x01"
     assert opened(final((2,), 1, 8, data, params=struct.pack("<f", 1))).storage.numpy().tolist() == [-1, 1]
     assert opened(final((2,), 1, 8, data, params=struct.pack("<f", 0))).storage.numpy().tolist() == [255, 1]
@@ -226,7 +226,7 @@ def test_the_edition_decides_what_is_damaged():
         b"linear(max=4, min=-1e0)\0\0",
     ],
 )
-def test_provisional_codes_are_spread_as_their_algorithm_says(algorithm):
+def test_provisional_codes_are_spread_as_their_algorithm_states(algorithm):
     tensor = opened(provisional((3,), 1, 8, b"\x00\x33\xff", algorithm=algorithm))
     np.testing.assert_allclose(tensor.storage.numpy(), [-1, 0, 4], atol=1e-6)
 
@@ -271,7 +271,7 @@ GOOD = final((2, 3), 0, 32, bytes(24))
         ),
     ],
 )
-def test_a_damaged_header_is_refused_with_its_place(content, code, place):
+def test_a_damaged_header_is_refused_with_its_location(content, code, place):
     finding = next(finding for finding in refused(content) if finding.code == code)
     assert str(finding.span) == f"weights.dat: byte {place}"
 
@@ -307,7 +307,7 @@ def test_extents_of_astronomical_volume_take_no_memory():
     assert peak < 100_000
 
 
-def test_bytes_behind_the_data_are_a_warning():
+def test_bytes_after_the_data_are_a_warning():
     tensor = opened(GOOD + b"more")
     (finding,) = tensor.findings
     assert (finding.code, finding.severity, str(finding.span)) == ("NNEF0709", "warning", "weights.dat: byte 152")
@@ -430,7 +430,7 @@ def huge(shape, dtype: DType = DType.FLOAT32) -> Storage:
         pytest.param(ArrayStorage(np.array(["a"], object)), "NNEF0722", id="text"),
     ],
 )
-def test_what_a_header_cannot_say_is_refused(storage, code):
+def test_what_a_header_cannot_express_is_refused(storage, code):
     with pytest.raises(DiagnosticError) as caught:
         tensor_file(storage, "weights.dat")
     assert [finding.code for finding in caught.value.diagnostics] == [code]

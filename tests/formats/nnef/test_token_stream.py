@@ -10,7 +10,7 @@ def tokens(stream: Stream) -> list[str]:
     return found
 
 
-def test_words_come_in_order_with_their_places():
+def test_op_types_come_in_order_with_their_locations():
     stream = Stream("a = b;\n  c")
     assert tokens(stream) == ["a", "=", "b", ";", "c"]
     assert (stream.start, stream.stop) == (10, 10)
@@ -36,13 +36,13 @@ def test_looking_ahead_passes_nothing():
     assert stream.lexeme == "a"
 
 
-def test_the_word_after_a_bracket_is_found():
+def test_the_op_type_after_a_bracket_is_found():
     stream = Stream("[a, (b), [c]] = d")
     assert stream.after_bracket() == "="
     assert Stream("[a, b").after_bracket() == ""
 
 
-def test_a_word_knows_whether_it_begins_its_line():
+def test_an_op_type_knows_whether_it_begins_its_line():
     stream = Stream("a b\n   c")
     stream.advance()
     assert not stream.begins_line()

@@ -74,13 +74,13 @@ def test_integers_that_a_run_computes_are_real_numbers(tmp_path, case):
 
 
 @pytest.mark.parametrize("case", COMPUTED)
-def test_readers_of_the_standard_keep_its_words(tmp_path, case):
+def test_readers_of_the_standard_keep_its_op_types(tmp_path, case):
     model = document(tmp_path / "own", COMPUTED[case])
     gp.save(gp.simplify(model, verify=False)[0], tmp_path / "k", format="nnef", flavour="khronos")
     nnef.load_graph(str(tmp_path / "k"))
 
 
-def test_integers_of_an_input_are_read_by_words_that_tract_lacks(tmp_path):
+def test_integers_of_an_input_are_read_by_op_types_that_tract_lacks(tmp_path):
     text = (
         "version 1.0;\ngraph net( x ) -> ( y )\n{\n    x = external<integer>(shape = [2]);\n"
         "    z = reshape(x, shape = [1, 2]);\n    y = cast<scalar>(z);\n}\n"

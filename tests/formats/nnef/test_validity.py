@@ -147,7 +147,7 @@ def test_a_rule_that_is_broken_is_the_only_finding(statement, code):
     assert found(statement) == [code]
 
 
-def test_a_vector_that_makes_a_batch_of_one_grow_is_told():
+def test_a_vector_that_makes_a_batch_of_one_grow_is_reported():
     assert found("y = add(c, v0)", vectors={"v0": "[4]"}) == ["NNEF0633"]
     assert found("y = add(v0, c)", vectors={"v0": "[4]"}) == ["NNEF0633"]
     assert found("y = add(c, v0)", vectors={"v0": "[1, 4]"}) == []
@@ -259,7 +259,7 @@ def test_a_finding_stands_at_the_argument():
     assert text[finding.span.start : finding.span.stop] == "[1, 7]"
 
 
-def test_what_depends_on_open_extents_is_not_certainly_wrong():
+def test_what_depends_on_dynamic_dims_is_not_certainly_wrong():
     before = "fragment f( x: tensor ) -> ( y: tensor ) { y = reshape(x + x, shape = [shape_of(x)[0] * 3]) }\n"
     assert evaluated(provisional("y = f(x)", before=before, shape="[0, 3]")).diagnostics == []
     expansion = evaluated(provisional("z = variable(shape = [2, 3], label = 'z')", "y = add(x, z)", shape="[0, 3]"))

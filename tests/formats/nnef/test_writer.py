@@ -126,7 +126,7 @@ def test_a_flat_text_has_an_operation_a_line_and_leaves_defaults_out(tmp_path):
     assert (tmp_path / "out" / "conv" / "filter.dat").stat().st_size == 128 + 4 * 3 * 9 * 4
 
 
-def test_an_operand_that_is_not_its_default_is_said(tmp_path):
+def test_an_operand_that_is_not_its_default_is_written(tmp_path):
     make = Making(shape=(1, 3, 8, 8))
     weight, half, minus = make.constant(np.zeros((4, 3, 1, 1))), make.constant(0.5, "b"), make.constant(-0.0, "c")
     first = make("conv", make.x, weight, half, groups=1)
@@ -210,7 +210,7 @@ def test_attributes_are_exact(tmp_path, op_type, attributes, expected):
     assert lines(make.done(y), tmp_path)[-1] == f"y = {op_type}(x, {expected});"
 
 
-def test_data_types_are_said_where_they_are_not_scalar(tmp_path):
+def test_data_types_are_written_where_they_are_not_scalar(tmp_path):
     make = Making(dtype=BOOL)
     index = make.graph.add_input("i", TensorFact(DType.INT32, (2,)))
     table = make.constant([1, 2], "t", np.int16)
@@ -389,11 +389,11 @@ def without_inputs() -> Graph:
         pytest.param(without_numbers(), "NNEF0769", id="numbers that are not at hand"),
     ],
 )
-def test_what_nnef_cannot_say_is_refused(tmp_path, graph, code):
+def test_what_nnef_cannot_express_is_refused(tmp_path, graph, code):
     assert refused(graph, tmp_path) == [code]
 
 
-def test_everything_that_cannot_be_said_is_reported_at_once(tmp_path):
+def test_everything_that_cannot_be_expressed_is_reported_at_once(tmp_path):
     make = Making(shape=(Symbol("N"), 0))
     a = make("nothing", make.x)
     b = make("relu", a, alpha=1.0)
@@ -405,7 +405,7 @@ def test_a_text_without_numbers_can_be_written_alone(tmp_path):
     assert "w = variable(shape = [2], label = 'w');" in (tmp_path / "model.nnef").read_text()
 
 
-def test_an_open_extent_is_a_symbol_for_lenient_readers(tmp_path):
+def test_a_dynamic_dim_is_a_symbol_for_lenient_readers(tmp_path):
     text = text_of(with_shape(Symbol("N"), 3), tmp_path, strict=False)
     assert text.startswith("version 1.0;\nextension tract_symbol N;\n\n")
     assert "x = external(shape = [N, 3]);" in text
@@ -438,7 +438,7 @@ def test_the_provisional_edition_is_written(tmp_path):
         pytest.param(with_call("leaky_relu", alpha=-1.0), "NNEF0766", id="a negative number"),
     ],
 )
-def test_what_only_the_final_edition_says_is_refused(tmp_path, graph, code):
+def test_what_only_the_final_edition_states_is_refused(tmp_path, graph, code):
     assert code in refused(graph, tmp_path, edition="provisional")
 
 
@@ -525,7 +525,7 @@ def test_a_changed_graph_is_written_flat(tmp_path, commented, change):
     assert "fragment" not in text_of(graph, tmp_path).partition("graph net")[0].replace("KHR_enable_fragment", "")
 
 
-def test_an_unchanged_graph_is_flat_where_that_is_asked_for(tmp_path, commented):
+def test_an_unchanged_graph_is_flat_where_that_is_requested(tmp_path, commented):
     graph, _ = read(commented)
     assert lines(graph, tmp_path, flatten=True)[1:] == [
         "h = add(x, x);",
@@ -725,7 +725,7 @@ def test_a_large_model_is_rewritten_in_bounded_memory(tmp_path, name):
     assert peak < 8 << 20
 
 
-def test_bent_names_are_told_as_json_in_the_text(tmp_path):
+def test_bent_names_are_reported_as_json_in_the_text(tmp_path):
     make = Making(input='quo"te\n')
     (line, *_) = lines(make.done(make("relu", make.x)), tmp_path)
     note = line.partition("# originally ")[2]

@@ -28,7 +28,7 @@ def test_inference_names_the_extents_that_a_formula_declares():
     assert loaded.graph.extents.evaluate_symbols({"height": 9, "width": 6})["height_2"] == 3 * 2 + 5 * 3
 
 
-def test_a_formula_behind_an_unknown_operator_is_an_expression_of_the_inputs():
+def test_a_formula_after_an_unknown_operator_is_an_expression_of_the_inputs():
     nodes = [node("Custom", ["x"], ["h"], domain="my.own"), node("Relu", ["h"], ["y"])]
     proto = model(nodes, [("x", ["N", "height"])], [("y", ["N", ROWS])])
     inner = model([node("Relu", ["x"], ["h"])], [("x", ["N"])], [("h", ["N", ROWS])])

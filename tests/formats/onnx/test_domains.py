@@ -34,7 +34,7 @@ def test_a_function_in_the_default_domain_is_no_operator() -> None:
     assert domains.domain_of(dialect) == ""
 
 
-def test_words_of_other_formats_are_no_operators_of_a_domain() -> None:
+def test_op_types_of_other_formats_are_no_operators_of_a_domain() -> None:
     dialects = {kind.dialect for kind in formats.FORMATS.values()} | {"tract"}
     # A custom operator of TFLite is one of a domain of its own.
     assert {dialect for dialect in dialects - {""} if domains.keeps(dialect)} == {"tflite"}

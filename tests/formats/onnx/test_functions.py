@@ -94,7 +94,7 @@ def test_attributes_of_the_call_reach_the_nodes() -> None:
     assert next(iter(graph)).attributes == {"alpha": 0.25}
 
 
-def test_an_attribute_that_is_left_out_takes_the_default() -> None:
+def test_an_attribute_that_is_omitted_takes_the_default() -> None:
     assert next(iter(same(calling([call("Leaky", "x")], LEAKY)))).attributes == {"alpha": 0.5}
 
 
@@ -128,7 +128,7 @@ def test_calls_in_bodies_are_replaced_and_bodies_of_functions_come_along() -> No
     assert sorted(words) == ["Add", "Add", "If", "If", "LeakyRelu", "LeakyRelu"]
 
 
-def test_an_operand_that_is_left_out_is_absent_inside() -> None:
+def test_an_operand_that_is_omitted_is_absent_inside() -> None:
     clip = function("Limit", [helper.make_node("Clip", ["a", "low", "high"], ["b"])], ("a", "low", "high"))
     proto = calling([call("Limit", "x", "", "w")], clip, initializer=[weights("w", np.array(0.5, np.float32))])
     (node,) = same(proto)
@@ -154,7 +154,7 @@ def test_a_result_that_nobody_wants_is_dropped() -> None:
     assert run(to_proto(graph))[0].tolist() == np.abs(X).tolist()
 
 
-def test_overloads_are_told_apart() -> None:
+def test_overloads_are_reported_apart() -> None:
     first, second = (
         function("F", [helper.make_node("Neg", ["a"], ["b"])]),
         function("F", [helper.make_node("Abs", ["a"], ["b"])]),

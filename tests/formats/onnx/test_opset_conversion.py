@@ -198,7 +198,7 @@ ROWS = [
 
 
 @every(("op_type", "opset", "operands", "attributes", "says", "count"), ROWS)
-def test_older_words_mean_the_same(op_type, opset, operands, attributes, says, count):
+def test_older_op_types_are_equivalent(op_type, opset, operands, attributes, says, count):
     graph, given = one_node(op_type, operands, attributes, count)
     proto = to_proto(graph, opset=opset)
     onnx.checker.check_model(proto, full_check=True)
@@ -292,7 +292,7 @@ def refusal(graph: Graph, opset: int) -> list[Any]:
         ),
     ],
 )
-def test_what_cannot_be_said_is_said(op_type, opset, operands, attributes, reason):
+def test_what_cannot_be_expressed_is_written(op_type, opset, operands, attributes, reason):
     graph, _ = one_node(op_type, operands, attributes, 2 if op_type == "TopK" else 1)
     (finding,) = refusal(graph, opset)
     assert finding.code == "ONNX0602"
@@ -341,13 +341,13 @@ def test_an_opset_that_was_no_release_is_in_the_file_format_of_the_next():
     assert (proto.opset_import[0].version, proto.ir_version) == (4, 4)
 
 
-def test_a_mask_that_nobody_reads_is_not_said():
+def test_a_mask_without_consumers_is_not_written():
     graph, _ = one_node("Dropout", [real(2, 3)], {}, count=2)
     graph.set_outputs(graph.outputs[:1])
     assert [node.op_type for node in to_proto(graph, opset=9).graph.node] == ["Dropout"]
 
 
-def test_axes_are_counted_from_behind_where_the_rank_is_not_known_and_the_opset_can():
+def test_axes_are_counted_from_after_where_the_rank_is_not_known_and_the_opset_can():
     graph, _ = one_node("ReduceSum", [real(2, 3), ints(-1)], {})
     graph.inputs[0].fact = TensorFact(DType.FLOAT32, None)
     assert to_proto(graph, opset=12).graph.node[0].attribute[0].ints == [-1]
@@ -355,7 +355,7 @@ def test_axes_are_counted_from_behind_where_the_rank_is_not_known_and_the_opset_
     assert "unknown" in finding.message
 
 
-def test_bodies_are_said_at_the_opset_too():
+def test_bodies_are_written_at_the_opset_too():
     graph = Graph("net", opsets={"": OPSET})
     condition = graph.add_input("c", TensorFact(DType.BOOL, ()))
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
@@ -392,12 +392,12 @@ def test_a_graph_is_not_changed_by_writing():
     assert len(graph.constants) == 2
 
 
-def test_at_the_canonical_opset_nothing_is_said_anew():
+def test_at_the_canonical_opset_nothing_is_written_anew():
     graph, _ = one_node("Gelu", [real(2, 3)], {})
     assert opset_conversion._Emitter(OPSET).emit(graph) is graph
 
 
-def test_an_opset_that_nobody_knows_is_told_as_such():
+def test_an_opset_that_is_unknown_is_reported_as_such():
     graph, _ = one_node("Relu", [real(2)], {}, 1)
     (finding,) = refusal(graph, 99)
     assert (finding.code, finding.message) == ("ONNX0602", "unsupported opset 99")

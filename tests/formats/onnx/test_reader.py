@@ -295,7 +295,7 @@ def test_operators_that_changed_after_the_pin_are_of_the_future() -> None:
     assert graph.opsets == {"onnx": 28, "onnx.future": 28}
 
 
-def test_nodes_of_an_opset_that_nobody_knows_are_opaque() -> None:
+def test_nodes_of_an_opset_that_is_unknown_are_opaque() -> None:
     proto = model([helper.make_node("Relu", ["x"], ["y"], surprise=1)], opset=999)
     assert warnings(proto) == ["ONNX0004"]
     assert node(from_proto(proto)).op == "onnx.future.Relu"
@@ -504,7 +504,7 @@ FLAWS = [
 
 
 @every(("flaw", "code", "words"), FLAWS)
-def test_what_is_wrong_is_told_with_its_place(flaw: Callable[[ModelProto], None], code: str, words: str) -> None:
+def test_what_is_wrong_is_reported_with_its_location(flaw: Callable[[ModelProto], None], code: str, words: str) -> None:
     proto = model([relu("x", name="act")])
     flaw(proto)
     found = refusals(proto)

@@ -33,5 +33,5 @@ def test_a_damaged_model_is_known_by_its_name() -> None:
         pytest.param(b"\x0a\x09SqueezeNe", id="Caffe"),
     ],
 )
-def test_other_files_are_not_taken_for_models(head: bytes) -> None:
+def test_other_files_are_not_treated_as_models(head: bytes) -> None:
     assert not recognizes(Path("file"), head)

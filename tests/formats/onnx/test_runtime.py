@@ -106,7 +106,7 @@ def test_texts_come_and_go():
     assert list(onnxruntime.prepare(graph).run({"x": np.array(["a", "ä"], object)})["y"]) == ["a", "ä"]
 
 
-def test_what_goes_wrong_while_running_is_told_in_its_words():
+def test_what_goes_wrong_while_running_is_reported_in_its_op_types():
     graph = graph_of(
         [node("Reshape", ["x", "s"], ["y"])],
         [("x", [2, 3]), typed("s", [2], TensorProto.INT64)],
@@ -152,7 +152,7 @@ def test_large_models_are_handed_over_in_memory_where_there_is_no_room_for_a_fil
         (RuntimeError(), "RuntimeError"),
     ],
 )
-def test_its_words_are_made_short(error, expected):
+def test_its_op_types_are_made_short(error, expected):
     assert onnxruntime._error_message(error) == expected
 
 
@@ -221,7 +221,7 @@ def test_an_older_runtime_is_given_the_opset_that_it_knows(old_runtime):
     assert old_runtime[-1][1] == 21
 
 
-def test_what_an_older_runtime_has_no_words_for_is_told(old_runtime):
+def test_what_an_older_runtime_has_no_op_types_for_is_reported(old_runtime):
     graph = graph_of([node("BitCast", ["x"], ["y"], to=6)], [("x", [2, 3])], [("y", [2, 3])], opset=26)
     with pytest.raises(DiagnosticError) as caught:
         onnxruntime.prepare(graph)
@@ -441,7 +441,7 @@ def test_threads_wait_busily_only_where_more_work_comes(options, spins):
         assert told.get_session_config_entry("session.intra_op.allow_spinning") == "0"
 
 
-def test_weights_in_half_precision_behind_exchanged_axes_end_no_process():
+def test_weights_in_half_precision_after_exchanged_axes_end_no_process():
     code = """
 import numpy as np
 import graphport as gp

@@ -35,7 +35,7 @@ def test_facts_survive_as_types(fact: types.Fact) -> None:
 
 
 @pytest.mark.parametrize("name", ["?", "", "-1", "*", "\0open", "~1f"])
-def test_a_dim_whose_name_is_no_word_is_open(name: str) -> None:
+def test_a_dim_whose_name_is_no_op_type_is_open(name: str) -> None:
     proto = helper.make_tensor_type_proto(TensorProto.FLOAT, [name])
     assert types.read_type(proto) == (TensorFact(DType.FLOAT32, (OPEN,)), False)
 
@@ -47,7 +47,7 @@ def test_a_negative_or_absent_dim_is_open(dim: int | None) -> None:
 
 
 @pytest.mark.parametrize("name", ["batch size", "unk:0", "1..64", "ceil(N/2)", "N"])
-def test_any_word_names_a_dim(name: str) -> None:
+def test_any_op_type_names_a_dim(name: str) -> None:
     fact, is_all = types.read_type(helper.make_tensor_type_proto(TensorProto.FLOAT, [name]))
     assert fact == TensorFact(DType.FLOAT32, (parse_dim(name),))
     assert is_all
@@ -64,7 +64,7 @@ def test_names_of_our_own_stay_out_of_files() -> None:
         assert proto.tensor_type.shape.dim[0].WhichOneof("value") is None
 
 
-def test_denotations_are_more_than_a_fact_says() -> None:
+def test_denotations_are_more_than_a_fact_states() -> None:
     proto = helper.make_tensor_type_proto(TensorProto.FLOAT, [1], ["BATCH"])
     assert types.read_type(proto) == (TensorFact(DType.FLOAT32, (1,)), False)
 

@@ -123,7 +123,7 @@ def rich() -> ModelProto:
     return proto
 
 
-def test_everything_that_a_model_says_survives() -> None:
+def test_everything_that_a_model_states_survives() -> None:
     proto = rich()
     written = to_proto(from_proto(proto))
     assert plain(written) == plain(proto)
@@ -288,7 +288,7 @@ def numbers(path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(("option", "name"), [(True, "net.onnx.data"), ("weights.bin", "weights.bin")])
-def test_weights_are_written_beside_the_model(tmp_path: Path, option: bool | str, name: str) -> None:
+def test_weights_are_written_in_sidecar_files(tmp_path: Path, option: bool | str, name: str) -> None:
     path = tmp_path / "net.onnx"
     write(large_graph(), path, external_data=option)
     assert {entry.name for entry in tmp_path.iterdir()} == {"net.onnx", name}
@@ -306,7 +306,7 @@ def test_weights_are_written_beside_the_model(tmp_path: Path, option: bool | str
     assert run(path, x=np.zeros((1, 3), np.float32))[0].tolist() == [[1, 2, 3]]
 
 
-def test_a_model_with_weights_beside_keeps_them_beside(tmp_path: Path) -> None:
+def test_a_model_with_external_weights_keeps_them_beside(tmp_path: Path) -> None:
     write(large_graph(), tmp_path / "a.onnx", external_data=True)
     write(read(tmp_path / "a.onnx"), tmp_path / "b.onnx")
     assert (tmp_path / "b.onnx.data").exists()
@@ -347,9 +347,7 @@ def test_numbers_that_somebody_writes_over_are_refused(tmp_path: Path) -> None:
     assert "was changed" in refusal(graph, tmp_path / "copy.onnx")
 
 
-def test_a_model_too_large_for_one_message_goes_beside_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_too_large_for_one_message_goes_beside_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "MOST_BYTES", 20_000)
     write(large_graph(), tmp_path / "net.onnx")
     assert (tmp_path / "net.onnx.data").exists()
@@ -427,7 +425,7 @@ def _wrong_value(graph: Graph) -> None:
         (_no_type, "ONNX0606"),
     ],
 )
-def test_what_cannot_be_said_is_refused_and_nothing_is_written(tmp_path: Path, flaw: Any, code: str) -> None:
+def test_what_cannot_be_expressed_is_refused_and_nothing_is_written(tmp_path: Path, flaw: Any, code: str) -> None:
     graph = canonical()
     flaw(graph)
     assert code in refusal(graph, tmp_path / "net.onnx")
@@ -453,7 +451,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, option: bool) 
     assert {entry: entry.read_bytes() for entry in tmp_path.iterdir()} == before
 
 
-def test_a_storage_with_fewer_numbers_than_it_says_is_noticed(tmp_path: Path) -> None:
+def test_a_storage_with_fewer_numbers_than_it_states_is_noticed(tmp_path: Path) -> None:
     class Short(ArrayStorage):
         def chunks(self, limit: int = 1 << 20) -> Any:
             return iter(list(super().chunks(limit))[:-1])
@@ -469,11 +467,11 @@ def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
     assert "ONNX0607" in refusal(canonical(), tmp_path / "pipe")
 
 
-def test_a_folder_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
+def test_a_folder_that_does_not_exist_is_a_finding(tmp_path: Path) -> None:
     assert "ONNX0608" in refusal(canonical(), tmp_path / "none" / "net.onnx")
 
 
-def test_training_that_binds_what_is_gone_is_left_out() -> None:
+def test_training_that_binds_what_is_gone_is_omitted() -> None:
     proto = rich()
     graph = from_proto(proto)
     w = next(value for value in graph.constants)
@@ -518,7 +516,7 @@ def test_numbers_are_little_endian_and_packed() -> None:
     assert numpy_helper.to_array(found).tolist() == [1, -2, 3]
 
 
-def test_nodes_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_nodes_of_one_name_are_reported_apart(tmp_path: Path) -> None:
     graph = canonical()
     add = next(iter(graph))
     add.name = "layer"

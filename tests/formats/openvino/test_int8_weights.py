@@ -110,7 +110,7 @@ def test_weights_of_half_the_bytes_are_reduced_too(tmp_path):
     assert sorted(str(value.storage.dtype) for value in graph.constants) == ["float32", "uint8", "uint8"]
 
 
-def test_weights_that_two_layers_read_are_taken_apart_once(tmp_path):
+def test_weights_that_two_layers_read_are_split_once(tmp_path):
     data = {"transpose_a": "false", "transpose_b": "false"}
     layers = [
         parameter("x", "2,16"),

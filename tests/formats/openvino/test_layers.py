@@ -62,7 +62,7 @@ def test_odd_operands_and_attributes_are_found_or_taken(op_type, tmp_path):
         pytest.param(["x"], 2, "it has 2 results, expected at most 1", id="too many results"),
     ],
 )
-def test_the_numbers_of_operands_and_results_are_told(reads, outputs, told, tmp_path):
+def test_the_numbers_of_operands_and_results_are_reported(reads, outputs, told, tmp_path):
     path = write_ir(tmp_path, [parameter("x", "2"), Layer("y", "opset1.ReLU", {}, reads, outputs)], ["y"])
     (finding,) = [finding for finding in gp.check(path) if finding.is_error]
     assert finding.code == "SHAPE0001"
@@ -78,7 +78,7 @@ def test_a_port_without_dims_may_be_of_any_rank(tmp_path):
     assert gp.load(path).outputs["y"].fact.shape is None
 
 
-def test_layers_that_no_output_needs_are_left_out(tmp_path):
+def test_layers_that_no_output_needs_are_omitted(tmp_path):
     layers = [
         parameter("x", "2"),
         Layer("y", "opset1.ReLU", {}, ["x"]),

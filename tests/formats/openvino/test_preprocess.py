@@ -68,7 +68,7 @@ def test_means_are_subtracted_as_the_runtime_does(means, options, expected, tmp_
         pytest.param(['offset="0" size="8"', 'offset="8" size="8"'], {}, id="too few bytes"),
     ],
 )
-def test_means_that_cannot_be_applied_are_told(means, options, tmp_path):
+def test_means_that_cannot_be_applied_are_reported(means, options, tmp_path):
     (finding,) = [found for found in gp.check(written(tmp_path, means, **options)) if found.is_error]
     assert finding.code == "OV0007"
 

@@ -199,7 +199,7 @@ def test_attributes_are_complete_and_typed(tmp_path):
         ("opset12.Power", "opset1.Power"),
     ],
 )
-def test_words_are_those_of_their_first_operation_set(op_type, expected, tmp_path):
+def test_op_types_are_those_of_their_first_operation_set(op_type, expected, tmp_path):
     layers = [parameter("x", "2"), parameter("z", "2"), Layer("y", op_type, {}, ["x", "z"])]
     (node,) = gp.load(write_ir(tmp_path, layers, ["y"]), raw=True).graph
     assert node.op_type == expected
@@ -214,7 +214,7 @@ def test_words_are_those_of_their_first_operation_set(op_type, expected, tmp_pat
         pytest.param({"special_zero": "true", "magic": "1"}, [("warning", "OV0205")], id="unknown"),
     ],
 )
-def test_what_the_runtime_ignores_is_told(data, expected, tmp_path):
+def test_what_the_runtime_ignores_is_reported(data, expected, tmp_path):
     layers = [parameter("x", "2,3"), constant("s", [6], "int64"), Layer("y", "opset1.Reshape", data, ["x", "s"])]
     assert codes(write_ir(tmp_path, layers, ["y"])) == expected
 
@@ -223,7 +223,7 @@ def test_what_the_runtime_ignores_is_told(data, expected, tmp_path):
     ("text", "expected"),
     [("nan", [("error", "OV0203")]), ("1e400", [("error", "OV0203")]), ("-inf", []), ("1e-400", [])],
 )
-def test_numbers_that_nothing_is_computed_with_are_told(text, expected, tmp_path):
+def test_numbers_that_nothing_is_computed_with_are_reported(text, expected, tmp_path):
     file = write_ir(tmp_path, [parameter("x", "2,3"), Layer("y", "opset1.Elu", {"alpha": text}, ["x"])], ["y"])
     assert codes(file) == expected
 
@@ -256,7 +256,7 @@ def test_faults_of_attributes(op_type, data, code, tmp_path):
         pytest.param("1,1,", (1, 1), id="a comma at the end"),
     ],
 )
-def test_of_a_number_its_beginning_is_taken_and_told(text, expected, tmp_path):
+def test_of_a_number_its_beginning_is_taken_and_reported(text, expected, tmp_path):
     import openvino
 
     window = {"strides": text if "," in text else f"{text},1", "pads_begin": "0,0", "pads_end": "0,0"}
@@ -411,7 +411,7 @@ def test_faults_of_constants(changes, code, tmp_path):
     assert codes(edited(path, (data, changed))) == [("error", code)]
 
 
-def test_weights_that_are_not_there(tmp_path):
+def test_weights_that_do_not_exist(tmp_path):
     path = with_constant(tmp_path)
     path.with_suffix(".bin").unlink()
     (finding,) = gp.check(path)

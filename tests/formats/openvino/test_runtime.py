@@ -48,7 +48,7 @@ def test_numbers_are_computed_in_float32(tmp_path):
     np.testing.assert_array_equal(gp.run(model(tmp_path), {"x": x}, backend="openvino")["y"], x * [1, 2, 3])
 
 
-def test_told_to_be_quick_it_computes_as_by_itself(tmp_path):
+def test_reported_to_be_quick_it_computes_as_alone(tmp_path):
     core, graph = openvino.Core(), model(tmp_path).graph
     told = ("INFERENCE_PRECISION_HINT", "DYNAMIC_QUANTIZATION_GROUP_SIZE")
     quick = prepare(graph, "openvino", quick=True, threads=1)
@@ -76,13 +76,13 @@ def test_narrow_floating_point_numbers_go_in_and_out(numbers):
     np.testing.assert_array_equal(found, np.maximum(x, 0))
 
 
-def test_what_it_cannot_say_is_told():
+def test_what_it_cannot_express_is_reported():
     found, op_type = one_node("StringConcat", *[(TensorProto.STRING, [1])] * 2), np.array(["a"], object)
     with pytest.raises(gp.DiagnosticError, match="RUN0003"):
         gp.run(found, {"i0": op_type, "i1": op_type}, backend="openvino")
 
 
-def test_faults_of_the_run_are_told_on_one_thread_too(tmp_path):
+def test_faults_of_the_run_are_reported_on_one_thread_too(tmp_path):
     layers = [
         parameter("x", "?"),
         parameter("s", "2", "i64"),

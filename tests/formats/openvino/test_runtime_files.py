@@ -103,7 +103,7 @@ def test_shapes(shape, tmp_path):
     comes_back(unary(shape), tmp_path)
 
 
-def test_what_is_said_beside_the_graph(tmp_path):
+def test_what_is_written_beside_the_graph(tmp_path):
     model = unary("2,3")
     model.set_rt_info("a b", ["conversion_parameters", "x y"])
     model.set_rt_info({"k": "v", "n": {"z": 1}}, "tree")

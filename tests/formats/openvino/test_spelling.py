@@ -242,7 +242,7 @@ def written(folder, changes):
 
 
 @every(("changes", "expected", "taken"), ROWS)
-def test_what_is_said_of_a_spelling(changes, expected, taken, tmp_path):
+def test_what_is_written_of_a_spelling(changes, expected, taken, tmp_path):
     path = written(tmp_path, changes)
     found = [(str(finding.severity), finding.code) for finding in gp.check(path)]
     assert found[: len(expected)] == expected

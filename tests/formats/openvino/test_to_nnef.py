@@ -60,14 +60,14 @@ def test_intervals_are_bound_on_the_way(tmp_path):
     assert gp.load(tmp_path / "model").inputs["x"].fact.shape == (1, 3, 8, 8)
 
 
-def test_what_nnef_has_no_words_for_is_told_and_nothing_is_written(tmp_path):
+def test_what_nnef_has_no_op_types_for_is_reported_and_nothing_is_written(tmp_path):
     layers = [parameter("x", "2,3"), Layer("y", "opset3.NonZero", {"output_type": "i64"}, ["x"])]
     report = gp.convert(write_ir(tmp_path, layers, ["y"]), tmp_path / "model", format="nnef", flavour="khronos")
     assert report.unsupported == {"NonZero": 1}
     assert not (tmp_path / "model").exists()
 
 
-def test_a_model_that_is_called_after_an_operation_is_not_taken_for_it(tmp_path):
+def test_a_model_that_is_called_after_an_operation_is_not_treated_as_it(tmp_path):
     layers = [parameter("x", "2,3"), Layer("y", "opset1.ReLU", {}, ["x"])]
     path = write_ir(tmp_path, layers, ["y"])
     path.write_text(path.read_text().replace('name="test"', 'name="elu"'))

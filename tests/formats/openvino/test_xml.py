@@ -124,7 +124,7 @@ CONSTANT = '<data element_type="f32" shape="2" offset="{}" size="8" />'
     ],
 )
 @pytest.mark.parametrize("port", [PORT, NAMED], ids=["without names", "with names"])
-def test_constants_are_what_each_says(others, port):
+def test_constants_are_what_each_states(others, port):
     def layer(number, inside):
         head = f'<layer id="{number}" name="c{number}" type="Const" version="v">'
         return f"{head}{inside}<output>{port}</output></layer>\n"
@@ -142,7 +142,7 @@ def outcome(read, text):
         return [(found.code, found.message, found.span and found.span.start) for found in error.diagnostics]
 
 
-def test_layers_within_another_one_are_what_each_says():
+def test_layers_within_another_one_are_what_each_states():
     layers = [f'<layer id="{n}" name="a{n}" type="T" version="v">{SAME}</layer>' for n in range(3)]
     body = f"<body><layers>{''.join(layers)}</layers></body>"
     outer = f'<layer id="9" name="o" type="T" version="v">{body}</layer>'
@@ -189,7 +189,7 @@ def test_a_file_that_begins_with_a_declaration_is_the_same_too():
         pytest.param(f"{SAME}{SAME}", id="two roots"),
     ],
 )
-def test_a_broken_file_is_told_with_its_place(text):
+def test_a_broken_file_is_reported_with_its_location(text):
     found = []
     for spelled in (text, f"{text}<!-- -->"):
         with pytest.raises(DiagnosticError) as error:

@@ -85,7 +85,7 @@ def test_what_a_model_is_called_is_never_run(tmp_path, name):
     assert sorted(imported) == ["torch", "torch.nn.functional", "zipfile"]
 
 
-def test_a_word_of_another_program_is_never_run(tmp_path):
+def test_an_op_type_of_another_program_is_never_run(tmp_path):
     gp.save(gp.from_onnx(small()), tmp_path / "net.pnnx.param")
     path = tmp_path / "net.pnnx.param"
     path.write_text(path.read_text().replace("F.relu ", "os.system "))
@@ -116,7 +116,7 @@ def test_expressions_compute_what_they_say(text):
     np.testing.assert_allclose(np.asarray(value), expected, rtol=1e-6)
 
 
-def test_numbers_without_digits_are_said():
+def test_numbers_without_digits_are_written():
     assert eval(python("add(@0,inf)", "x"), {"x": 1.0, "float": float}) == math.inf  # noqa: S307  our own text
 
 

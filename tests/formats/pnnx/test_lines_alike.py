@@ -80,7 +80,7 @@ def told(path):
     return nodes, values, graph.notes, [(each.code, each.message, str(each.span)) for each in findings]
 
 
-def test_lines_like_one_before_are_read_as_each_by_itself(tmp_path, monkeypatch):
+def test_lines_like_one_before_are_read_as_each_alone(tmp_path, monkeypatch):
     place, quick = tmp_path / "a.pnnx.param", reader._GraphReader._repeat_operator
     with zipfile.ZipFile(tmp_path / "a.pnnx.bin", "w") as archive:
         for number in range(60):
@@ -105,7 +105,7 @@ def test_lines_like_one_before_are_read_as_each_by_itself(tmp_path, monkeypatch)
     assert sum(again) > 800
 
 
-def test_what_was_read_is_written_as_it_was_from_a_copy_and_after_its_places_were_asked_for(tmp_path):
+def test_what_was_read_is_written_as_it_was_from_a_copy_and_after_its_places_were_requested(tmp_path):
     place = tmp_path / "a.pnnx.param"
     lines = ["pnnx.Input in 0 1 x #x=(1,4)f32", "pnnx.Attribute w 0 1 w @data=(1,4)f32 #w=(1,4)f32"]
     lines += ["pnnx.Expression s 2 1 x w a expr=add(@0,@1) #x=(1,4)f32 #w=(1,4)f32 #a=(1,4)f32"]

@@ -66,7 +66,7 @@ def test_masks_that_are_not_what_they_are_called(tmp_path, parts, expected):
     assert warnings(tmp_path, ATTENTION, **parts) == expected
 
 
-def test_an_operand_that_is_not_there_is_an_error_at_its_place(tmp_path):
+def test_an_operand_that_does_not_exist_is_an_error_at_its_location(tmp_path):
     rows = [
         "pnnx.Input x 0 1 0 #0=(2,3)f32",
         "pnnx.Expression e 1 1 0 1 expr=add(@5,@0) #0=(2,3)f32 #1=(2,3)f32",
@@ -86,7 +86,7 @@ def test_a_logical_mask_that_stands_first_and_has_no_name(tmp_path):
     assert warnings(tmp_path, text, shape="2,6,8", other="2,6,8") == []
 
 
-def test_a_declared_shape_that_is_not_that_of_the_text_is_told_while_reading(tmp_path):
+def test_a_declared_shape_that_is_not_that_of_the_text_is_reported_while_reading(tmp_path):
     text = "F.relu r 1 1 x y #y=(3)f32\npnnx.Output o 1 0 y\n"
     warnings(tmp_path, text)
     found = gp.load(tmp_path / "net.pnnx.param").findings
@@ -115,7 +115,7 @@ def test_a_shape_in_which_factors_are_left_is_read_as_declared(tmp_path, shape, 
 
 
 @pytest.mark.parametrize(("op_type", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
-def test_a_state_whose_sequence_nobody_reads_is_told_by_its_shape(tmp_path, op_type, gates):
+def test_a_state_whose_sequence_is_unused_is_reported_by_its_shape(tmp_path, op_type, gates):
     draws = np.random.default_rng(0)
     arrays = {
         f"r.{name}": draws.normal(size=(gates * 2, n)).astype(np.float32)

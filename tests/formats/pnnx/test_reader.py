@@ -43,7 +43,7 @@ def codes(path, **options):
     return [finding.code for finding in caught.value.diagnostics if finding.is_error]
 
 
-def test_a_type_is_a_word_and_its_parameters_are_attributes(tmp_path):
+def test_a_type_is_an_op_type_and_its_parameters_are_attributes(tmp_path):
     graph, findings = read(model(tmp_path))
     assert findings == []
     linear, relu = graph
@@ -136,7 +136,7 @@ def test_fault_of_the_text_is_a_diagnostic(tmp_path, text, code):
     assert code in codes(path)
 
 
-def test_all_faults_are_told_at_once(tmp_path):
+def test_all_faults_are_reported_at_once(tmp_path):
     text = LINES.replace("1 1 h y", "1 1 z y").replace("in_features=4", "in_features=4x")
     assert set(codes(model(tmp_path, text))) == {"PNNX0004", "PNNX0007"}
 
@@ -148,7 +148,7 @@ def test_place_is_line_and_column(tmp_path):
     assert (span.line, span.column) == (5, 55)
 
 
-def test_missing_weights_are_told(tmp_path):
+def test_missing_weights_are_reported(tmp_path):
     path = model(tmp_path)
     (tmp_path / "net.pnnx.bin").unlink()
     assert codes(path) == ["PNNX0101"]

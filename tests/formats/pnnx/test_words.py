@@ -35,7 +35,7 @@ def agree(found, expected):
 
 
 @every("name", TEXTS)
-def test_a_word_computes_what_pytorch_does(tmp_path, name):
+def test_an_op_type_computes_what_pytorch_does(tmp_path, name):
     text = TEXTS[name]
     path = tmp_path / "net.pnnx.param"
     path.write_text("\n".join(["7767517", f"{len(text['lines'])} 99", *text["lines"], ""]))

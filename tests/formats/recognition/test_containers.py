@@ -131,7 +131,7 @@ def test_models_of_each_format_are_found(tmp_path, model, ending):
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar", "folder"])
-def test_weights_beside_the_model_come_with_it(tmp_path, model, kind):
+def test_weights_in_sidecar_files_come_with_it(tmp_path, model, kind):
     proto = onnx.load(model)
     onnx.save(proto, tmp_path / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
     members = {f"m/{name}": (tmp_path / name).read_bytes() for name in ("net.onnx", "net.data")}

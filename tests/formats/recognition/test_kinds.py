@@ -105,7 +105,7 @@ def test_archives_that_are_cut_short_are_to_be_fetched_again(tmp_path, name, con
     assert found.help == f"download or copy {name} again"
 
 
-def test_weights_beside_a_graph_are_named(tmp_path):
+def test_external_weights_a_graph_are_named(tmp_path):
     (tmp_path / "m.bin").write_bytes(bytes(40))
     (tmp_path / "m.xml").write_text("<net/>")
     assert refusal(tmp_path / "m.bin").help == "give the .xml file: m.xml"

@@ -62,7 +62,7 @@ def test_a_damaged_module_of_jax_is_refused(tmp_path: Path) -> None:
     assert "XlaCallModule" in caught.value.diagnostics[0].message
 
 
-def test_variables_of_one_name_are_told_apart_by_the_operators_that_restore_them() -> None:
+def test_variables_of_one_name_are_reported_apart_by_the_operators_that_restore_them() -> None:
     model = gp.load(MODELS / "shared", program="served")
     found = gp.run(model, {"x": RESULTS["shared.x"]})
     np.testing.assert_allclose(found["result"], RESULTS["shared.y"], atol=1e-6)

@@ -46,7 +46,7 @@ def test_a_file_computes_what_litert_does(backend: str) -> None:
         assert_right(name, list(outputs.values()), expected)
 
 
-def test_the_state_of_an_operator_is_an_input_and_an_output_behind_the_others() -> None:
+def test_the_state_of_an_operator_is_an_input_and_an_output_after_the_others() -> None:
     model = gp.load(CASES / "svdf.tflite")
     assert list(model.inputs) == ["x0", "s"]
     assert list(model.outputs) == ["y", "s.next"]

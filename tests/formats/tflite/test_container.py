@@ -69,7 +69,7 @@ def test_a_signature_names_inputs_and_outputs(tmp_path: Path) -> None:
     assert "'first', 'second'" in (caught.value.diagnostics[0].help or "")
 
 
-def test_weights_that_offsets_do_not_reach_lie_behind_the_file(tmp_path: Path, monkeypatch) -> None:
+def test_weights_that_offsets_do_not_reach_lie_after_the_file(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(written, "MAX_INLINE_BYTES", 10)
     model = gp.load(CASES / "conv_2d.tflite")
     model.graph.rename(model.graph.inputs[0], "anew")
@@ -182,7 +182,7 @@ def test_mediapipe_pooling_tells_places_and_puts_elements_back(tmp_path: Path) -
     assert np.count_nonzero(back) == best.size
 
 
-def test_kernels_are_told_with_what_a_delegate_takes() -> None:
+def test_kernels_are_reported_with_what_a_delegate_takes() -> None:
     told = gp.inspect(gp.load(CASES / "conv_2d_int8.tflite")).kernels
     assert [tuple(each) for each in told] == [("CONV_2D", 3, 1, "partly")]
     assert [each[3] for each in gp.inspect(gp.load(CASES / "floor_mod.tflite")).kernels] == ["no"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_changed_bytes_are_read_or_told(tmp_path: Path) -> None:
+def test_changed_bytes_are_read_or_reported(tmp_path: Path) -> None:
     random, told = np.random.default_rng(0), 0
     place = tmp_path / "broken.tflite"
     for name in NAMES:
@@ -52,7 +52,7 @@ def test_damage_has_a_code(tmp_path: Path, change, code: str) -> None:
     assert caught.value.diagnostics[0].code == code
 
 
-def test_what_stands_behind_the_model_is_not_read(tmp_path: Path) -> None:
+def test_what_stands_after_the_model_is_not_read(tmp_path: Path) -> None:
     place = tmp_path / "model.tflite"
     place.write_bytes((CASES / "conv_2d.tflite").read_bytes() + b"PK\x03\x04 labels")
     graph, findings = read(place)

@@ -92,7 +92,7 @@ def test_options_of_a_custom_operator_have_one_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [None, b"", b"not a map", b"\x00" * 40])
 @pytest.mark.parametrize("name", ["TFLite_Detection_PostProcess", "AudioSpectrogram", "MaxPoolingWithArgmax2D"])
-def test_options_that_a_custom_operator_needs_are_asked_for(tmp_path: Path, name: str, data: bytes | None) -> None:
+def test_options_that_a_custom_operator_needs_are_requested(tmp_path: Path, name: str, data: bytes | None) -> None:
     operator = {} if data is None else {"custom_options": data}
     path = written(tmp_path, "CUSTOM", operator, custom_code=name)
     findings = gp.check(path)

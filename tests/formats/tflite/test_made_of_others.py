@@ -217,7 +217,7 @@ def test_mel_weights_are_stored(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[0], gp.run(source, {"x": x}, backend="reference")["y"])
 
 
-def test_loops_stack_values_whose_shape_a_run_tells(tmp_path: Path) -> None:
+def test_loops_stack_values_whose_shape_are_computed_at_run_time(tmp_path: Path) -> None:
     """Each round gives the last `n` rows of x, and `n` is given when it runs."""
     i64, f32 = TensorProto.INT64, TensorProto.FLOAT
     body = helper.make_graph(

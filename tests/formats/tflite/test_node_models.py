@@ -113,7 +113,7 @@ REFUSED = ("training_dropout_mask", "cast_FLOAT_to_FLOAT8E5M2", "string_concat")
 """A few of those for which LiteRT has no kernel."""
 
 
-def test_what_is_written_of_a_node_computes_what_onnx_says(tmp_path: Path) -> None:
+def test_what_is_written_of_a_node_computes_what_onnx_states(tmp_path: Path) -> None:
     wrong: dict[str, str] = {}
     with LiteRT() as litert:
         for name in spread((*WRITTEN, *WITH_CONSTANTS)):

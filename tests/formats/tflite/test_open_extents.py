@@ -62,7 +62,7 @@ def test_places_along_open_axes(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
-def test_a_resize_whose_lengths_are_told_behind_an_open_batch(mode: str, tmp_path: Path) -> None:
+def test_a_resize_whose_lengths_are_reported_after_an_open_batch(mode: str, tmp_path: Path) -> None:
     """As PyTorch exports it: the lengths are joined from the batch, which is computed, and numbers."""
     nodes = [
         helper.make_node("Shape", ["x"], ["n"], end=1),
@@ -206,7 +206,7 @@ def test_recurrent_layers_over_an_open_batch(op_type: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("shape", [[0, 0, 2, 3], [0, -1, 3, 2], [0, 0, -1]])
-def test_a_reshape_that_keeps_two_open_extents(shape: list[int], tmp_path: Path) -> None:
+def test_a_reshape_that_keeps_two_dynamic_dims(shape: list[int], tmp_path: Path) -> None:
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m", 6])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     stored = onnx.numpy_helper.from_array(np.array(shape), "shape")

@@ -107,7 +107,7 @@ OF_LAYERS: dict[str, tuple[list[tuple[int, ...]], dict[str, Any]]] = {
 """Operands, the first of which is fed, and attributes."""
 
 
-def test_layers_of_halves_compute_what_they_do_in_float32_and_stay_stored_so(tmp_path: Path) -> None:
+def test_layers_of_float16_values_compute_what_they_do_in_float32_and_stay_stored_so(tmp_path: Path) -> None:
     wrong: dict[str, Any] = {}
     random = np.random.default_rng(8)
     with LiteRT() as litert:
@@ -151,7 +151,7 @@ def test_numbers_of_few_bits_are_cast_from_every_type_and_back(kind: str, given:
 
 
 @pytest.mark.parametrize("axis", [None, 1])
-def test_halves_are_quantized_as_halves_are_divided(axis: int | None, tmp_path: Path) -> None:
+def test_float16_values_are_quantized_as_float16_values_are_divided(axis: int | None, tmp_path: Path) -> None:
     """The quotient is a half before it is rounded: to the last bit, ties that this makes among them."""
     random = np.random.default_rng(4)
     scale = np.float16(0.013) if axis is None else random.uniform(0.01, 0.02, 8).astype(np.float16)

@@ -53,7 +53,7 @@ def test_integers_of_32_bits_that_are_fed_stand_for_reals(tmp_path: Path) -> Non
     np.testing.assert_array_equal(found, x * np.float32(0.25))
 
 
-def test_means_over_images_of_open_extents_are_padded_to_the_same(tmp_path: Path) -> None:
+def test_means_over_images_of_dynamic_shape_are_padded_to_the_same(tmp_path: Path) -> None:
     told = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2, f"{name}h", f"{name}w"]) for name in "xy"]
     pool = node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
     onnx.save(model([pool], told[:1], told[1:]), tmp_path / "m.onnx")
@@ -78,7 +78,7 @@ def words_of(net: onnx.ModelProto, folder: Path) -> Counter[str]:
     return Counter(node.op_type for node in gp.load(folder / "m.tflite", raw=True).graph)
 
 
-def test_a_gelu_that_was_taken_apart_is_one_operator(tmp_path: Path) -> None:
+def test_a_gelu_that_was_split_is_one_operator(tmp_path: Path) -> None:
     erf = [
         node("Div", ["x", "root"], ["d"]),
         node("Erf", ["d"], ["e"]),

@@ -30,14 +30,14 @@ def test_the_reference_computes_integers_as_litert_rounds_them(name: str) -> Non
         np.testing.assert_array_equal(one, other, operator)
 
 
-def test_a_file_in_its_own_words_is_computed_so_too() -> None:
+def test_a_file_in_its_own_op_types_is_computed_so_too() -> None:
     _, given, expected = recorded("int8")
     raw = gp.load(CASES / "int8.tflite", raw=True)
     for one, other in zip(gp.run(raw, given, backend="reference").values(), expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_model_that_somebody_has_changed_is_computed_as_it_says_now() -> None:
+def test_a_model_that_was_changed_is_computed_as_it_states_now() -> None:
     model, given, _ = recorded("int8")
     as_read = gp.run(model, given, backend="reference")
     model.graph.rename(next(iter(model.graph)).output, "another name")

@@ -47,7 +47,7 @@ def steps_apart(case: dict[str, Any], run: LiteRT, path: Path) -> tuple[list[str
     return told, int(np.round(np.abs(found[0] - expected).max() / case["out"][0]))
 
 
-def test_who_writes_is_told_where_kernels_round_otherwise_than_the_definition(tmp_path: Path) -> None:
+def test_who_writes_is_reported_where_kernels_round_otherwise_than_the_definition(tmp_path: Path) -> None:
     with LiteRT() as run:
         for cases, told, apart in ((APART, ["TFL0306"], 1), (EQUAL, [], 0)):
             for name, case in cases.items():

@@ -18,7 +18,7 @@ def net():
     return gp.from_onnx(model([node("Conv", ["x", "w"], ["y"])], [("x", (1, 3, 8, 8))], [("y", None)], {"w": w}))
 
 
-def test_told_to_be_quick_it_computes_the_same():
+def test_reported_to_be_quick_it_computes_equal_results():
     x = np.random.default_rng(3).normal(size=(1, 3, 8, 8)).astype(np.float32)
     found, expected = (make(net(), "litert").run({"x": x})["y"] for make in (timed_session, session))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

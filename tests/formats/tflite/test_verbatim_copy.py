@@ -21,7 +21,7 @@ def test_a_file_that_was_read_is_written_byte_for_byte(tmp_path: Path) -> None:
             assert place.read_bytes() == source.read_bytes(), name
 
 
-def test_what_stands_behind_the_model_stays_behind_it(tmp_path: Path) -> None:
+def test_what_stands_after_the_model_stays_after_it(tmp_path: Path) -> None:
     source, place = tmp_path / "model.tflite", tmp_path / "written.tflite"
     source.write_bytes((CASES / "conv_2d.tflite").read_bytes() + b"PK\x03\x04 labels")
     assert gp.convert(source, place, verify=False).passed

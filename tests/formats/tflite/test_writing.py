@@ -34,7 +34,7 @@ def test_a_raw_graph_is_written_as_it_was_read(tmp_path: Path) -> None:
         assert_right(name, list(outputs.values()), expected)
 
 
-def test_what_goes_through_onnx_and_back_computes_the_same(tmp_path: Path) -> None:
+def test_what_goes_through_onnx_and_back_computes_equal_results(tmp_path: Path) -> None:
     refused = []
     for name in spread(NAMES):
         source = gp.load(CASES / f"{name}.tflite")
@@ -125,7 +125,7 @@ def test_what_has_no_operator_is_refused_by_name(tmp_path: Path, operator: str) 
         gp.save(gp.load(tmp_path / "net.onnx"), tmp_path / "net.tflite")
 
 
-def test_a_simplified_file_is_said_in_canonical_words(tmp_path):
+def test_a_simplified_file_is_written_in_canonical_operators(tmp_path):
     report = rewrite_file(CASES / "add_relu6.tflite", tmp_path / "small.onnx", SIMPLIFY)
     assert report.passed
     assert {node.op_type for node in onnx.load(tmp_path / "small.onnx").graph.node} == {"Add", "Clip"}

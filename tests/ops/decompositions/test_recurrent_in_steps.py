@@ -71,7 +71,7 @@ def test_a_layer_that_is_given_one_of_its_states_begins_the_other_at_0(tmp_path,
     assert "\nLSTM " in (tmp_path / "net.param").read_text()
 
 
-def test_words_of_pytorch_compute_the_steps(tmp_path):
+def test_op_types_of_pytorch_compute_the_steps(tmp_path):
     for made, constants, given in drawn(2, 12):
         shapes = [(name, list(array.shape)) for name, array in given.items()]
         loaded = gp.from_onnx(model([made], shapes, [(name, None) for name in made.output], constants))

@@ -100,7 +100,7 @@ class Scene:
         pytest.param("w(x)\n    # a remark\n    -> Relu(x)", {}, "Relu(x)", id="two lines"),
     ],
 )
-def test_a_row_makes_operators_of_a_word(text, attributes, expected):
+def test_a_rule_makes_operators_of_an_op_type(text, attributes, expected):
     scene = Scene()
     functions = {"twice": lambda b, x: b(OP_DEFS["Add"], x, x), "both": lambda b, x: (x, b(OP_DEFS["Neg"], x))}
     words = {"aten::w": lambda b, _is_last, operands, _attributes: b(OP_DEFS["Relu"], *operands)}
@@ -108,14 +108,14 @@ def test_a_row_makes_operators_of_a_word(text, attributes, expected):
     assert scene.text(registry.results(answer)[0]).replace("True", "1") == expected
 
 
-def test_words_may_be_called_as_python_has_no_names():
+def test_op_types_may_be_called_as_python_has_no_names():
     scene = Scene()
     words = {name: lambda b, _is_last, operands, _: b(OP_DEFS["Add"], *operands) for name in ("and", "or")}
     answer = lowering("w(x) -> x is not None and (x is x): or(and(x, x), x)", {}, words.get)(scene.b, scene.x)
     assert scene.text(answer) == "Add(Add(x, x), x)"
 
 
-def test_a_word_is_read_as_another_one_with_all_that_it_is_given():
+def test_an_op_type_is_read_as_another_one_with_all_that_it_is_given():
     scene = Scene()
     given = []
     words = {"other::w": lambda _b, *told: given.append(told)}
@@ -153,7 +153,7 @@ def test_several_results():
     assert values.producer is places.producer
 
 
-def test_another_word_on_the_way_gives_its_first_result():
+def test_another_op_type_on_the_way_gives_its_first_result():
     registry.load("pnnx")
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
@@ -162,7 +162,7 @@ def test_another_word_on_the_way_gives_its_first_result():
     assert [value.producer.op_type for value in answer] == ["ReduceMin", "ReduceMax"]
 
 
-def test_a_word_is_refused_where_no_guard_holds():
+def test_an_op_type_is_refused_where_no_guard_holds():
     scene = Scene()
     with pytest.raises(UnsupportedError, match=r"where alpha > 0 or alpha < -9"):
         lowering("w(x, alpha) -> alpha > 0: Relu(x)\n    -> alpha < -9: Neg(x)")(scene.b, scene.x, -1)
@@ -172,7 +172,7 @@ def test_a_word_is_refused_where_no_guard_holds():
     ("operands", "attributes"),
     [((), {}), (2, {}), (1, {"b": 1}), (1, {"x": 1}), (1, {"alpha": 1, "beta": 2})],
 )
-def test_a_row_refuses_what_a_function_would(operands, attributes):
+def test_a_rule_refuses_what_a_function_would(operands, attributes):
     scene = Scene()
     rule = lowering("w(x, *, alpha=1.0) -> Elu(x, alpha=alpha)")
     given = (scene.x,) * (operands or 0)
@@ -202,13 +202,13 @@ def exported(text, node, scene):
     return rule(Builder(Inference(), scene.graph, node, dialect="d"), *node.inputs, **node.attributes)
 
 
-def test_a_row_states_an_operator_in_words_with_the_defaults_of_its_page():
+def test_a_rule_states_an_operator_in_op_types_with_the_defaults_of_its_definition():
     scene = Scene()
     answer = exported("Celu -> alpha > 0: mul(elu(x, a=alpha), x)", Node("Celu", [scene.x], [Value("z")]), scene)
     assert scene.text(answer) == "mul(elu(x, a=1.0), x)"
 
 
-def test_a_row_states_an_operator_in_others():
+def test_a_rule_states_an_operator_in_others():
     scene = Scene()
     answer = exported("Mish -> Mul(x, Tanh(Softplus(x)))", Node("Mish", [scene.x], [Value("z")]), scene)
     assert scene.text(answer) == "Mul(x, Tanh(Softplus(x)))"
@@ -221,12 +221,12 @@ def test_a_row_states_an_operator_in_others():
         pytest.param("Celu -> celu(x)", {"alpha": 2.0}, id="an attribute that the row does not name"),
     ],
 )
-def test_a_row_that_cannot_state_all_states_nothing(text, attributes):
+def test_a_rule_that_cannot_state_all_states_nothing(text, attributes):
     scene = Scene()
     assert exported(text, Node("Celu", [scene.x], [Value("z")], attributes), scene) is None
 
 
-def test_an_operand_that_the_row_does_not_name_has_to_be_absent():
+def test_an_operand_that_the_rule_does_not_name_has_to_be_absent():
     scene = Scene()
     bound = scene.constant(1, np.float32)
     assert exported("Clip -> max(input, min)", Node("Clip", [scene.x, bound], [Value("z")]), scene) is not None
@@ -250,11 +250,11 @@ def test_an_operand_that_the_row_does_not_name_has_to_be_absent():
         pytest.param("sub(y, x) <-> Sub(x, y)", "Sub -> sub(b, a)", id="other places"),
     ],
 )
-def test_a_row_that_is_read_in_both_directions_has_a_way_back(text, expected):
+def test_a_rule_that_is_read_in_both_directions_has_a_way_back(text, expected):
     assert invert_rule(parse_rule(text), by_name=False).text == expected
 
 
-def test_an_operator_may_be_called_as_the_word():
+def test_an_operator_may_be_called_as_the_op_type():
     found = [each.text for each in expand_op_types(parse_rule("opset1.Sin, Cos(x) -> _(Neg(x))"))]
     assert found == ["opset1.Sin(x) -> Sin(Neg(x))", "Cos(x) -> Cos(Neg(x))"]
     assert [each.text for each in expand_op_types(parse_rule("Sin, Cos -> _(input)"))] == [
@@ -301,7 +301,7 @@ def test_what_has_no_way_back_states_where(text, at):
         pytest.param("w(x, a) <-> a > 0: Elu(x)", "", id="a guard in both directions"),
     ],
 )
-def test_a_malformed_row_is_refused_when_it_is_registered(text, at):
+def test_a_malformed_rule_is_refused_when_it_is_registered(text, at):
     with pytest.raises(RuleError) as told:
         list(parse_rules(text))
     assert_points(told.value, at)
@@ -332,13 +332,13 @@ def test_a_malformed_row_is_refused_when_it_is_registered(text, at):
         pytest.param("w(*x) -> Concat(*x, x, axis=0)", "Concat", "behind all that is left", id="behind a run"),
     ],
 )
-def test_a_row_that_does_not_fit_states_where(text, at, reason):
+def test_a_rule_that_does_not_fit_states_where(text, at, reason):
     with pytest.raises(RuleError, match=reason) as told:
         _ = lowering(text).operators
     assert_points(told.value, at)
 
 
-def test_a_row_of_an_operator_takes_what_its_page_says():
+def test_a_rule_of_an_operator_takes_what_its_definition_states():
     with pytest.raises(RuleError, match="Relu has its parameters from its definition"):
         _ = export_rule_of("Relu(x) -> relu(x)", emitted).operators
 
@@ -366,7 +366,7 @@ def test_remarks_and_lines_further_in():
     assert [each.meaning[1] for each in found[0].alternatives] == ["Relu(x)", "Neg(x)"]
 
 
-def test_every_row_of_every_dialect_fits_the_pages():
+def test_every_rule_of_every_dialect_fits_the_definitions():
     for dialect in registry.names():
         registry.load(dialect)
     rules = [rule.function for table in (IMPORT_RULES, EXPORT_RULES) for found in table.values() for rule in found]
@@ -384,7 +384,7 @@ def test_what_an_operator_states_may_be_of_no_account():
         _ = export_rule_of("Celu(beta: ignored) -> celu(x)", emitted).operators
 
 
-def test_a_dialect_may_have_words_that_are_called_as_operators():
+def test_a_dialect_may_have_op_types_that_are_called_as_operators():
     scene = Scene()
     row = parse_rule("Relu -> Relu(x)")
     node = scene.graph.append(Node("Relu", [scene.x], [Value("z")]))
@@ -394,7 +394,7 @@ def test_a_dialect_may_have_words_that_are_called_as_operators():
     assert rule.operators == ("Relu",)
 
 
-def test_a_node_of_more_results_than_a_row_gives_is_left_to_others():
+def test_a_node_of_more_results_than_a_rule_gives_is_left_to_others():
     scene = Scene()
     node = scene.graph.append(Node("Dropout", [scene.x], [Value("z"), Value("mask")]))
     rule = export_rule_of("Dropout -> copy(data)", emitted)
@@ -421,7 +421,7 @@ OPERANDS = {
 
 @pytest.mark.parametrize("op_def", DECOMPOSED, ids=lambda op_def: op_def.name)
 @pytest.mark.parametrize("attribute", [None, 0.5, 2.0], ids=str)
-def test_a_decomposition_computes_what_its_page_does(op_def, attribute):
+def test_a_decomposition_computes_what_its_definition_does(op_def, attribute):
     given = [OPERANDS[each.name] for each in op_def.signature.operands if not each.is_optional]
     attributes = {} if attribute is None or "alpha" not in op_def.signature.keywords else {"alpha": attribute}
     graph = Graph()
@@ -446,7 +446,7 @@ def test_a_decomposition_computes_what_its_page_does(op_def, attribute):
         ("openvino", ["opset1.Divide", "opset1.Elu", "opset1.Multiply"]),
     ],
 )
-def test_dialects_without_a_word_share_the_decomposition_of_the_page(dialect, words):
+def test_dialects_without_an_op_type_share_the_decomposition_of_the_definition(dialect, words):
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
     graph.add_output(graph.append(Node("Celu", [x], [Value("y")], {"alpha": 2.0})).output)

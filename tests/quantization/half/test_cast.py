@@ -92,7 +92,7 @@ def test_what_overflows_or_fades_stays_in_single_precision(scale, has_samples):
     assert nets.snr(gp.run(found, samples)["y"], _theirs(made, samples)["y"]) > 55
 
 
-def test_a_constant_that_halves_do_not_hold_keeps_its_node():
+def test_a_constant_that_float16_values_do_not_hold_keeps_its_node():
     constants = {"e": np.float32(1e-12), "m": np.asarray([0.0, -1e9], np.float32)}
     nodes = [
         node("Add", ["x", "e"], ["a"], name="epsilon"),
@@ -359,7 +359,7 @@ def test_a_long_chain_of_few_numbers_comes_to_what_the_runtime_makes_of_it():
 
 
 @pytest.mark.parametrize("scale", [2.0**22, 2.0**-34])
-def test_an_output_that_halves_do_not_hold_stays_what_it_is(scale):
+def test_an_output_that_float16_values_do_not_hold_stays_what_it_is(scale):
     """What the last node gives would be infinite, or nothing, and it is told."""
     r = np.random.default_rng(4)
     weights = {"w1": r.normal(size=(8, 8)).astype(np.float32), "w2": r.normal(size=(8, 8)).astype(np.float32) * scale}

@@ -49,7 +49,7 @@ def _times(real, rounded):
     )
 
 
-def test_rates_are_what_plans_are_made_of_where_they_are_true_here():
+def test_rates_are_what_plans_are_built_from_where_they_are_true_here():
     expected = _times([10.0, 20.0, 30.0, 40.0], [5.0, 10.0, 15.0, 20.0])
     # A machine of half the speed, with something else to do while the last node ran; nothing is known of the first one.
     measured = _times([22.0, 39.0, 61.0, 81.0], [9.0, 21.0, 29.0, 90.0])

@@ -100,7 +100,7 @@ def test_a_preset_takes_the_channels_that_suit_its_plan(monkeypatch):
 
 
 @pytest.mark.parametrize("quick", [(), ("b",)])
-def test_plans_of_a_preset_are_what_it_makes_by_itself_with_and_without_layers_real_for_noise(monkeypatch, quick):
+def test_plans_of_a_preset_are_what_it_makes_alone_with_and_without_layers_real_for_noise(monkeypatch, quick):
     for module in (quantization_session, presets):
         monkeypatch.setattr(module, "fastest_float_nodes", lambda *_: quick)
     found, x = _narrow_first(), _samples()
@@ -259,7 +259,7 @@ def test_a_latency_without_a_runtime_to_time_is_refused():
         gp.quantize(found, nets.samples(found), "nnef", max_latency=0.5)
 
 
-def test_slow_kernels_for_integers_are_left_out(monkeypatch):
+def test_slow_kernels_for_integers_are_omitted(monkeypatch):
     """Of two layers of equal noise that one is real whose kernel for integers takes longer."""
     found = nets.residual()
 

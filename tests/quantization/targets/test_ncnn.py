@@ -170,7 +170,7 @@ def test_sums_that_winograd_overflows_are_right(channels, tmp_path):
     assert parameters.get("31") == (None if channels == 16 else "64")
 
 
-def test_depthwise_convolutions_are_real_unless_they_are_asked_for(tmp_path):
+def test_depthwise_convolutions_are_real_unless_they_are_requested(tmp_path):
     """Kernels for bytes take more time there than those for reals, and divide to four digits only."""
     found = nets.depthwise()
     made = gp.quantize(found, nets.samples(found), "ncnn", preset="fast")

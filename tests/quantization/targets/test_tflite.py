@@ -275,7 +275,7 @@ def test_stored_weights_are_taken_back_once_and_not_turned_around_at_every_run(
     assert quantized.report.snr_db > (60 if options else 30)
 
 
-def test_other_targets_do_not_store_halves() -> None:
+def test_other_targets_do_not_store_float16_values() -> None:
     found = nets.residual()
     with pytest.raises(gp.DiagnosticError, match="does not support float16 weights"):
         gp.quantize(found, target="tract", weights_only=True, weight_type="float16")

@@ -176,7 +176,7 @@ def test_what_is_no_swish():
 
 
 @given(copies=st.integers(2, 5), data=st.data())
-def test_copies_that_nobody_reads_go(copies, data):
+def test_copies_without_consumers_go(copies, data):
     names = [f"c{n}" for n in range(copies)]
     net = Net((" ".join(names), "Split", "x"), ("y", "ReLU", "x"))
     read = data.draw(st.lists(st.sampled_from(names), unique=True))

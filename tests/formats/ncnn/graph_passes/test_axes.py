@@ -74,7 +74,7 @@ def test_an_order_of_many_axes(perm):
         assert len(ops) == 1
 
 
-def test_an_order_that_is_not_said_and_one_that_moves_nothing():
+def test_an_order_that_is_not_written_and_one_that_moves_nothing():
     assert folded([node("Transpose", "x", "y")])[1]
     assert folded([node("Transpose", "x", "y", perm=(2, 0, 1, 3, 4, 5))])[1]
 

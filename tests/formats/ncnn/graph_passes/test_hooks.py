@@ -99,7 +99,7 @@ def test_what_a_layer_needs_blobs_beside_its_first_to_be(op_type, place, paramet
 KNOWN = ("Convolution", {0: 5, 1: 1, "@0": numbers(15)})
 
 
-def test_what_is_behind_layers_that_keep_a_shape_tells_too():
+def test_what_is_after_layers_that_keep_a_shape_tells_too():
     op_type, parameters = KNOWN
     assert told(layers(("ReLU", "x"), ("Sigmoid", "r0"), (op_type, "r1", parameters)))[1] == ["1", "3", "x.h", "x.w"]
     assert told(layers(("Permute", "x"), (op_type, "r0", parameters)))[1] is None
@@ -119,7 +119,7 @@ def test_layers_are_followed_so_far_and_no_farther():
         assert (told(layers(*chain, (op_type, f"r{count - 1}", parameters)))[1] is not None) is is_seen
 
 
-def test_a_shape_that_a_text_says_stays_and_gets_its_element_type():
+def test_a_shape_that_a_text_states_stays_and_gets_its_element_type():
     for op_type, dtype in (("Embed", I), ("ReLU", F)):
         graph = layers((op_type, "x"))
         graph.inputs[0].fact = TensorFact(F, (1, 9))
@@ -164,7 +164,7 @@ def test_an_input_without_a_batch_of_one_is_a_blob_with_all_its_axes():
         assert (graph.inputs[0].notes.get(BATCH) if graph.inputs[0].has_notes else None) == (-1 if is_whole else None)
 
 
-def test_results_that_nobody_reads_are_dropped_from_the_end():
+def test_results_without_consumers_are_dropped_from_the_end():
     graph = canonical("MaxPool", (1, 3, 6), outputs=2, kernel_shape=(2,))
     before_export(graph)
     assert len(graph.first.outputs) == 1

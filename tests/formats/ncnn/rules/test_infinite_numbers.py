@@ -126,7 +126,7 @@ def test_what_has_no_value_and_is_not_chosen_is_gone(tmp_path, is_known, count):
     check(tmp_path, nodes, {"x": x, "s": s}, constants)
 
 
-def test_what_a_function_loses_is_not_told_from_others(tmp_path):
+def test_what_a_function_loses_is_not_reported_from_others(tmp_path):
     nodes = [node("Softmax", ["x"], ["s"]), node("IsNaN", ["s"], ["n"]), node("Where", ["n", "x", "s"], ["y"])]
     with pytest.raises(DiagnosticError, match="do not preserve NaN"):
         saved(tmp_path, nodes, {"x": X})

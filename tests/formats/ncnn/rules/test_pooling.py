@@ -15,7 +15,7 @@ pytest.importorskip("ncnn")
 
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_no_window_begins_behind_the_end(tmp_path, op, rank):
+def test_no_window_begins_after_the_end(tmp_path, op, rank):
     random = np.random.default_rng(rank)
     for _ in range(25):
         kernel, strides = random.integers(1, 4, rank), random.integers(1, 5, rank)
@@ -26,7 +26,7 @@ def test_no_window_begins_behind_the_end(tmp_path, op, rank):
         check(tmp_path, [node(op, ["x"], ["y"], **attributes)], x)
 
 
-def test_of_open_lengths_windows_are_refused_that_may_begin_behind_the_end(tmp_path):
+def test_of_open_lengths_windows_are_refused_that_may_begin_after_the_end(tmp_path):
     def made(stride):
         pool = node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[stride, stride], ceil_mode=1)
         return gp.from_onnx(model([pool], [("x", [1, 3, "h", "w"])], [("y", None)]))
@@ -40,7 +40,7 @@ def test_of_open_lengths_windows_are_refused_that_may_begin_behind_the_end(tmp_p
         gp.save(made(3), tmp_path / "net.param")
 
 
-def test_zeros_behind_the_end_count_where_padding_does(tmp_path):
+def test_zeros_after_the_end_count_where_padding_does(tmp_path):
     attributes = {"kernel_shape": [3], "strides": [2], "pads": [1, 1], "ceil_mode": 1, "count_include_pad": 1}
     x = {"x": np.arange(18, dtype=np.float32).reshape(1, 3, 6)}
     made = saved(tmp_path, [node("AveragePool", ["x"], ["y"], **attributes)], x)

@@ -70,7 +70,7 @@ def test_a_result_of_update_that_is_read_has_the_new_value(cell):
     np.testing.assert_array_equal(gp.run(model, {"x": X})["y"], 2 * (X + S))
 
 
-def test_its_shape_is_known_in_the_documents_own_words(cell):
+def test_its_shape_is_known_in_the_documents_own_op_types(cell):
     assert str(gp.load(cell(), raw=True).shapes()["u"]) == "float32[1, 3]"
 
 

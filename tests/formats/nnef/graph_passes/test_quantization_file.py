@@ -242,7 +242,7 @@ def test_weights_that_a_scale_of_0_makes_0_come_back(zero, tmp_path):
     np.testing.assert_allclose(outputs["y"], expected, rtol=1e-5, atol=1e-5)
 
 
-def test_negative_scales_are_not_said_as_a_file(tmp_path):
+def test_negative_scales_are_not_written_as_a_file(tmp_path):
     scale = np.array([0.5, -0.5, 0.25, 1], np.float32)
     nodes = [node("DequantizeLinear", ["q", "s"], ["w"], axis=1), node("MatMul", ["x", "w"], ["y"])]
     initializers = {"q": CODES, "s": scale}
@@ -435,7 +435,7 @@ def test_pairs_are_noted_on_what_they_round():
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
-def test_what_a_file_of_quantizations_cannot_say_stays():
+def test_what_a_file_of_quantizations_cannot_express_stays():
     rng = np.random.default_rng(8)
     for _ in range(4):
         for kind in ("given", "blocks", "other zero", "other scale", "codes are read", "negative", "nothing"):

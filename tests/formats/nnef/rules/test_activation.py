@@ -37,7 +37,7 @@ FORMULAS = [
 
 @pytest.mark.parametrize(("op_type", "attributes", "expected"), FORMULAS, ids=[case[0] for case in FORMULAS])
 @pytest.mark.parametrize("symbolic", [False, True])
-def test_word_is_the_formula_of_the_specification(op_type, attributes, expected, symbolic):
+def test_op_type_is_the_formula_of_the_specification(op_type, attributes, expected, symbolic):
     found = run_word("nnef", op_type, [X], symbolic=symbolic, **attributes)[0]
     compare(found, expected.astype(np.float32), tolerance=1e-5)
 
@@ -105,26 +105,26 @@ LIFTED = [
 
 @every(("name", "attributes", "words"), LIFTED)
 @every("symbolic", [False, True])
-def test_saying_an_activation_in_nnef_keeps_its_meaning(name, attributes, words, symbolic):
+def test_exporting_an_activation_in_nnef_preserves_its_semantics(name, attributes, words, symbolic):
     said = there_and_back(registry.op_defs()[name], [X], symbolic=symbolic, tolerance=2e-6, **attributes)
     assert said is not None
     assert words is None or set(said) == words
 
 
-def test_saying_log_softmax_does_not_underflow():
+def test_exporting_log_softmax_does_not_underflow():
     x = single([[0, -200, 300], [1000, 1000, 1000]])
     assert there_and_back(registry.op_defs()["LogSoftmax"], [x], axis=1) is not None
 
 
 @pytest.mark.parametrize("slope", [(1,), (4,), (3, 1), (2, 3, 4), ()])
-def test_saying_prelu_keeps_its_meaning(slope):
+def test_exporting_prelu_preserves_its_semantics(slope):
     for constants in ((), (1,)):
         assert there_and_back(PRelu, [X, np.asarray(numbers(*slope, seed=1))], constants=constants) is not None
 
 
 @pytest.mark.parametrize("bounds", [(None, None), (-1, None), (None, 1), (-1, 1), (1, -1)])
 @pytest.mark.parametrize("constants", [(), (1, 2)])
-def test_saying_clip_keeps_its_meaning(bounds, constants):
+def test_exporting_clip_preserves_its_semantics(bounds, constants):
     operands = [None if bound is None else single(bound) for bound in bounds]
     given = tuple(place for place in constants if operands[place - 1] is not None)
     said = there_and_back(Clip, [X, *(None if x is None else np.asarray(x) for x in operands)], constants=given)
@@ -132,7 +132,7 @@ def test_saying_clip_keeps_its_meaning(bounds, constants):
     assert ("clamp" in said) == (bounds == (-1, 1) and bool(constants))
 
 
-def test_what_nnef_cannot_say_is_refused():
+def test_what_nnef_cannot_express_is_refused():
     assert there_and_back(Celu, [X], alpha=-1.0) is None
     assert there_and_back(Softmax, [single(3)]) is None
     assert there_and_back(Dropout, [X], outputs=2) is None
@@ -145,7 +145,7 @@ def test_dropout_without_training_is_a_copy():
     assert there_and_back(Dropout, [X, single(0.5), np.array(False)], constants=(1, 2)) == ["copy"]
 
 
-def test_exact_gelu_is_said_to_the_precision_of_single_floats():
+def test_exact_gelu_is_written_to_the_precision_of_single_floats():
     x = np.linspace(-6, 6, 1001, dtype=np.float32)
     assert "gelu" not in there_and_back(Gelu, [x], tolerance=5e-7)
 

@@ -59,11 +59,11 @@ UNARY = [
 
 @every(("op_type", "x", "expected"), UNARY, ids=[case[0] for case in UNARY])
 @every("symbolic", [False, True])
-def test_unary_word_is_its_function(op_type, x, expected, symbolic):
+def test_unary_op_type_is_its_function(op_type, x, expected, symbolic):
     compare(run_word("nnef", op_type, [x], symbolic=symbolic)[0], expected, tolerance=1e-6)
 
 
-def test_round_takes_halves_upwards_and_is_exact():
+def test_round_takes_float16_values_upwards_and_is_exact():
     below_half = np.nextafter(single(0.5), single(0))
     x = single([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, below_half, -below_half, 8388609, -8388609, 1e30, 2.4, -2.4])
     expected = np.floor(x.astype(np.float64) + 0.5).astype(np.float32)
@@ -83,7 +83,7 @@ BINARY = [
 @every(("op_type", "function"), [*BINARY, ("pow", np.power)], ids=lambda case: case if isinstance(case, str) else "")
 @every("shape", [(), (2,), (1,), (2, 3), (1, 3), (2, 1, 4), (2, 3, 4), (2, 3, 4, 5)])
 @every("symbolic", [False, True])
-def test_binary_word_aligns_at_the_first_axis(op_type, function, shape, symbolic):
+def test_binary_op_type_aligns_at_the_first_axis(op_type, function, shape, symbolic):
     x, y = np.abs(X) + 1, np.abs(numbers(*shape, seed=1)) + single(0.5)
     wide = x.reshape(x.shape + (1,) * (len(shape) - 3)), y.reshape(shape + (1,) * (3 - len(shape)) if shape else ())
     compare(run_word("nnef", op_type, [x, y], symbolic=symbolic)[0], function(*wide), tolerance=1e-5)
@@ -136,7 +136,7 @@ NAMES = {
 
 
 @every("name", NAMES)
-def test_saying_a_function_keeps_its_meaning(name):
+def test_exporting_a_function_preserves_its_semantics(name):
     words = there_and_back(OP_DEFS[name], [NAMES[name]], symbolic=True, tolerance=1e-6)
     assert words is not None
     assert len(words) == 1
@@ -146,14 +146,14 @@ def test_saying_a_function_keeps_its_meaning(name):
 @every("shapes", [((2, 3, 4), (4,)), ((3, 1), (2, 3, 4)), ((2, 3), ()), ((), (2, 3)), ((5,), (1,)), ((3,), (3,))])
 @every("constants", [(), (1,), (0,)])
 @every("symbolic", [False, True])
-def test_saying_a_binary_operator_keeps_its_meaning(name, shapes, constants, symbolic):
+def test_exporting_a_binary_operator_preserves_its_semantics(name, shapes, constants, symbolic):
     a, b = (np.abs(numbers(*shape, seed=seed)) + single(0.5) for seed, shape in enumerate(shapes))
     assert there_and_back(
         OP_DEFS[name], [np.asarray(a), np.asarray(b)], constants=constants, symbolic=symbolic, tolerance=1e-6
     )
 
 
-def test_a_number_is_said_as_a_literal():
+def test_a_number_is_written_as_a_literal():
     from graphport.conversion.export import export_graph
     from graphport.core.storage import storage_of
     from graphport.ir.graph import Graph
@@ -174,14 +174,14 @@ def test_a_number_is_said_as_a_literal():
 
 @pytest.mark.parametrize("name", ["Sum", "Mean", "Max", "Min"])
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_saying_variadic_arithmetic_keeps_its_meaning(name, count):
+def test_exporting_variadic_arithmetic_preserves_its_semantics(name, count):
     xs = [numbers(2, 3, 4), numbers(4, seed=1), numbers(3, 1, seed=2)][:count]
     words = there_and_back(OP_DEFS[name], xs, tolerance=1e-6)
     assert words is not None
     assert words.count("add") in (0, count - 1)
 
 
-def test_saying_a_square_is_one_word():
+def test_exporting_a_square_is_one_op_type():
     assert there_and_back(Pow, [X, single(2)], constants=(1,), tolerance=1e-6) == ["sqr"]
     assert there_and_back(Pow, [X, np.array([2])], constants=(1,), tolerance=1e-6) == ["sqr"]
     assert there_and_back(Pow, [X, np.array(3)], constants=(1,), tolerance=1e-5) == ["pow"]
@@ -189,12 +189,12 @@ def test_saying_a_square_is_one_word():
     assert there_and_back(Pow, [np.array([2, 3]), np.array([2, 2])]) is None
 
 
-def test_saying_round_takes_halves_to_the_even_neighbour():
+def test_exporting_round_takes_float16_values_to_the_even_neighbour():
     x = single([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 8388609, -8388609, 1e30, 2.4, -2.6, 0])
     assert there_and_back(Round, [x], tolerance=0) is not None
 
 
-def test_saying_the_error_function_is_right_to_single_precision():
+def test_exporting_the_error_function_is_right_to_single_precision():
     assert there_and_back(OP_DEFS["Erf"], [np.linspace(-5, 5, 501, dtype=np.float32)], tolerance=3e-7) is not None
 
 
@@ -218,7 +218,7 @@ CASTS = [
 
 
 @pytest.mark.parametrize(("of", "to", "op_type"), CASTS)
-def test_saying_a_cast(of, to, op_type):
+def test_exporting_a_cast(of, to, op_type):
     for op_def in (Cast, CastLike):
         graph = Graph("one")
         x = graph.add_input("x", TensorFact(DType.of(np.dtype(of)), (2, 3)))
@@ -236,7 +236,7 @@ def test_the_fraction_is_dropped_before_a_cast_that_takes_the_smaller_integer():
     assert run_word("nnef", "cast", [x], dtype=DType.INT64)[0].tolist() == [-3, -1, 0, 2]
 
 
-def test_a_narrower_integer_is_said_where_it_is_a_place_alone():
+def test_a_narrower_integer_is_written_where_it_is_a_place_alone():
     table, places = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([2, 0, 3])
     graph = Graph("one")
     x = graph.add_input("x", TensorFact(DType.FLOAT32, table.shape))

@@ -28,7 +28,7 @@ def heads(queries=4, keys=4, *, length=5, keys_length=6):
         pytest.param({"left_window_size": 0, "right_window_size": 0}, id="itself only"),
     ],
 )
-def test_saying_attention_keeps_its_meaning(settings):
+def test_exporting_attention_preserves_its_semantics(settings):
     assert there_and_back(Attention, heads(), tolerance=1e-5, **settings)
     grouped = heads(4, 2, length=7, keys_length=3)
     assert there_and_back(Attention, grouped, tolerance=1e-5, **settings)
@@ -64,5 +64,5 @@ def test_caches_and_scores_are_results(mode):
     )
 
 
-def test_lengths_that_a_run_tells_cannot_be_said():
+def test_lengths_computed_at_run_time_cannot_be_expressed():
     assert there_and_back(Attention, [*heads(), None, None, None, np.array([3, 6])]) is None

@@ -218,7 +218,7 @@ def test_separable_filters_must_be_separable():
     st.sampled_from([1, 2]),
     st.booleans(),
 )
-def test_saying_a_convolution_keeps_its_meaning(auto_pad, strides, dilations, group, biased):
+def test_exporting_a_convolution_preserves_its_semantics(auto_pad, strides, dilations, group, biased):
     x, w = random(1, 4, 6, 7), random(4, 4 // group, 3, 2, seed=1)
     bias = random(4, seed=2) if biased else None
     pads = (0, 1, 2, 1) if auto_pad == "NOTSET" else None
@@ -245,7 +245,7 @@ def test_a_computed_bias_gets_its_row():
     st.sampled_from([None, (1, 1)]),
     st.sampled_from([1, 2]),
 )
-def test_saying_a_transposed_convolution_keeps_its_meaning(auto_pad, strides, output_padding, group):
+def test_exporting_a_transposed_convolution_preserves_its_semantics(auto_pad, strides, output_padding, group):
     if output_padding is not None and strides is None:
         return
     x, w = random(1, 4, 3, 4), random(4, 3, 3, 3, seed=1)
@@ -258,7 +258,7 @@ def test_saying_a_transposed_convolution_keeps_its_meaning(auto_pad, strides, ou
     ]
 
 
-def test_what_depends_on_unknown_extents_is_not_said():
+def test_what_depends_on_unknown_extents_is_not_written():
     operands = [random(1, 4, 5), random(4, 4, 3, seed=1)]
     assert there_and_back(Conv, operands, constants=(1,), symbolic=True, auto_pad="SAME_LOWER", strides=(3,)) is None
     padded = there_and_back(Conv, operands, constants=(1,), symbolic=True, auto_pad="SAME_LOWER", strides=(2,))

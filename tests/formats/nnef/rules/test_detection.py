@@ -127,7 +127,7 @@ def test_points_of_a_cell_are_pooled(op_type, reduce):
     compare(found, reduce(points, axis=(3, 5)), tolerance=1e-4)
 
 
-def test_lengths_that_only_a_run_tells_make_no_difference():
+def test_lengths_that_only_are_computed_at_run_time_make_no_difference():
     x, (rois, batch) = images(7, 9), regions(7, 9)
     (found,) = run_word("nnef", "roi_resample", [x, rois, batch], output_size=(3, 4), symbolic=True)
     compare(found, resampled(x, rois, batch, (3, 4), "symmetric"), tolerance=1e-4)

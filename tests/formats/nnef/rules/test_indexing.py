@@ -72,7 +72,7 @@ def test_slice_refuses_what_is_no_range(axes, begin, end, stride, match):
 
 
 @given(st.integers(-9, 9), st.integers(-9, 9), st.sampled_from([-3, -1, 1, 2]), st.booleans())
-def test_saying_a_slice_keeps_its_meaning(start, end, step, far):
+def test_exporting_a_slice_preserves_its_semantics(start, end, step, far):
     end = (2**63 - 1 if step > 0 else -(2**63)) if far else end
     operands = [np.array([number], np.int64) for number in (start, end, 1, step)]
     words = there_and_back(Slice, [X, *operands], constants=(1, 2, 3, 4))
@@ -83,13 +83,13 @@ def test_saying_a_slice_keeps_its_meaning(start, end, step, far):
 @pytest.mark.parametrize(
     ("start", "end", "step"), [(1, 2**63 - 1, 1), (-3, 2**63 - 1, 1), (1, -1, 1), (2, 5, 1), (1, 2**63 - 1, 2)]
 )
-def test_saying_a_slice_of_open_axes_keeps_its_meaning(start, end, step):
+def test_exporting_a_slice_of_open_axes_preserves_its_semantics(start, end, step):
     operands = [np.array([number], np.int64) for number in (start, end, 1, step)]
     assert there_and_back(Slice, [X, *operands], constants=(1, 2, 3, 4), symbolic=True) == ["slice"]
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, -(2**63)), (2**31 - 1, -(2**63)), (4, 1)])
-def test_saying_a_slice_backward_keeps_its_meaning(start, end):
+def test_exporting_a_slice_backward_preserves_its_semantics(start, end):
     operands = [np.array([number], np.int64) for number in (start, end, 1, -1)]
     for symbolic in (False, True):
         assert there_and_back(Slice, [X, *operands], constants=(1, 2, 3, 4), symbolic=symbolic) == ["slice"]
@@ -105,7 +105,7 @@ def test_what_nnef_cannot_slice():
     assert there_and_back(Slice, [X, zero, zero, one], constants=(1, 2, 3), symbolic=True) is None
 
 
-def test_saying_a_gather_keeps_its_meaning():
+def test_exporting_a_gather_preserves_its_semantics():
     assert there_and_back(Gather, [X, np.array([0, 2])], axis=-2, symbolic=True) == ["gather"]
     assert there_and_back(Gather, [X, np.array([[0, -1]])], axis=1, constants=(1,)) == ["gather"]
     assert there_and_back(Gather, [X, np.array(-2)], axis=2, constants=(1,)) == ["gather"]

@@ -59,7 +59,7 @@ def test_factors_of_matmul_have_one_rank(shapes):
         ((4,), (2, 4, 5), ["unsqueeze", "unsqueeze", "matmul", "squeeze"]),
     ],
 )
-def test_saying_a_product_keeps_its_meaning(a, b, words):
+def test_exporting_a_product_preserves_its_semantics(a, b, words):
     inputs = [random(*a), random(*b, seed=1)]
     assert there_and_back(MatMul, inputs, tolerance=1e-5) == words
     assert there_and_back(MatMul, inputs, constants=(0, 1), tolerance=1e-5) is not None
@@ -72,7 +72,7 @@ def test_saying_a_product_keeps_its_meaning(a, b, words):
     st.sampled_from([1.0, 0.5]),
     st.sampled_from([1.0, -2.0]),
 )
-def test_saying_a_general_product_keeps_its_meaning(trans_a, trans_b, summand, alpha, beta):
+def test_exporting_a_general_product_preserves_its_semantics(trans_a, trans_b, summand, alpha, beta):
     a = random(*((4, 3) if trans_a else (3, 4)))
     b = random(*((5, 4) if trans_b else (4, 5)), seed=1)
     c = None if summand is None else np.asarray(random(*summand, seed=2))

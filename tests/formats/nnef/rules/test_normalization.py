@@ -96,18 +96,18 @@ def test_moments_are_mean_and_variance():
 
 
 @pytest.mark.parametrize("constants", [(), (1, 2, 3, 4)])
-def test_saying_a_batch_normalization_keeps_its_meaning(constants):
+def test_exporting_a_batch_normalization_preserves_its_semantics(constants):
     vectors = [random(3, seed=seed) for seed in (1, 2, 3)] + [np.abs(random(3, seed=4))]
     words = there_and_back(BatchNormalization, [random(2, 3, 4), *vectors], constants=constants, tolerance=1e-5)
     assert words == [*["unsqueeze"] * (0 if constants else 4), "batch_normalization"]
 
 
-def test_training_is_not_said():
+def test_training_is_not_written():
     vectors = [random(3, seed=seed) for seed in (1, 2, 3)] + [np.abs(random(3, seed=4))]
     assert there_and_back(BatchNormalization, [random(2, 3, 4), *vectors], training_mode=1) is None
 
 
-def test_saying_other_normalizations_keeps_their_meaning():
+def test_exporting_other_normalizations_keeps_their_meaning():
     x = random(2, 5, 4, 4)
     words = there_and_back(LRN, [x], size=4, alpha=0.5, tolerance=1e-5)
     assert words == ["local_response_normalization"]
@@ -118,7 +118,7 @@ def test_saying_other_normalizations_keeps_their_meaning():
 
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("axis", [-1, 1])
-def test_saying_a_layer_normalization_keeps_its_meaning(axis, symbolic):
+def test_exporting_a_layer_normalization_preserves_its_semantics(axis, symbolic):
     x, scale, bias = random(2, 3, 4), random(4), random(3, 1, seed=1)
     attributes: dict[str, Any] = {"axis": axis, "epsilon": 0.01, "symbolic": symbolic, "tolerance": 1e-5}
     assert there_and_back(LayerNormalization, [x, scale], **attributes)
@@ -129,7 +129,7 @@ def test_saying_a_layer_normalization_keeps_its_meaning(axis, symbolic):
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 5), (2, 4, 5, 3)])
-def test_saying_normalizations_of_channels_keeps_their_meaning(shape):
+def test_exporting_normalizations_of_channels_keeps_their_meaning(shape):
     x, scale, bias = random(*shape), random(4), random(4, seed=1)
     assert there_and_back(InstanceNormalization, [x, scale, bias], epsilon=0.01, tolerance=1e-5)
     for groups in (1, 2, 4):
@@ -138,6 +138,6 @@ def test_saying_normalizations_of_channels_keeps_their_meaning(shape):
     assert there_and_back(GroupNormalization, [x, scale, bias], symbolic=True, num_groups=2) is None
 
 
-def test_saying_a_mean_variance_normalization_keeps_its_meaning():
+def test_exporting_a_mean_variance_normalization_preserves_its_semantics():
     assert there_and_back(MeanVarianceNormalization, [random(2, 3, 4, 5)], tolerance=1e-5)
     assert there_and_back(MeanVarianceNormalization, [random(2, 3, 4)], axes=(-1, 1), tolerance=1e-5)

@@ -193,7 +193,7 @@ POOLS = [
 
 
 @pytest.mark.parametrize("attributes", POOLS)
-def test_saying_a_pooling_keeps_its_meaning(attributes):
+def test_exporting_a_pooling_preserves_its_semantics(attributes):
     x = random(2, 3, 6, 7)
     assert there_and_back(MaxPool, [x], **attributes) == ["max_pool"]
     assert there_and_back(AveragePool, [x], tolerance=1e-5, **attributes) == ["avg_pool"]
@@ -208,7 +208,7 @@ def test_padding_that_counts_is_divided_by_what_windows_cover_where_they_hang_ov
 
 @pytest.mark.parametrize("storage_order", [0, 1])
 @pytest.mark.parametrize("attributes", POOLS)
-def test_saying_places_keeps_their_meaning(attributes, storage_order):
+def test_exporting_places_keeps_their_meaning(attributes, storage_order):
     x = random(2, 3, 6, 7)
     words = there_and_back(MaxPool, [x], outputs=2, storage_order=storage_order, **attributes)
     assert words is not None
@@ -223,19 +223,19 @@ def test_saying_places_keeps_their_meaning(attributes, storage_order):
         ((1, 1, 3, 5), {"kernel_shape": (1, 1)}),
     ],
 )
-def test_places_of_any_rank_are_said(dims, attributes):
+def test_places_of_any_rank_are_written(dims, attributes):
     for x in (random(*dims), np.zeros(dims, np.float32)):
         words = there_and_back(MaxPool, [x], outputs=2, **attributes)
         assert words is not None
         assert words[0] == "max_pool_with_index"
 
 
-def test_a_place_that_is_the_position_in_the_one_window_is_said_alone():
+def test_a_place_that_is_the_position_in_the_one_window_is_written_alone():
     x = random(1, 1, 3, 4)
     assert there_and_back(MaxPool, [x], outputs=2, kernel_shape=(3, 4)) == ["max_pool_with_index"]
 
 
-def test_places_are_not_said_where_they_are_not_exact():
+def test_places_are_not_written_where_they_are_not_exact():
     huge = np.zeros((2, 1, (1 << 23) + 8), np.float32)
     assert there_and_back(MaxPool, [huge], outputs=2, kernel_shape=(1 << 22,), strides=(1 << 22,)) is None
     assert there_and_back(MaxPool, [random(1, 1, 4)], outputs=2, symbolic=True, kernel_shape=(2,)) is None

@@ -41,7 +41,7 @@ def said(kind, given, **attributes):
 @pytest.mark.parametrize("kind", OP_DEFS)
 @pytest.mark.parametrize("direction", WAYS)
 @pytest.mark.parametrize("layout", [0, 1])
-def test_saying_a_layer_keeps_its_meaning(kind, direction, layout):
+def test_exporting_a_layer_preserves_its_semantics(kind, direction, layout):
     ways = WAYS[direction]
     given = [*operands(kind, ways, layout), np.full(BATCH, STEPS, np.int32), *states(kind, ways, layout)]
     settings = {"activations": ("Tanh",) * ways} if kind == "RNN" else {}
@@ -61,7 +61,7 @@ def test_peepholes_and_coupled_gates():
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_reset_behind_the_product(bias):
+def test_a_reset_after_the_product(bias):
     assert said("GRU", operands("GRU", 1)[: 4 if bias else 3], linear_before_reset=1)
 
 
@@ -79,5 +79,5 @@ def test_sequences_of_different_lengths_are_masked_if_the_lengths_are_constant()
     assert said("GRU", [*operands("GRU", 1), np.array([4, 4], np.int32)]) is None
 
 
-def test_very_many_steps_are_not_said():
+def test_very_many_steps_are_not_written():
     assert said("RNN", operands("RNN", 1, steps=MAX_UNROLLED_STEPS + 1), activations=("Tanh",)) is None

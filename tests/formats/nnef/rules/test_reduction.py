@@ -88,7 +88,7 @@ STATED = {
 @every("axes", [None, (1,), (-1, 0), ()])
 @every("keepdims", [0, 1])
 @every("noop", [0, 1])
-def test_saying_a_reduction_keeps_its_meaning(name, axes, keepdims, noop):
+def test_exporting_a_reduction_preserves_its_semantics(name, axes, keepdims, noop):
     x = np.abs(X) + 1
     operands = [x, None if axes is None else np.array(axes, np.int64)]
     words = there_and_back(
@@ -104,16 +104,16 @@ def test_saying_a_reduction_keeps_its_meaning(name, axes, keepdims, noop):
     assert STATED[name] in words
 
 
-def test_saying_log_sum_exp_does_not_overflow():
+def test_exporting_log_sum_exp_does_not_overflow():
     assert there_and_back(ReduceLogSumExp, [single([[500, 501], [-500, -501]]), np.array([1])], constants=(1,))
 
 
-def test_saying_logical_extremes():
+def test_exporting_logical_extremes():
     for op_def, op_type in ((ReduceMax, "any_reduce"), (ReduceMin, "all_reduce")):
         assert there_and_back(op_def, [L, np.array([1])], constants=(1,)) == [op_type]
 
 
-def test_axes_that_are_computed_cannot_be_said():
+def test_axes_that_are_computed_cannot_be_expressed():
     assert there_and_back(ReduceSum, [X, np.array([1])]) is None
     assert there_and_back(ReduceProd, [X, np.array([1])]) is None
     assert there_and_back(CumSum, [X, np.array(1)]) is None
@@ -122,7 +122,7 @@ def test_axes_that_are_computed_cannot_be_said():
 @every("axes", [(1,), (0, -1), ()])
 @every("keepdims", [0, 1])
 @every("length", [1, 2, 3, 7])
-def test_products_are_made_of_halves(length, axes, keepdims):
+def test_products_are_built_from_float16_values(length, axes, keepdims):
     x = np.random.default_rng(length).normal(size=(2, length, 4)).astype(np.float32)
     found = there_and_back(ReduceProd, [x, np.array(axes, np.int64)], constants=(1,), keepdims=keepdims, tolerance=1e-5)
     assert found is not None
@@ -149,7 +149,7 @@ def test_integers_have_no_products_there():
 
 @pytest.mark.parametrize("keepdims", [0, 1])
 @pytest.mark.parametrize("axis", [0, -1])
-def test_saying_the_place_of_an_extreme_keeps_its_meaning(keepdims, axis):
+def test_exporting_the_place_of_an_extreme_preserves_its_semantics(keepdims, axis):
     assert there_and_back(ArgMax, [X], axis=axis, keepdims=keepdims, symbolic=True)
     assert there_and_back(OP_DEFS["ArgMin"], [X], axis=axis, keepdims=keepdims)
     assert there_and_back(ArgMax, [X], axis=axis, select_last_index=1) is None

@@ -134,12 +134,12 @@ def test_tile_repeats():
 
 
 @pytest.mark.parametrize("target", [[6, 20], [0, -1], [-1], [0, 0, 20], [2, 3, 4, 5, 1]])
-def test_saying_reshape_keeps_its_meaning(target):
+def test_exporting_reshape_preserves_its_semantics(target):
     assert there_and_back(Reshape, [X, np.array(target)], constants=(1,)) == ["reshape"]
     assert there_and_back(Reshape, [X, np.array(target)], constants=(1,), symbolic=-1 in target)
 
 
-def test_saying_reshape_to_a_shape_of_dims():
+def test_exporting_reshape_to_a_shape_of_dims():
     from graphport.conversion.export import export_graph
     from graphport.conversion.legalize import legalize
     from graphport.core.dtypes import DType
@@ -162,7 +162,7 @@ def test_saying_reshape_to_a_shape_of_dims():
     assert str(back.outputs[0].fact) == "float32[N, 4*M]"
 
 
-def test_what_reshape_cannot_say():
+def test_what_reshape_cannot_express():
     assert there_and_back(Reshape, [X, np.array([6, 20])]) is None
     empty = np.zeros((2, 0), np.float32)
     assert there_and_back(Reshape, [empty, np.array([0, 4])], constants=(1,), allowzero=1) is None
@@ -170,12 +170,12 @@ def test_what_reshape_cannot_say():
 
 @pytest.mark.parametrize("axis", range(-4, 5))
 @pytest.mark.parametrize("symbolic", [False, True])
-def test_saying_flatten_keeps_its_meaning(axis, symbolic):
+def test_exporting_flatten_preserves_its_semantics(axis, symbolic):
     assert there_and_back(Flatten, [X], axis=axis, symbolic=symbolic)
 
 
 @pytest.mark.parametrize("axes", [None, [1], [-1, 1]])
-def test_saying_squeeze_keeps_its_meaning(axes):
+def test_exporting_squeeze_preserves_its_semantics(axes):
     x = X[:, :1, :, :1]
     assert there_and_back(Squeeze, [x, None if axes is None else np.array(axes)], constants=(1,)) == ["squeeze"]
     assert there_and_back(Squeeze, [x], symbolic=True) is None
@@ -183,23 +183,23 @@ def test_saying_squeeze_keeps_its_meaning(axes):
 
 
 @pytest.mark.parametrize("axes", [[0], [-1, 1], [2, 0]])
-def test_saying_unsqueeze_keeps_its_meaning(axes):
+def test_exporting_unsqueeze_preserves_its_semantics(axes):
     assert there_and_back(Unsqueeze, [X, np.array(axes)], constants=(1,), symbolic=True) == ["unsqueeze"]
     assert there_and_back(Unsqueeze, [X, np.array(axes)]) is None
 
 
 @pytest.mark.parametrize("perm", [None, (3, 1, 0, 2)])
-def test_saying_transpose_keeps_its_meaning(perm):
+def test_exporting_transpose_preserves_its_semantics(perm):
     assert there_and_back(Transpose, [X], perm=perm, symbolic=True) == ["transpose"]
     assert there_and_back(Identity, [X]) == ["copy"]
 
 
 @pytest.mark.parametrize("axis", [1, -3])
-def test_saying_concat_keeps_its_meaning(axis):
+def test_exporting_concat_preserves_its_semantics(axis):
     assert there_and_back(Concat, [X, X, X], axis=axis, symbolic=True) == ["concat"]
 
 
-def test_saying_split_keeps_its_meaning():
+def test_exporting_split_preserves_its_semantics():
     assert there_and_back(Split, [X, np.array([2, 2])], constants=(1,), axis=2, outputs=2) == ["split"]
     assert there_and_back(Split, [X, np.array([1, 3])], constants=(1,), axis=-2, outputs=2) == ["split"]
     assert there_and_back(Split, [X, None], axis=1, num_outputs=3, outputs=3) == ["split"]
@@ -209,14 +209,14 @@ def test_saying_split_keeps_its_meaning():
     assert there_and_back(Split, [X, np.array([0, 4])], constants=(1,), axis=2, outputs=2) is None
 
 
-def test_saying_tile_keeps_its_meaning():
+def test_exporting_tile_preserves_its_semantics():
     assert there_and_back(Tile, [X, np.array([1, 2, 1, 1])], constants=(1,), symbolic=True) == ["tile"]
     assert there_and_back(Tile, [X, np.array([1, 0, 1, 1])], constants=(1,)) is None
     assert there_and_back(Tile, [X, np.array([1, 2, 1, 1])]) is None
 
 
 @pytest.mark.parametrize(("shape", "target"), [((3, 1), [2, 3, 4]), ((3, 1), [3, 1]), ((2, 3), [1]), ((1,), [5])])
-def test_saying_expand_keeps_its_meaning(shape, target):
+def test_exporting_expand_preserves_its_semantics(shape, target):
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     assert there_and_back(Expand, [x, np.array(target)], constants=(1,))
     assert there_and_back(Expand, [x, np.array(target)]) is None
@@ -230,14 +230,14 @@ def test_what_has_no_axis_is_copied():
 
 
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
-def test_saying_blocks_keeps_their_meaning(mode):
+def test_exporting_blocks_keeps_their_meaning(mode):
     x = np.arange(2 * 12 * 2 * 3, dtype=np.float32).reshape(2, 12, 2, 3)
     assert there_and_back(DepthToSpace, [x], blocksize=2, mode=mode)
     assert there_and_back(SpaceToDepth, [x.reshape(2, 2, 6, 6)], blocksize=2)
     assert there_and_back(SpaceToDepth, [x.reshape(2, 2, 6, 6)], blocksize=2, symbolic=True)
 
 
-def test_every_word_has_one_way():
+def test_every_op_type_has_one_way():
     assert {"reshape", "squeeze", "concat", "stack", "unstack", "tile"} <= set(operator_manual.registered("nnef"))
 
 

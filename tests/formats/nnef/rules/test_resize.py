@@ -88,14 +88,14 @@ SCALES = np.array([1, 1, 2, 3], np.float32)
         ({"mode": "linear", "antialias": 1}, ["matmul", "matmul"]),
     ],
 )
-def test_saying_a_resizing_keeps_its_meaning(attributes, words):
+def test_exporting_a_resizing_preserves_its_semantics(attributes, words):
     x = random(1, 2, 3, 4)
     assert there_and_back(Resize, [x, None, SCALES], constants=(2,), tolerance=1e-5, **attributes) == words
     sizes = np.array([1, 2, 6, 12])
     assert there_and_back(Resize, [x, None, None, sizes], constants=(3,), tolerance=1e-5, **attributes) == words
 
 
-def test_whole_divisors_of_the_extents_are_said():
+def test_whole_divisors_of_the_extents_are_written():
     down: dict[str, Any] = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     scales = np.array([1, 1, 0.5, 0.25], np.float32)
     assert there_and_back(Resize, [random(1, 2, 4, 8), None, scales], constants=(2,), **down) == ["nearest_downsample"]
@@ -126,7 +126,7 @@ def test_other_factors_are_picks_or_products_along_each_axis(settings, sizes):
         assert there_and_back(Resize, [x, None, scales], constants=(2,), tolerance=1e-5, **settings)
 
 
-def test_what_only_a_run_tells_and_crops_are_not_said():
+def test_what_only_are_computed_at_run_time_and_crops_are_not_written():
     x = random(1, 2, 4, 4)
     assert there_and_back(Resize, [x, None, SCALES]) is None
     scales = np.array([1, 1, 1.5, 2], np.float32)

@@ -37,7 +37,7 @@ def test_a_model_beside_the_text_is_called_by_its_name(tmp_path):
 
 
 @pytest.mark.parametrize("label", ["other", "../sub", ""])
-def test_a_model_that_is_not_there_is_told(tmp_path, label):
+def test_a_model_that_does_not_exist_is_reported(tmp_path, label):
     place = calling(tmp_path / "m", f"y = tract_core_submodel([x], label = '{label}');")
     with pytest.raises(gp.DiagnosticError) as caught:
         gp.load(place)
@@ -91,7 +91,7 @@ def test_variables_without_a_file_are_looked_for_in_safetensors(tmp_path, dtype)
         ),
     ],
 )
-def test_damaged_safetensors_are_told(tmp_path, content):
+def test_damaged_safetensors_are_reported(tmp_path, content):
     place = calling(tmp_path / "m", "w = variable(label = 'w', shape = [2, 3]); y = x + w;")
     (place / "weights.safetensors").write_bytes(content)
     with pytest.raises(gp.DiagnosticError) as caught:

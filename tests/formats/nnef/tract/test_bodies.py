@@ -19,7 +19,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize("nodes", WORDS)
-def test_words_of_a_body_are_those_that_tract_has(tmp_path, nodes):
+def test_op_types_of_a_body_are_those_that_tract_has(tmp_path, nodes):
     made = [helper.make_node(op, inputs, results, **given) for op, inputs, results, given in nodes]
     made.append(helper.make_node("Add", ["s", "p"], ["t"]))
     s, x, t, p, s0, s1 = (

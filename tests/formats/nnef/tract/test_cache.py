@@ -49,7 +49,7 @@ def test_the_past_may_be_given(model):
     np.testing.assert_array_equal(y, 2 * np.concatenate([first, second], 2))
 
 
-def test_it_is_written_as_the_word(model, tmp_path):
+def test_it_is_written_as_the_op_type(model, tmp_path):
     gp.save(model, tmp_path / "m.onnx")
     for read in (model, gp.load(tmp_path / "m.onnx")):
         gp.save(read, tmp_path / "m", format="nnef", flavour="tract")
@@ -60,7 +60,7 @@ def test_it_is_written_as_the_word(model, tmp_path):
 
 
 @pytest.mark.parametrize(("old", "new"), [("axis = 2", "axis = 4"), ("axis = 2", "axis = -1")])
-def test_an_axis_that_is_not_there_is_told(tmp_path, old, new):
+def test_an_axis_that_does_not_exist_is_reported(tmp_path, old, new):
     (tmp_path / "graph.nnef").write_text(TEXT.replace(old, new))
     with pytest.raises(DiagnosticError, match="NNEF0904"):
         gp.load(tmp_path / "graph.nnef")

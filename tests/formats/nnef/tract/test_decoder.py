@@ -53,7 +53,7 @@ def test_it_is_read(tmp_path, kind):
     assert continued(gp.load(tmp_path / "m.onnx"), kind, "onnxruntime").tolist() == WORDS[kind].tolist()
 
 
-def test_it_is_written_so_that_tract_says_the_same(tmp_path):
+def test_it_is_written_so_that_tract_has_equal_content(tmp_path):
     for kind in KINDS:
         model = gp.load(FILES / f"decoder_{kind}.tract.nnef.tgz")
         gp.save(model, tmp_path / "m.onnx")

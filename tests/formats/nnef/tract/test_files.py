@@ -82,7 +82,7 @@ def written(tmp_path, text, head=HEAD):
         ("NNEF0510", ENDLESS),
     ],
 )  # fmt: skip
-def test_a_fault_is_told_by_its_code(tmp_path, code, text):
+def test_a_fault_is_reported_by_its_code(tmp_path, code, text):
     with pytest.raises(DiagnosticError) as raised:
         gp.load(written(tmp_path, text))
     assert [each.code for each in raised.value.diagnostics] == [code]
@@ -95,7 +95,7 @@ def test_a_symbol_that_nobody_declared_is_one_with_a_warning(tmp_path):
     assert [str(dim) for dim in model.inputs["x"].fact.shape] == ["2", "N"]
 
 
-def test_what_is_this_flavour_without_saying_so_is_told(tmp_path):
+def test_what_is_this_flavour_without_exporting_so_is_reported(tmp_path):
     text = "graph g(x) -> (y) { x = external(shape = [2, 3]); y = leaky_relu(x, 0.5); }"
     path = written(tmp_path, text, "version 1.0;\n")
     model = gp.load(path)

@@ -21,7 +21,7 @@ def _code(path, text):
     return caught.value.diagnostics[0].code
 
 
-def test_statements_that_make_no_numbers_are_told(tmp_path, monkeypatch):
+def test_statements_that_make_no_numbers_are_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("GRAPHPORT_DEBUG", "1")
     wrong = [
         "y = constant(x, 1.0);",
@@ -61,7 +61,7 @@ def test_a_number_is_a_constant_of_any_shape(tmp_path):
     assert str(gp.load(path).outputs["y"].fact) == "float32[1, 3, 8, 8]"
 
 
-def test_rows_of_a_scan_that_are_none_are_told(tmp_path):
+def test_rows_of_a_scan_that_are_none_are_reported(tmp_path):
     whole = '("b", "full", 1, 1)'
     wrong = {
         ("5", ""): "NNEF0401",
@@ -83,7 +83,7 @@ def test_fragments_that_call_others_twice_are_counted(tmp_path):
     assert _code(tmp_path / "m.nnef", HEAD + "".join(fragments) + GRAPH % "y = add(x, f39(1.0));") == "NNEF0506"
 
 
-def test_quantizations_that_say_no_grid_are_told(tmp_path):
+def test_quantizations_that_say_no_grid_are_reported(tmp_path):
     wrong = {
         "zero_point_linear_quantize(zero_point = 3)": "NNEF0324",
         "linear_quantize(min = 0.0)": "NNEF0324",

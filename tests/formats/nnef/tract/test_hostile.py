@@ -98,7 +98,7 @@ def test_texts_take_as_much_as_they_are_long(load):
         tracemalloc.stop()
 
 
-def test_a_pair_of_one_is_told_where_it_stands(tmp_path):
+def test_a_pair_of_one_is_reported_where_it_stands(tmp_path):
     path = tmp_path / "m.nnef"
     text = TEXT.format(value="conv(x, x, padding = [(1)])", extent="1, 2, 6", fragments="")
     path.write_text(text, encoding="utf-8")

@@ -71,7 +71,7 @@ CASES = {
 }  # fmt: skip
 
 
-def test_models_with_open_sizes_compute_the_same(tmp_path):
+def test_models_with_open_sizes_compute_equal_results(tmp_path):
     expected = {}
     for name, (network, dims) in CASES.items():
         place = tmp_path / "all" / name.replace(" ", "_")

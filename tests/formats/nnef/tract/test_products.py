@@ -77,7 +77,7 @@ JOINED = [
 ]
 
 
-def test_a_weight_behind_joined_axes(tmp_path):
+def test_a_weight_after_joined_axes(tmp_path):
     nodes = [
         helper.make_node("Relu", ["x"], ["r"]),
         helper.make_node("Reshape", ["r", "joined"], ["j"]),
@@ -194,7 +194,7 @@ def test_what_may_be_the_same_is_multiplied(tmp_path, nodes, known, name):
     ],
 )
 @pytest.mark.parametrize("axis", [0, 1])
-def test_a_loop_multiplies_what_it_goes_over_by_itself(tmp_path, nodes, axis):
+def test_a_loop_multiplies_what_it_goes_over_alone(tmp_path, nodes, axis):
     made = [helper.make_node(op, inputs, [result], **given) for op, inputs, result, given in nodes]
     made.append(helper.make_node("Add", ["s", "p"], ["t1"]))
     made.append(helper.make_node("Identity", ["p"], ["o"]))

@@ -117,7 +117,7 @@ def right(model, x):
     return next(iter(gp.run(model, {next(iter(model.inputs)): x}, backend="reference").values()))
 
 
-def test_they_are_written_in_tracts_words(tmp_path):
+def test_they_are_written_in_tracts_op_types(tmp_path):
     wanted = {}
     for case in CASES:
         place = tmp_path / "all" / case
@@ -137,7 +137,7 @@ def test_they_are_written_in_tracts_words(tmp_path):
 
 
 @every("case", CASES)
-def test_they_are_written_in_the_standards_words(tmp_path, case):
+def test_they_are_written_in_the_standards_op_types(tmp_path, case):
     x = made(case, tmp_path / "m.onnx")
     model = gp.load(tmp_path / "m.onnx")
     gp.save(model, tmp_path / "m", format="nnef", flavour="khronos")

@@ -47,7 +47,7 @@ CASES = [
 @every("flavour", ["tract", "both"])
 @every("between", [None, "Relu", "Transpose"])
 @every("case", CASES)
-def test_strides_behind_a_reshape(tmp_path, case, between, flavour):
+def test_strides_after_a_reshape(tmp_path, case, between, flavour):
     shape, axis, start, end, step = case
     if between == "Transpose":
         axis = len(shape) - 1 - axis

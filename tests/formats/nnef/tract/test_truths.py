@@ -72,7 +72,7 @@ def test_the_standard_parser_takes_them(tmp_path, name):
     assert nnef.load_graph(str(tmp_path / "model")).outputs == ["y"]
 
 
-def test_a_proof_has_tract_read_words_of_every_registry(tmp_path):
+def test_a_proof_has_tract_read_op_types_of_every_registry(tmp_path):
     node = helper.make_node("NonZero", ["x"], ["y"])
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 4])]
     output = helper.make_tensor_value_info("y", TensorProto.INT64, None)

@@ -18,7 +18,7 @@ CASES = json.loads(Path(__file__).with_name("words.json").read_text())
 
 
 @every("name", CASES)
-def test_a_word_means_what_tract_computes(tmp_path, name):
+def test_an_op_type_means_what_tract_computes(tmp_path, name):
     case = CASES[name]
     (tmp_path / "graph.nnef").write_text(case["text"])
     model = gp.load(tmp_path / "graph.nnef")
@@ -33,7 +33,7 @@ def test_a_word_means_what_tract_computes(tmp_path, name):
         np.testing.assert_allclose(one.astype(np.float64), expected.astype(np.float64), near, near)
 
 
-def test_truths_are_not_made_of_the_bytes_of_numbers(tmp_path):
+def test_booleans_are_not_built_from_the_bytes_of_numbers(tmp_path):
     text = CASES["product"]["text"].replace("tract_core_product_reduce", "any_reduce")
     (tmp_path / "graph.nnef").write_text(text)
     model = gp.load(tmp_path / "graph.nnef")
@@ -68,7 +68,7 @@ X, Z = np.arange(12.0).reshape(3, 4), np.arange(-8.0, 12).reshape(4, 5)
         ),
     ],
 )
-def test_words_that_tract_wrote_once(tmp_path, op_type, inputs, expected):
+def test_op_types_that_tract_wrote_once(tmp_path, op_type, inputs, expected):
     """tract 0.23.9 loads neither as it means it: columns of products are axes of the first factor, keys are a number."""
     given = [each.astype(np.float32 if each.dtype.kind == "f" else np.int64) for each in inputs]
     lines = [

@@ -34,7 +34,7 @@ def computed(folder):
     assert done.returncode == 0, done.stderr.split("Stack backtrace", maxsplit=1)[0][-600:]
 
 
-def test_words_are_written_so_that_tract_computes_the_same(tmp_path):
+def test_op_types_are_written_so_that_tract_computes_equal_results(tmp_path):
     written, refused = [], []
     for name, case in CASES.items():
         (tmp_path / "read" / name).mkdir(parents=True)
@@ -78,7 +78,7 @@ def test_files_are_written_back(tmp_path):
             np.testing.assert_allclose(array, other, near, near, err_msg=file)
 
 
-def test_open_extents_are_symbols(tmp_path):
+def test_dynamic_dims_are_symbols(tmp_path):
     model = gp.load(FILES / "llama_cache_dyn.opl.nnef.tgz")
     gp.save(model, tmp_path / "out", format="nnef", flavour="tract")
     text = (tmp_path / "out" / "graph.nnef").read_text()

@@ -53,7 +53,7 @@ def compressed(folder, *, shift):
 
 
 @pytest.mark.parametrize("shift", [False, True])
-def test_compressed_weights_are_taken_apart_in_float32(shift, tmp_path):
+def test_compressed_weights_are_split_in_float32(shift, tmp_path):
     model = gp.load(compressed(tmp_path, shift=shift))
     constants = {v.name: v.storage.numpy().astype(np.float64) for v in model.graph.constants}
     zero = constants["z"] if shift else 0

@@ -107,7 +107,7 @@ def numbers(graph, arrays):
 
 @on_the_whole_processor
 @at_once("name", CASES)
-def test_older_words_compute_the_same(name):
+def test_older_op_types_compute_equal_results(name):
     (expected,) = numbers(*exported(name, None))
     seen = set()
     for newest in range(1, 17):
@@ -126,7 +126,7 @@ def test_older_words_compute_the_same(name):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_newest_words_are_used_where_they_may():
+def test_the_newest_op_types_are_used_where_they_may():
     words = [node.op_type for node in exported("softmax", 8)[0]]
     assert words == ["opset8.SoftMax"]
     assert [re.sub(r"\..*", "", op_type) for op_type in (node.op_type for node in exported("softmax", 7)[0])] == [
@@ -135,7 +135,7 @@ def test_the_newest_words_are_used_where_they_may():
 
 
 @pytest.mark.parametrize("place", [2, 3])
-def test_a_resizing_of_open_extents_is_said_in_the_fourth_set(place):
+def test_a_resizing_of_dynamic_shape_is_written_in_the_fourth_set(place):
     graph = Graph("one")
     builder = Builder(Inference(), graph)
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (1, 4, Symbol("H"), Symbol("W"))))
@@ -241,7 +241,7 @@ RAW = [
 
 @on_the_whole_processor
 @at_once(("op_type", "operands", "attributes", "oldest"), RAW)
-def test_older_words_of_a_file_compute_the_same_or_stay(op_type, operands, attributes, oldest):
+def test_older_op_types_of_a_file_compute_equal_results_or_stay(op_type, operands, attributes, oldest):
     results = {"opset11.TopK": 2, "opset14.MaxPool": 2, "opset8.MaxPool": 2, "opset9.NonMaxSuppression": 3}.get(
         op_type, 1
     )

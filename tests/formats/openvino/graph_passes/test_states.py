@@ -93,7 +93,7 @@ def counting(folder, start):
     ],
     ids=["widened", "made of several"],
 )
-def test_a_start_that_is_made_of_constants_is_computed(tmp_path, start):
+def test_a_start_that_is_built_from_constants_is_computed(tmp_path, start):
     model = gp.load(counting(tmp_path, start))
     np.testing.assert_array_equal(model.inputs["v"].storage.numpy(), X)
     np.testing.assert_array_equal(runs(model, 2), [2 * X, 3 * X])
@@ -301,7 +301,7 @@ class Net:
         return self.graph.inputs[1]
 
 
-def test_what_a_variable_is_is_told_by_itself_then_its_start_then_its_port():
+def test_what_a_variable_is_is_reported_alone_then_its_start_then_its_port():
     stored = np.zeros((1, 4), np.int32)
     declared = {"variable_type": I64, "variable_shape": "2,?"}
     for told, start, claim, dtype, shape in (

@@ -41,7 +41,7 @@ WORDS = [
 
 @at_once(("op_type", "inputs", "attributes"), WORDS, ids=[f"{i}-{c[0]}" for i, c in enumerate(WORDS)])
 @at_once("symbolic", [False, True])
-def test_word(op_type, inputs, attributes, symbolic):
+def test_op_type(op_type, inputs, attributes, symbolic):
     constants = range(1, len(inputs))
     check_word(op_type, inputs, constants=constants, tolerance=2e-5, symbolic=symbolic, **attributes)
 
@@ -96,29 +96,29 @@ STATED = [
 
 
 @at_once(("name", "attributes"), STATED, ids=[f"{i}-{c[0]}" for i, c in enumerate(STATED)])
-def test_saying_a_page_keeps_its_meaning(name, attributes):
+def test_exporting_a_page_preserves_its_semantics(name, attributes):
     assert check_operator(registry.op_defs()[name], [X], tolerance=2e-5, **attributes) is not None
 
 
 @at_once("op_def", [Relu, Softmax, LogSoftmax, Shrink], ids=lambda op_def: op_def.name)
-def test_saying_a_page_with_open_extents(op_def):
+def test_exporting_a_page_with_dynamic_dims(op_def):
     assert check_operator(op_def, [X], tolerance=2e-5, symbolic=True) is not None
 
 
 @at_once("slope", [(1,), (4,), (3, 1), (2, 3, 4)])
 @at_once("constants", [(), (1,)])
-def test_saying_prelu(slope, constants):
+def test_exporting_prelu(slope, constants):
     assert check_operator(PRelu, [X, RANDOM.normal(size=slope).astype(np.float32)], constants=constants) is not None
 
 
-def test_saying_prelu_whose_slope_could_be_one_for_each_channel():
+def test_exporting_prelu_whose_slope_could_be_one_for_each_channel():
     x = RANDOM.normal(size=(2, 4, 4)).astype(np.float32)
     assert check_operator(PRelu, [x, RANDOM.normal(size=4).astype(np.float32)], constants=(1,)) is not None
 
 
 @at_once("bounds", [(None, None), (-1, None), (None, 1), (-1, 1), (1, -1)])
 @at_once("constants", [(), (1, 2)])
-def test_saying_clip(bounds, constants):
+def test_exporting_clip(bounds, constants):
     operands = [None if bound is None else single(bound) for bound in bounds]
     given = tuple(place for place in constants if operands[place - 1] is not None)
     said = check_operator(Clip, [X, *operands], constants=given)
@@ -134,7 +134,7 @@ def test_dropout_has_a_mask():
     assert check_operator(Dropout, [X], outputs=2) is not None
 
 
-def test_what_cannot_be_said_is_refused():
+def test_what_cannot_be_expressed_is_refused():
     assert check_operator(Celu, [X], alpha=-1.0) is None
     assert check_operator(Hardmax, [single(3)]) is None
     assert check_operator(Dropout, [X, None, np.array(True)], constants=(2,), seed=0) is None

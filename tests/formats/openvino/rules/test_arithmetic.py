@@ -44,7 +44,7 @@ UNARY = [
 
 
 @at_once(("op_type", "x"), UNARY, ids=[f"{number}-{case[0]}" for number, case in enumerate(UNARY)])
-def test_word_of_one_operand(op_type, x):
+def test_op_type_of_one_operand(op_type, x):
     check_word(op_type, [x], tolerance=1e-5)
 
 
@@ -78,7 +78,7 @@ def test_a_function_of_reals_rounds_that_of_integers(op_type):
     check_word(op_type, [np.arange(4, dtype=np.uint8)], **flags)
 
 
-def test_round_goes_away_from_zero_where_it_is_told_to():
+def test_round_goes_away_from_zero_where_it_is_reported_to():
     # The plugin adds a half and rounds 0.49999997 up; the specification does not.
     x = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.4, -0.0], np.float32)
     check_word("opset5.Round", [x], mode="half_away_from_zero")
@@ -89,16 +89,16 @@ BINARY = ["Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "Square
 
 @at_once("op_type", BINARY)
 @at_once("symbolic", [False, True])
-def test_word_of_two_operands_broadcasts(op_type, symbolic):
+def test_op_type_of_two_operands_broadcasts(op_type, symbolic):
     check_word(f"opset1.{op_type}", [X, Y], tolerance=1e-5, symbolic=symbolic)
 
 
 @at_once("op_type", [op_type for op_type in BINARY if op_type != "Divide"])
-def test_word_of_two_integers(op_type):
+def test_op_type_of_two_integers(op_type):
     check_word(f"opset1.{op_type}", [WHOLE, DIVISORS])
 
 
-def test_integers_are_divided_as_python_does_unless_told_otherwise():
+def test_integers_are_divided_as_python_does_unless_reported_otherwise():
     quotient = np.floor_divide(WHOLE, DIVISORS)
     check_word("opset1.Divide", [WHOLE, DIVISORS], expected=[quotient])
     toward_zero = np.trunc(WHOLE / DIVISORS).astype(np.int32)
@@ -137,7 +137,7 @@ def test_two_types_are_promoted_to_one(a, b, common):
     check_word("opset14.ConvertPromoteTypes", [x, y], outputs=2, expected=[x.astype(common), y.astype(common)])
 
 
-def test_promotion_of_a_number_beside_a_tensor_follows_the_tensor():
+def test_promotion_of_a_number_with_a_tensor_follows_the_tensor():
     x, y = np.ones(2, np.int8), np.array(3, np.int64)
     expected = [x, y.astype(np.int8)]
     check_word("opset14.ConvertPromoteTypes", [x, y], outputs=2, expected=expected, pytorch_scalar_promotion=True)
@@ -147,7 +147,7 @@ BITS = RANDOM.integers(-100, 100, (2, 5)).astype(np.int32)
 
 
 @at_once("op_type", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
-def test_bits_of_two_integers_and_of_truth_values(op_type):
+def test_bits_of_two_integers_and_of_boolean_values(op_type):
     check_word(f"opset13.{op_type}", [BITS, BITS[:1]])
     flags = BITS > 0
     check_word(f"opset13.{op_type}", [flags, flags[:1]])
@@ -184,11 +184,11 @@ OP_DEFS = [
 
 
 @at_once(("name", "inputs"), OP_DEFS, ids=[f"{number}-{case[0]}" for number, case in enumerate(OP_DEFS)])
-def test_saying_a_page_keeps_its_meaning(name, inputs):
+def test_exporting_a_page_preserves_its_semantics(name, inputs):
     assert check_operator(registry.op_defs()[name], inputs, tolerance=1e-4) is not None
 
 
-def test_saying_what_has_attributes():
+def test_exporting_what_has_attributes():
     op_defs = registry.op_defs()
     assert check_operator(op_defs["Mod"], [X, Y], fmod=1, tolerance=1e-5) == ["opset1.Mod"]
     assert check_operator(op_defs["Cast"], [X], to=DType.INT32) == ["opset1.Convert"]

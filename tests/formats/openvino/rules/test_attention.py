@@ -77,13 +77,13 @@ STATED = [
 
 
 @at_once(("inputs", "outputs", "attributes"), [case[1:] for case in STATED], ids=[case[0] for case in STATED])
-def test_saying_attention(inputs, outputs, attributes):
+def test_exporting_attention(inputs, outputs, attributes):
     assert check_operator(Attention, inputs, outputs=outputs, tolerance=1e-5, **attributes) is not None
 
 
 @at_once("interleaved", [0, 1])
 @at_once("part", [0, 4])
-def test_saying_rotary_embeddings(interleaved, part):
+def test_exporting_rotary_embeddings(interleaved, part):
     half = (part or 8) // 2
     caches = [numbers(10, half), numbers(10, half)]
     positions = RANDOM.integers(0, 10, (2, 4))
@@ -96,7 +96,7 @@ def test_saying_rotary_embeddings(interleaved, part):
 
 
 @at_once("mode", ["linear", "circular"])
-def test_saying_a_cache_that_is_written_to(mode):
+def test_exporting_a_cache_that_is_written_to(mode):
     cache, update = numbers(2, 3, 5, 4), numbers(2, 3, 2, 4)
     start = np.array([1, 4 if mode == "circular" else 2], np.int64)
     assert check_operator(TensorScatter, [cache, update, start], mode=mode) is not None

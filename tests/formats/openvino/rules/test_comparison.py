@@ -42,16 +42,16 @@ def test_what_is_not_finite():
 
 
 @at_once("name", ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"])
-def test_saying_a_comparison(name):
+def test_exporting_a_comparison(name):
     assert check_operator(registry.op_defs()[name], [X, Y]) is not None
 
 
 @at_once("name", ["And", "Or", "Xor"])
-def test_saying_logic(name):
+def test_exporting_logic(name):
     assert check_operator(registry.op_defs()[name], [FLAGS, OTHERS]) is not None
 
 
-def test_saying_the_rest():
+def test_exporting_the_rest():
     assert check_operator(Not, [FLAGS]) is not None
     assert check_operator(Where, [FLAGS, X, Y]) is not None
     assert check_operator(IsNaN, [ODD]) is not None

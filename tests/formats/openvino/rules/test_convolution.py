@@ -151,12 +151,12 @@ STATED = [
 
 @at_once(("op_def", "inputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)])
 @at_once("constants", [(), (1, 2)])
-def test_saying_a_page_keeps_its_meaning(op_def, inputs, attributes, constants):
+def test_exporting_a_page_preserves_its_semantics(op_def, inputs, attributes, constants):
     given = tuple(place for place in constants if place < len(inputs) and op_def is not DeformConv)
     assert check_operator(op_def, inputs, constants=given, tolerance=1e-4, **attributes) is not None
 
 
-def test_saying_quantized_convolutions():
+def test_exporting_quantized_convolutions():
     x, w = (
         RANDOM.integers(0, 255, (1, 2, 4, 4)).astype(np.uint8),
         RANDOM.integers(-128, 127, (3, 2, 3, 3)).astype(np.int8),
@@ -205,14 +205,14 @@ def test_computed_padding_of_a_window_with_gaps_at_run_time(auto_pad):
     check_word("opset1.Convolution", [x, w], constants=(1,), symbolic=True, tolerance=1e-4, **flags)
 
 
-def test_columns_of_sizes_that_a_run_tells():
+def test_columns_of_sizes_computed_at_run_time():
     x, image, block = numbers(2, 12, 9), np.array([4, 4]), np.array([2, 2])
     plain = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0)}
     check_word("opset15.Col2Im", [x, image, block], **plain)
     check_word("opset15.Col2Im", [x[0], image, block], constants=(1, 2), **plain)
 
 
-def test_columns_are_said():
+def test_columns_are_written():
     operands = [numbers(2, 12, 9), np.array([4, 4]), np.array([2, 2])]
     assert check_operator(Col2Im, operands, constants=(1, 2)) == ["opset15.Col2Im"]
     gaps = {"dilations": (2, 1), "pads": (1, 0, 0, 1), "strides": (1, 2)}

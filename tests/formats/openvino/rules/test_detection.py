@@ -41,7 +41,7 @@ def test_regions(ratio, aligned):
         check_word("opset3.ROIAlign", [X, ROIS, OWNERS], tolerance=1e-4, **said)
 
 
-def test_saying_a_suppression():
+def test_exporting_a_suppression():
     operands = [CORNERS, SCORES, *LIMITS]
     assert check_operator(NonMaxSuppression, operands, constants=(2, 3, 4)) is not None
     assert check_operator(NonMaxSuppression, operands[:4], constants=(2, 3), center_point_box=1) is not None
@@ -49,7 +49,7 @@ def test_saying_a_suppression():
 
 
 @at_once("coordinates", ["half_pixel", "output_half_pixel"])
-def test_saying_regions(coordinates):
+def test_exporting_regions(coordinates):
     flags = {"output_height": 2, "output_width": 3, "sampling_ratio": 2, "spatial_scale": 0.75}
     operands = [X, ROIS, OWNERS.astype(np.int64)]
     said = check_operator(RoiAlign, operands, tolerance=1e-4, coordinate_transformation_mode=coordinates, **flags)

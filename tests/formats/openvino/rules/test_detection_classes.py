@@ -40,7 +40,7 @@ def test_no_class_is_the_background():
 @at_once(("order", "across"), SORTED)
 @at_once("limits", [(-1, -1), (5, 4)])
 @at_once("eta", [1.0, 0.6])
-def test_covered_boxes_of_a_class_are_left_out(eta, limits, order, across):
+def test_covered_boxes_of_a_class_are_omitted(eta, limits, order, across):
     flags = {"sort_result_type": order, "sort_result_across_batch": across, "nms_eta": eta, "iou_threshold": 0.6}
     flags |= {"nms_top_k": limits[0], "keep_top_k": limits[1], "score_threshold": 0.1, "normalized": eta == 1}
     check_word("opset9.MulticlassNms", [BOXES, SCORES], outputs=3, **flags)

@@ -24,7 +24,7 @@ def test_tilted_regions(ratio, clockwise):
 
 
 @at_once("ratio", [0, 2])
-def test_tilted_regions_of_open_extents(ratio):
+def test_tilted_regions_of_dynamic_shape(ratio):
     flags = {"sampling_ratio": ratio, "spatial_scale": 1.5, **CELLS}
     rois = np.where(ROIS[:, 2:4].min(1, keepdims=True) < 1, 0, ROIS)  # one without extent
     check_word("opset15.ROIAlignRotated", [X[:, :, :1], rois, OWNERS], tolerance=1e-4, symbolic=True, **flags)
@@ -48,7 +48,7 @@ def test_no_tilted_regions(ratio):
         ({"numbers": 4}, "expected [N, 5]"),
     ],
 )
-def test_what_is_no_grid_is_told(wrong, words):
+def test_what_is_no_grid_is_reported(wrong, words):
     graph = Graph("one")
     said = {"sampling_ratio": 2, "spatial_scale": 1.0, "clockwise_mode": False, **CELLS, **wrong}
     shapes = (X.shape, (4, said.pop("numbers", 5)), (4,))

@@ -20,7 +20,7 @@ def test_eye():
     check_word("opset9.Eye", operands, constants=(2, 3), output_type=DType.INT32)
 
 
-def test_saying_filled_tensors():
+def test_exporting_filled_tensors():
     x = np.zeros((3, 4), np.float32)
     assert check_operator(EyeLike, [x], k=1) is not None
     assert check_operator(EyeLike, [x], k=-1, dtype=DType.INT32, symbolic=True) is not None

@@ -196,7 +196,7 @@ def test_what_is_known_of_an_end_is_a_constant(tmp_path):
         pytest.param((0, 4, 2.5), "int64", None, id="two by both readings"),
     ],
 )
-def test_the_two_readings_of_the_document_are_told_apart(numbers, output_type, counts, tmp_path):
+def test_the_two_readings_of_the_document_are_reported_apart(numbers, output_type, counts, tmp_path):
     operands = [np.array(x, np.float32) for x in numbers]
     made = [constant(role, x, x.dtype) for role, x in zip(ROLES, operands, strict=True)]
     data = {"output_type": NAMES[output_type]}

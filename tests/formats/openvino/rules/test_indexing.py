@@ -194,7 +194,7 @@ def test_one_hot_knows_no_negative_index(axis):
     check_word("opset16.OneHot", operands, constants=(1,), axis=place)
 
 
-def test_one_hot_counts_negative_indices_from_the_end_if_told_to():
+def test_one_hot_counts_negative_indices_from_the_end_if_reported_to():
     operands = [ints(0, 2, -1, 5), np.array(4), np.array(7.0, np.float32), np.array(0.0, np.float32)]
     check_word("opset16.OneHot", operands, constants=(1,), axis=-1, negative_indices_mode="normalize")
 
@@ -259,15 +259,15 @@ STATED = [
     STATED,
     ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)],
 )
-def test_saying_a_page_keeps_its_meaning(op_def, inputs, constants, attributes):
+def test_exporting_a_page_preserves_its_semantics(op_def, inputs, constants, attributes):
     assert check_operator(op_def, inputs, constants=constants, **attributes) is not None
 
 
 @at_once("op_def", [Trilu, NonZero], ids=lambda op_def: op_def.name)
-def test_saying_a_page_with_open_extents(op_def):
+def test_exporting_a_page_with_dynamic_dims(op_def):
     assert check_operator(op_def, [X], symbolic=True) is not None
 
 
-def test_saying_what_is_unique():
+def test_exporting_what_is_unique():
     assert check_operator(Unique, [single(2, 1, 1, 3, 2)], outputs=4) is not None
     assert check_operator(Unique, [single(1, 2, 1, 2).reshape(2, 2)], outputs=4, axis=0) is not None

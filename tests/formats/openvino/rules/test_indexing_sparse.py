@@ -42,12 +42,12 @@ def test_no_row_is_empty():
     assert not empty.any()
 
 
-def test_a_table_of_open_extents():
+def test_a_table_of_dynamic_shape():
     operands = [VALUES, np.array([6, 4]), PLACES, np.array(9, np.float32)]
     check_word(WORD, operands, outputs=3, symbolic=True)
 
 
-def test_values_without_places_are_told():
+def test_values_without_places_are_reported():
     graph = Graph("one")
     kinds = (DType.FLOAT32, DType.INT64, DType.INT64, DType.FLOAT32)
     facts = [TensorFact(kind, shape) for kind, shape in zip(kinds, ((4,), (2,), (5, 2), ()), strict=True)]

@@ -15,7 +15,7 @@ WEIGHTS = RANDOM.uniform(0.5, 2, 5).astype(np.float32)
 @at_once("reduction", ["none", "sum", "mean"])
 @at_once("ignore", [None, 2, -1])
 @at_once("weighted", [False, True])
-def test_saying_a_loss(reduction, ignore, weighted):
+def test_exporting_a_loss(reduction, ignore, weighted):
     answers = np.where(np.arange(6).reshape(3, 2) == 3, ANSWERS if ignore is None else ignore, ANSWERS)
     operands = [SCORES, answers, *([WEIGHTS] if weighted else [])]
     flags = {"reduction": reduction} | ({} if ignore is None else {"ignore_index": ignore})

@@ -36,7 +36,7 @@ def test_a_vector_is_not_turned():
     check_word("opset1.MatMul", [numbers(5), numbers(4, 5)], tolerance=1e-5, transpose_a=True, transpose_b=True)
 
 
-def test_saying_products():
+def test_exporting_products():
     assert check_operator(MatMul, [numbers(2, 3, 5), numbers(5, 4)], tolerance=1e-5) == ["opset1.MatMul"]
     operands = [numbers(5, 3), numbers(4, 5), numbers(4)]
     said = check_operator(Gemm, operands, tolerance=1e-5, alpha=0.5, beta=2.0, transA=1, transB=1)
@@ -44,7 +44,7 @@ def test_saying_products():
     assert check_operator(Gemm, [numbers(3, 5), numbers(5, 4)], tolerance=1e-5) is not None
 
 
-def test_saying_products_of_bytes():
+def test_exporting_products_of_bytes():
     a, b = RANDOM.integers(0, 255, (3, 8)).astype(np.uint8), RANDOM.integers(-128, 127, (8, 4)).astype(np.int8)
     assert check_operator(MatMulInteger, [a, b]) is not None
     rows = np.array([3, 1, 2], np.uint8)
@@ -55,7 +55,7 @@ def test_saying_products_of_bytes():
 
 
 @at_once("n", [1, 2, 3, 4])
-def test_saying_a_determinant(n):
+def test_exporting_a_determinant(n):
     assert check_operator(Det, [numbers(2, n, n)], tolerance=1e-4) is not None
     assert check_operator(Det, [numbers(n, n)], tolerance=1e-4) is not None
 

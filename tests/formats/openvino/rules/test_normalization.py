@@ -110,10 +110,10 @@ STATED = [
 @at_once(
     ("op_def", "inputs", "outputs", "attributes"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)]
 )
-def test_saying_a_page_keeps_its_meaning(op_def, inputs, outputs, attributes):
+def test_exporting_a_page_preserves_its_semantics(op_def, inputs, outputs, attributes):
     assert check_operator(op_def, inputs, outputs=outputs, tolerance=1e-4, **attributes) is not None
 
 
 @at_once("op_def", [LayerNormalization, RMSNormalization], ids=lambda op_def: op_def.name)
-def test_saying_a_page_with_open_extents(op_def):
+def test_exporting_a_page_with_dynamic_dims(op_def):
     assert check_operator(op_def, [X, np.ones(5, np.float32)], tolerance=1e-4, symbolic=True) is not None

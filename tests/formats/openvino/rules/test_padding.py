@@ -52,12 +52,12 @@ STATED = [
 
 
 @at_once(("inputs", "constants", "attributes"), STATED, ids=map(str, range(len(STATED))))
-def test_saying_a_padding(inputs, constants, attributes):
+def test_exporting_a_padding(inputs, constants, attributes):
     assert check_operator(Pad, inputs, constants=constants, **attributes) is not None
 
 
 @at_once("pads", [(0, 1, 2, 0, 3, 1), (0, 5, 0, 0, 7, 9), (0, -1, 3, 0, 4, -2)])
-def test_an_open_extent_is_wrapped_as_it_turns_out(pads, tmp_path):
+def test_a_dynamic_dim_is_wrapped_as_it_turns_out(pads, tmp_path):
     proto = model(
         [node("Pad", "x p", "y", mode="wrap")], [info("x", [2, "H", "W"])], [info("y", None)], {"p": ints(*pads)}
     )
@@ -70,6 +70,6 @@ def test_an_open_extent_is_wrapped_as_it_turns_out(pads, tmp_path):
 
 
 @at_once("shape", [(3, 2, 7), (1, 4, 3), (2, 3, 4)])
-def test_saying_a_crop_around_the_centre(shape):
+def test_exporting_a_crop_around_the_centre(shape):
     assert check_operator(CenterCropPad, [X, ints(*shape)], constants=(1,)) is not None
     assert check_operator(CenterCropPad, [X, ints(*shape[1:])], constants=(1,), axes=(1, -1)) is not None

@@ -47,7 +47,7 @@ def test_max_pool(given):
     check_word("opset14.MaxPool", [X], outputs=2, by_reference=True, **given)
 
 
-def test_max_pool_of_torch_has_no_window_behind_the_data():
+def test_max_pool_of_torch_has_no_window_after_the_data():
     x = X[:, :, :4, :4]
     given = {"kernel": (2, 2), "strides": (3, 3), "pads_begin": (1, 1), "pads_end": (1, 1), "dilations": (1, 1)}
     check_word("opset14.MaxPool", [x], outputs=2, by_reference=True, rounding_type="ceil_torch", **given)
@@ -87,7 +87,7 @@ def test_adaptive_pools(shape):
 
 
 @at_once("shape", [(3, 4), (9, 3)])
-def test_adaptive_pools_of_open_extents(shape):
+def test_adaptive_pools_of_dynamic_shape(shape):
     operands = [X, np.array(shape, np.int64)]
     check_word("opset8.AdaptiveAvgPool", operands, constants=(1,), symbolic=True, tolerance=1e-5)
     flags = {"index_element_type": DType.INT32}
@@ -135,18 +135,18 @@ STATED = [
 
 
 @at_once(("op_def", "attributes", "outputs"), STATED, ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)])
-def test_saying_a_page_keeps_its_meaning(op_def, attributes, outputs):
+def test_exporting_a_page_preserves_its_semantics(op_def, attributes, outputs):
     by_reference = outputs > 1
     said = check_operator(op_def, [X], outputs=outputs, by_reference=by_reference, tolerance=1e-4, **attributes)
     assert said is not None
 
 
-def test_saying_dilated_means():
+def test_exporting_dilated_means():
     given = {"kernel_shape": (3, 2), "dilations": (2, 1), "strides": (2, 1)}
     assert check_operator(AveragePool, [X], tolerance=1e-5, **given) is not None
 
 
-def test_saying_the_way_back():
+def test_exporting_the_way_back():
     y, places = MaxPool(np.ascontiguousarray(X[:, :, :6]), kernel_shape=(2, 2), strides=(2, 2))
     assert check_operator(MaxUnpool, [y, places], kernel_shape=(2, 2), strides=(2, 2)) is not None
     shape = np.array([2, 3, 7, 8], np.int64)
@@ -155,7 +155,7 @@ def test_saying_the_way_back():
     )
 
 
-def test_saying_pools_of_regions():
+def test_exporting_pools_of_regions():
     assert check_operator(MaxRoiPool, [X, ROIS], pooled_shape=(2, 3), spatial_scale=0.8) is not None
 
 
@@ -189,7 +189,7 @@ def test_windows_without_padding_are_rounded_up_as_those_with_padding_of_0():
 
 @at_once("pads", [(1, 1, 0, 0), (0, 0, 1, 1), (1, 1, 1, 1)])
 @at_once("include", [0, 1])
-def test_saying_means_whose_last_windows_hang_over(pads, include):
+def test_exporting_means_whose_last_windows_hang_over(pads, include):
     x = np.random.default_rng(3).normal(size=(1, 2, 5, 7)).astype(np.float32)
     said = {"kernel_shape": (3, 3), "strides": (3, 3), "pads": pads, "ceil_mode": 1, "count_include_pad": include}
     assert check_operator(AveragePool, [x], tolerance=1e-4, **said) is not None

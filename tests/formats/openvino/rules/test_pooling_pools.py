@@ -57,6 +57,6 @@ def test_windows_with_gaps_and_computed_padding():
     check_word("opset8.MaxPool", [X], outputs=2, **flags)
 
 
-def test_places_behind_an_axis_that_is_open():
+def test_places_after_an_axis_that_is_open():
     flags = slid(dilations=(1, 1), axis=2, index_element_type=DType.INT32)
     check_word("opset8.MaxPool", [X], outputs=2, symbolic=True, **flags)

@@ -67,7 +67,7 @@ def test_bytes_become_integers():
 
 @at_once("dtype", [np.int8, np.uint8, np.int16, np.uint16])
 @at_once("has_zero", [False, True])
-def test_quantize_is_said_by_arithmetic(dtype, has_zero):
+def test_quantize_is_written_by_arithmetic(dtype, has_zero):
     zero = np.array(3, dtype) if has_zero else None
     attributes = {} if has_zero else {"output_dtype": DType.of(dtype)}
     assert check_operator(QuantizeLinear, [numbers(2, 3) * 50, np.float32(0.3), zero], constants=(1, 2), **attributes)

@@ -59,7 +59,7 @@ def test_sequence_is_what_the_runtime_computes(kind, direction, lengths):
     )
 
 
-def test_gru_resets_behind_its_product():
+def test_gru_resets_after_its_product():
     operands = sequence("GRU", 1, (3, 3), extra=1)
     constants = range(2, 6)
     attributes = {"hidden_size": HIDDEN, "direction": "forward", "linear_before_reset": True}
@@ -125,7 +125,7 @@ def test_unknown_activation_is_refused():
 @at_once("direction", WAYS)
 @at_once("has_bias", [False, True])
 @at_once(("has_state", "symbolic"), [(False, False), (True, False), (False, True), (True, True)])
-def test_page_is_said(kind, direction, has_bias, has_state, symbolic):
+def test_page_is_written(kind, direction, has_bias, has_state, symbolic):
     ways, gates = WAYS[direction], GATES[kind]
     states = [numbers(ways, BATCH, HIDDEN, seed=i) if has_state else None for i in range(2 if kind == "LSTM" else 1)]
     operands = [
@@ -151,7 +151,7 @@ def test_page_is_said(kind, direction, has_bias, has_state, symbolic):
     assert f"opset5.{kind}Sequence" in words
 
 
-def test_gru_with_both_biases_of_the_candidate_is_said():
+def test_gru_with_both_biases_of_the_candidate_is_written():
     operands = [
         numbers(STEPS, BATCH, WIDTH),
         numbers(1, 3 * HIDDEN, WIDTH, seed=3),

@@ -66,7 +66,7 @@ def test_top_k_of_a_count_that_is_fed():
     check_word("opset11.TopK", [X, np.array(2, np.int32)], outputs=2, axis=2, mode="max", sort="value")
 
 
-def test_top_k_counts_in_int64_if_told_to():
+def test_top_k_counts_in_int64_if_reported_to():
     flags = {"axis": 1, "mode": "max", "sort": "value", "index_element_type": DType.INT64}
     check_word("opset11.TopK", [X, np.array(2)], constants=(1,), outputs=2, **flags)
 
@@ -93,7 +93,7 @@ REDUCTIONS = [
 
 @at_once("name", REDUCTIONS)
 @at_once("keepdims", [0, 1])
-def test_saying_a_reduction(name, keepdims):
+def test_exporting_a_reduction(name, keepdims):
     op_def = registry.op_defs()[name]
     x = np.abs(X)
     assert check_operator(op_def, [x, ints(1)], constants=(1,), tolerance=1e-5, keepdims=keepdims) is not None
@@ -105,20 +105,20 @@ def test_saying_a_reduction(name, keepdims):
 @at_once("name", ["ReduceL1", "ReduceL2", "ReduceSum"])
 @at_once("axes", [[], [ints()]], ids=["absent", "empty"])
 @at_once("dtype", [np.float16, np.float32])
-def test_saying_a_reduction_over_no_axis(name, axes, dtype):
+def test_exporting_a_reduction_over_no_axis(name, axes, dtype):
     op_def = registry.op_defs()[name]
     assert check_operator(op_def, [X.astype(dtype), *axes], constants=(1,), noop_with_empty_axes=1) is not None
 
 
 @at_once("name", ["ReduceMax", "ReduceMin"])
-def test_saying_a_logical_reduction(name):
+def test_exporting_a_logical_reduction(name):
     assert check_operator(registry.op_defs()[name], [X > 0, ints(1)], constants=(1,)) is not None
 
 
 @at_once("op_def", [CumSum, CumProd], ids=lambda op_def: op_def.name)
 @at_once("exclusive", [0, 1])
 @at_once("reverse", [0, 1])
-def test_saying_running_results(op_def, exclusive, reverse):
+def test_exporting_running_results(op_def, exclusive, reverse):
     operands = [X, np.array(1)]
     said = check_operator(op_def, operands, constants=(1,), tolerance=1e-5, exclusive=exclusive, reverse=reverse)
     assert said is not None
@@ -128,16 +128,16 @@ def test_saying_running_results(op_def, exclusive, reverse):
 @at_once("keepdims", [0, 1])
 @at_once("last", [0, 1])
 @at_once("symbolic", [False, True])
-def test_saying_where_the_largest_is(op_def, keepdims, last, symbolic):
+def test_exporting_where_the_largest_is(op_def, keepdims, last, symbolic):
     x = np.array([[1, 3, 3, 2, 1], [5, 5, 5, 5, 5]], np.float32)
     said = check_operator(op_def, [x], axis=1, keepdims=keepdims, select_last_index=last, symbolic=symbolic)
     assert said is not None
 
 
 @at_once("largest", [0, 1])
-def test_saying_top_k(largest):
+def test_exporting_top_k(largest):
     assert check_operator(TopK, [X, ints(2)], constants=(1,), outputs=2, largest=largest, axis=1) is not None
 
 
-def test_saying_einsum():
+def test_exporting_einsum():
     assert check_operator(Einsum, [X, X[0].T], tolerance=1e-5, equation="abc, cd -> abd") is not None

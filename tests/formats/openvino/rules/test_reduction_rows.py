@@ -43,7 +43,7 @@ def computed(folder, op_type, shape, axes, keep, behind, *, through=None):
     return expected, gp.run(gp.load(folder / "net.xml"), x, backend="openvino")["y"]
 
 
-def test_what_is_behind_a_reduction_reads_its_own_entry_of_a_constant(tmp_path):
+def test_what_is_after_a_reduction_reads_its_own_entry_of_a_constant(tmp_path):
     for case in spread(list(reductions())):
         expected, found = computed(tmp_path, *case)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=str(case))
@@ -77,7 +77,7 @@ def test_constants_that_are_stored_as_codes_are_read_entry_by_entry(tmp_path):
     np.testing.assert_allclose(found, gp.run(loaded, x, backend="onnxruntime")["y"], rtol=1e-5, atol=1e-5)
 
 
-def test_a_reduction_without_constants_behind_it_is_one_layer(tmp_path):
+def test_a_reduction_without_constants_after_it_is_one_layer(tmp_path):
     made = model(
         [node("ReduceMean", ["x", "a"], ["y"])], [("x", [2, 5, 6])], [("y", None)], {"a": np.array([2])}, opset=20
     )

@@ -173,16 +173,16 @@ STATED = [
     STATED,
     ids=[f"{i}-{case[0].name}" for i, case in enumerate(STATED)],
 )
-def test_saying_a_page_keeps_its_meaning(op_def, inputs, constants, attributes):
+def test_exporting_a_page_preserves_its_semantics(op_def, inputs, constants, attributes):
     assert check_operator(op_def, inputs, constants=constants, **attributes) is not None
 
 
 @at_once("op_def", [Transpose, Shape, Flatten, Identity], ids=lambda op_def: op_def.name)
-def test_saying_a_page_with_open_extents(op_def):
+def test_exporting_a_page_with_dynamic_dims(op_def):
     assert check_operator(op_def, [X], symbolic=True) is not None
 
 
-def test_saying_a_split():
+def test_exporting_a_split():
     x = counted(2, 7)
     assert check_operator(Split, [x, ints(3, 4)], constants=(1,), outputs=2, axis=1) == ["opset1.VariadicSplit"]
     assert check_operator(Split, [x], outputs=3, axis=1, num_outputs=3) == ["opset1.VariadicSplit"]

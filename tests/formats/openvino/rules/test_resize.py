@@ -67,7 +67,7 @@ def test_by_scales(mode):
 
 
 @at_once("mode", ["nearest", "linear_onnx"])
-def test_of_open_extents(mode):
+def test_of_dynamic_shape(mode):
     flags = {"mode": mode, "shape_calculation_mode": "sizes"}
     check_word("opset11.Interpolate", [X, LARGER, AXES], constants=(1, 2), symbolic=True, tolerance=1e-4, **flags)
     check_word("opset11.Interpolate", [X, LARGER, AXES], constants=(2,), tolerance=1e-4, **flags)
@@ -125,12 +125,12 @@ RESIZED = [
 
 
 @at_once(("attributes", "inputs"), RESIZED, ids=map(str, range(len(RESIZED))))
-def test_saying_a_resizing(attributes, inputs):
+def test_exporting_a_resizing(attributes, inputs):
     constants = [place for place in range(1, len(inputs)) if inputs[place] is not None]
     assert check_operator(Resize, inputs, constants=constants, tolerance=1e-4, **attributes) is not None
 
 
-def test_saying_a_resizing_of_open_extents():
+def test_exporting_a_resizing_of_dynamic_shape():
     operands = [X, None, None, whole(8, 11)]
     for mode in ("nearest", "linear"):
         said = check_operator(Resize, operands, constants=(3,), symbolic=True, tolerance=1e-4, mode=mode, axes=(2, 3))
@@ -138,12 +138,12 @@ def test_saying_a_resizing_of_open_extents():
 
 
 @at_once("mode", ["linear", "nearest", "cubic"])
-def test_saying_a_sampling(mode):
+def test_exporting_a_sampling(mode):
     assert check_operator(GridSample, [X, GRID], tolerance=1e-4, mode=mode, padding_mode="border") is not None
 
 
 @at_once("corners", [0, 1])
-def test_saying_affine_grids(corners):
+def test_exporting_affine_grids(corners):
     theta = RANDOM.normal(size=(2, 2, 3)).astype(np.float32)
     said = check_operator(AffineGrid, [theta, whole(2, 3, 4, 5)], constants=(1,), tolerance=1e-5, align_corners=corners)
     assert said is not None
@@ -185,7 +185,7 @@ def test_an_open_batch_need_not_be_known_where_the_rest_is_resized(how, by_scale
 
 
 @at_once(("mode", "a"), [("linear", -0.75), ("cubic", -0.5)])
-def test_an_open_extent_is_resampled_without_aliases_as_it_turns_out(mode, a, tmp_path):
+def test_a_dynamic_dim_is_resampled_without_aliases_as_it_turns_out(mode, a, tmp_path):
     stated = {"mode": mode, "antialias": 1, "exclude_outside": 1, "cubic_coeff_a": a}
     proto = model(
         [node("Resize", "x _ _ s", "y", **stated)],
@@ -220,7 +220,7 @@ def test_lengths_that_stay_beside_an_open_batch(mode, coordinates, tmp_path):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_corners_of_an_open_extent_are_aligned_beside_a_batch_of_one():
+def test_corners_of_a_dynamic_dim_are_aligned_beside_a_batch_of_one():
     graph = Graph()
     given = graph.add_input("x", TensorFact(DType.FLOAT32, (1, 2, Symbol("H", 2), 6)))
     builder = Builder(Inference(), graph)

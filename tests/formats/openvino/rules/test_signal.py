@@ -68,7 +68,7 @@ STATED = [
 
 @on_the_whole_processor
 @at_once(("inputs", "attributes"), STATED, ids=map(str, range(len(STATED))))
-def test_saying_a_transform(inputs, attributes):
+def test_exporting_a_transform(inputs, attributes):
     constants = [place for place in range(1, len(inputs)) if inputs[place] is not None]
     assert check_operator(DFT, inputs, constants=constants, tolerance=1e-4, **attributes) is not None
 
@@ -76,7 +76,7 @@ def test_saying_a_transform(inputs, attributes):
 @on_the_whole_processor
 @at_once("onesided", [0, 1])
 @at_once("parts", [1, 2])
-def test_saying_a_transform_of_frames(onesided, parts):
+def test_exporting_a_transform_of_frames(onesided, parts):
     if onesided and parts == 2:
         onesided = 0
     signal = RANDOM.normal(size=(2, 20, parts)).astype(np.float32)
@@ -88,7 +88,7 @@ def test_saying_a_transform_of_frames(onesided, parts):
 
 @at_once("op_def", [HannWindow, HammingWindow, BlackmanWindow], ids=lambda op_def: op_def.name)
 @at_once("periodic", [0, 1])
-def test_saying_a_window(op_def, periodic):
+def test_exporting_a_window(op_def, periodic):
     assert check_operator(op_def, [np.array(10)], tolerance=1e-5, periodic=periodic) is not None
     said = check_operator(op_def, [np.array(10)], constants=(0,), periodic=periodic, output_datatype=DType.FLOAT16)
     assert said is not None

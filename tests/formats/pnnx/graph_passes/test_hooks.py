@@ -232,7 +232,7 @@ def test_a_tuple_that_is_returned_is_several_results():
     assert net.graph.outputs == [a]
 
 
-def test_results_at_the_end_that_nobody_reads_go_and_nodes_that_compute_stay():
+def test_results_at_the_end_without_consumers_go_and_nodes_that_compute_stay():
     net = Net()
     made = net.put("torch.topk", net.inputs[0], results=3)
     unread = net.put("torch.word", net.inputs[0], results=2)
@@ -245,7 +245,7 @@ def test_results_at_the_end_that_nobody_reads_go_and_nodes_that_compute_stay():
     assert (len(made.outputs), len(unread.outputs)) == (2, 2)
 
 
-def test_complex_numbers_are_pairs_where_all_words_have_a_rule():
+def test_complex_numbers_are_pairs_where_all_op_types_have_a_rule():
     whole = TensorFact(DType.COMPLEX64, (2, 3))
     for op_type, is_paired in (("aten::real", True), ("aten::word", False)):
         for kind in ("", "returned", "input"):
@@ -292,7 +292,7 @@ def test_what_gives_nothing_or_several_is_no_number():
 # ── and back ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_number_is_said_where_expressions_read_it_and_a_tensor_where_others_do():
+def test_a_number_is_written_where_expressions_read_it_and_a_tensor_where_others_do():
     for array, text in ((np.float32(1.5), "1.5"), (np.int64(-3), "-3"), (np.float32([1.5]), None)):
         for readers in (["Expression"], ["torch.word"], ["Expression", "torch.word", "Expression"], []):
             net = Net()

@@ -101,7 +101,7 @@ def test_regions_stand_where_they_run():
         np.testing.assert_array_equal(result, (X - Y) * Y + Y)
 
 
-def test_no_other_word_is_a_region():
+def test_no_other_op_type_is_a_region():
     for op_type, dialect, given in (
         (SPACE + "cond", "pytorch", 2),
         (SPACE + "wrap", "custom", 2),

@@ -238,7 +238,7 @@ def test_a_write_is_cast_to_the_type_of_what_is_written():
             assert after.operands == [cast.output]
 
 
-def test_a_word_that_returns_nothing_writes_all_the_same():
+def test_an_op_type_that_returns_nothing_writes_all_the_same():
     program = Program((2, 3))
     value, array = program.now[0]
     array *= np.float32(3)
@@ -259,7 +259,7 @@ def test_a_view_that_a_run_places_is_placed_there_again():
     program.held(0)
 
 
-def test_what_no_view_can_be_put_back_into_is_told():
+def test_what_no_view_can_be_put_back_into_is_reported():
     program = Program((2, 1))
     seen = program.put(
         "aten.expand.default", program.now[0][0], results=[TensorFact(DType.FLOAT32, (2, 3))], size=(2, 3)
@@ -269,7 +269,7 @@ def test_what_no_view_can_be_put_back_into_is_told():
     assert "whose elements overlap" in finding.message
 
 
-def test_words_of_others_read_what_was_written():
+def test_op_types_of_others_read_what_was_written():
     program = Program((2, 3))
     value, array = program.now[0]
     program.write(0, "aten.mul_.Scalar", array * np.float32(2), other=2.0)
@@ -282,7 +282,7 @@ def test_words_of_others_read_what_was_written():
     assert next(node for node in program.graph if node.op == "Relu").operands == [program.now[0][0]]
 
 
-def test_a_word_that_changes_how_a_tensor_looks_at_its_numbers():
+def test_an_op_type_that_changes_how_a_tensor_looks_at_its_numbers():
     program = Program((2, 3))
     value, array = program.now[0]
     turned = program.put("aten.t_.default", value, results=[fact_of(array.T)])
@@ -317,7 +317,7 @@ def doubtful(op_type: str, told: Any, shape: Any, *, strided: bool, dtype: DType
     return [], not found.any()
 
 
-def test_the_layout_says_whether_a_word_copies():
+def test_the_layout_states_whether_an_op_type_copies():
     def flat(**told: Any) -> Any:
         return "aten.reshape.default", {"shape": (6,), **told}, (6,)
 
@@ -340,7 +340,7 @@ def test_the_layout_says_whether_a_word_copies():
         assert found == ((["LEG0004"], False) if expected is None else ([], expected)), (op_type, told, strided)
 
 
-def test_what_may_be_a_copy_is_read_before_a_write_and_not_behind_it():
+def test_what_may_be_a_copy_is_read_before_a_write_and_not_after_it():
     for is_written in (False, True):
         program = Program((2, 3))
         value, array = program.now[0]
@@ -358,7 +358,7 @@ def test_what_may_be_a_copy_is_read_before_a_write_and_not_behind_it():
             assert "aten.relu.default" in findings[0].message
 
 
-def test_a_word_that_nobody_knows_is_told():
+def test_an_op_type_that_is_unknown_is_reported():
     program = Program((2, 3))
     program.put("aten.mystery_.default", program.now[0][0])
     (finding,) = functionalize(program.graph)
@@ -369,7 +369,7 @@ BATCH = {"training": True, "momentum": 0.1, "eps": 1e-5, "cudnn_enabled": True}
 
 
 @pytest.mark.parametrize("op_type", ["aten.batch_norm.default", "aten.instance_norm.default"])
-def test_running_statistics_are_those_behind_the_batch(op_type):
+def test_running_statistics_are_those_after_the_batch(op_type):
     told = (
         BATCH
         if "batch" in op_type
@@ -400,7 +400,7 @@ def test_running_statistics_are_those_behind_the_batch(op_type):
         assert all("cudnn_enabled" not in node.attributes for node in program.graph if node.op_type != op_type)
 
 
-def test_statistics_that_are_not_there_are_not_updated():
+def test_statistics_that_do_not_exist_are_not_updated():
     program = Program((4, 3, 5))
     x, array = program.now[0]
     y = program.put("aten.batch_norm.default", x, keys=("input",), results=[fact_of(array)], **BATCH)

@@ -167,7 +167,7 @@ def test_a_branch_is_inside_where_it_reads_a_slice_and_around_where_it_does_not(
         assert [each.op_type for each in slices] == ["higher_order.cond", "aten.mul.Tensor"][read == "w" :]
 
 
-def test_what_is_made_of_a_slice_is_in_the_map_with_all_that_is_made_of_it():
+def test_what_is_built_from_a_slice_is_in_the_map_with_all_that_is_built_from_it():
     region = Region()
     product = region.made.producer
     both = region.put("aten.split.Tensor", region.slice, fact=SLICE, results=2, before=product)

@@ -77,7 +77,7 @@ def graph(document):
         pytest.param({"dtype": 99}, id="an element type that is none"),
     ],
 )
-def test_weights_that_are_not_what_they_are_said_to_be_are_refused(changes):
+def test_weights_that_are_not_what_they_are_written_to_be_are_refused(changes):
     assert codes(edited("_weights_config.json", lambda document: weight(document, **changes))) == ["PT0011"]
 
 
@@ -187,7 +187,7 @@ def test_a_pickled_tensor_of_more_axes_than_any_is_refused():
         tensors(b"\x80\x02}X\x01\0\0\0w" + call + b"s.")
 
 
-def test_a_pickled_tensor_of_bytes_says_what_its_elements_are():
+def test_a_pickled_tensor_of_bytes_states_what_its_elements_are():
     storage = b"(X\x07\0\0\0storagectorch.storage\nUntypedStorage\nX\x01\0\0\0aX\x03\0\0\0cpuK\x06tQ"
     for name, expected in ((b"ctorch\nuint16\n", (DType.UINT16, 3)), (b"ctorch\nFloatStorage\n", None)):
         call = b"ctorch._utils\n_rebuild_tensor_v3\n(" + storage + b"K\0K\x03\x85K\x01\x85\x89}" + name + b"tR"

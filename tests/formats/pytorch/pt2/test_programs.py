@@ -87,7 +87,7 @@ def test_openvino_computes_a_program_at_every_size(file, tmp_path):
         agree([found[port] for port in compiled.outputs], recorded(name, "out", tag))
 
 
-def test_open_extents_stay_open_and_are_called_after_their_inputs():
+def test_dynamic_dims_stay_open_and_are_called_after_their_inputs():
     model = gp.load(PROGRAMS / "sizes.pt2")
     assert [str(value.fact) for value in model.graph.inputs] == ["float32[2*s44, 3]", "float32[y.dim0, 3]"]
 
@@ -106,7 +106,7 @@ def test_weights_have_their_full_names_and_are_shared_where_the_module_shares_th
     np.testing.assert_array_equal(storages["table"].numpy(), np.arange(24.0).reshape(4, 6).T[1:3])
 
 
-def test_what_a_program_changes_is_told():
+def test_what_a_program_changes_is_reported():
     codes = {finding.code: finding.message for finding in gp.load(PROGRAMS / "cache.pt2").findings}
     assert codes == {
         "LEG0005": "the program writes to count, keys: each run starts with the stored values, and the updates are discarded"
@@ -161,7 +161,7 @@ def test_running_statistics_are_states_that_a_batch_moves():
             agree(found[:3], recorded("training", "out", call))
 
 
-def test_complex_numbers_that_are_given_or_returned_are_told_to_be_pairs():
+def test_complex_numbers_that_are_given_or_returned_are_reported_to_be_pairs():
     assert [(f.code, f.message) for f in gp.load(PROGRAMS / "waves.pt2").findings] == [
         (
             "LEG0007",

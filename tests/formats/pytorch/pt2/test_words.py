@@ -22,7 +22,7 @@ RESULTS = {name: name for name in sorted(path.stem for path in PROGRAMS.glob("*.
 @pytest.mark.parametrize(
     ("name", "results"), [*RESULTS.items(), ("sizes", "larger"), ("reals", "fewer"), ("empties", "none")]
 )
-def test_words_compute_what_pytorch_does(name, results, tmp_path):
+def test_op_types_compute_what_pytorch_does(name, results, tmp_path):
     compute_alike(PROGRAMS / f"{name}.pt2", PROGRAMS / f"{results}.npz", tmp_path)
 
 

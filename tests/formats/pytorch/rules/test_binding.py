@@ -92,7 +92,7 @@ def test_integers_meet_numbers_as_in_pytorch(tmp_path, expr):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_an_argument_that_nobody_knows_leaves_the_node_as_it_is(tmp_path):
+def test_an_argument_that_is_unknown_leaves_the_node_as_it_is(tmp_path):
     model = load(tmp_path, "torch.sum s 1 1 x y dim=(1) keepdim=False frobnicate=3")
     assert [node.op for node in model.graph] == ["pnnx.torch.sum"]
     assert "unsupported argument frobnicate" in reasons(model)

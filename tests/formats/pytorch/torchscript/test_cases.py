@@ -92,7 +92,7 @@ def test_open_dims_stay_open():
         assert_same(list(gp.run(model, inputs).values()), expected, "sizes_traced")
 
 
-def test_shapes_are_asked_for():
+def test_shapes_are_requested():
     with pytest.raises(gp.DiagnosticError, match=r"TS0007.*missing shapes for the input x.*--input x="):
         gp.load(CASES / "sizes.pt")
 

@@ -101,7 +101,7 @@ def test_a_table_is_its_number_and_its_types(place):
     assert numbers(both.found.operands[0]) == KEYS.tolist()
 
 
-def test_tables_that_nobody_fills_and_numbers_that_nobody_knows_stay():
+def test_tables_that_nobody_fills_and_numbers_that_is_unknown_stay():
     for net in (Net(), Net(Graph())):
         before = [node.op_type for node in net.graph]
         assert net.filled() == before
@@ -118,7 +118,7 @@ def test_tables_that_nobody_fills_and_numbers_that_nobody_knows_stay():
     assert net.filled() == before
 
 
-def test_only_words_of_tflite_are_meant():
+def test_only_op_types_of_tflite_are_meant():
     for op_type in ("CALL_ONCE", "HASHTABLE"):
         net = Net(filling())
         next(node for node in net.graph if node.op_type == op_type).dialect = "custom"

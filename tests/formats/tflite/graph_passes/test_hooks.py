@@ -233,7 +233,7 @@ def test_resources_that_are_not_simple_stay():
     assert [node.op_type for node in program.graph] == ["ADD", "IF"]
 
 
-def test_states_begin_with_zeros_where_nothing_is_told():
+def test_states_begin_with_zeros_where_nothing_is_reported():
     graph: Any = Graph()
     x, s = graph.add_input("x", FACT), graph.add_input("s", FACT)
     total = put(graph, "ADD", x, s).output

@@ -182,7 +182,7 @@ def test_weights_of_another_type_or_rank_stay():
     assert storage_of(W).dtype is DType.INT8
 
 
-def test_what_is_added_that_is_no_bias_is_added_behind():
+def test_what_is_added_that_is_no_bias_is_added_after():
     for kind in ("bias", "scalar", "one", "rows", "given", "in front", "read twice", "returned"):
         net = Net()
         value = product(net)

@@ -86,7 +86,7 @@ def test_what_is_added_is_in_steps_of_the_products():
         assert (node.attributes["quantized_results"], node.attributes["types"]) == ((OUT,), (DType.INT8,))
 
 
-def test_a_bias_that_nobody_knows_is_none():
+def test_a_bias_that_is_unknown_is_none():
     net = Net()
     unknown = net.graph.add_input("b", TensorFact(DType.FLOAT32, (4,)))
     for value in (
@@ -196,7 +196,7 @@ def clamped(*steps: tuple[str, Any], told: Told = OUT, turned: bool = False, dty
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_what_rounding_cuts_off_anyway_is_left_out(turned):
+def test_what_rounding_cuts_off_anyway_is_omitted(turned):
     for op_type, end in (("MAXIMUM", 0), ("MINIMUM", 1)):
         edge = bound(OUT, end)
         beyond, within = (edge - 0.01, edge + 0.01)[:: 1 - 2 * end]
@@ -234,7 +234,7 @@ def test_an_activation_is_fused_once_and_before_other_bounds():
             assert (node.attributes["fused_activation_function"], len(words(graph))) == (fused, 2), steps
 
 
-def test_bounds_that_a_run_tells_stay():
+def test_bounds_computed_at_run_time_stay():
     for is_stored in (False, True):
         net = Net()
         other = net.graph.add_input("z", TensorFact(DType.FLOAT32, ()))
@@ -349,7 +349,7 @@ def test_what_others_read_or_the_model_returns_stays_real():
     assert integer(graph, "CONV_2D") is None
 
 
-def test_a_result_keeps_its_name_and_what_nobody_reads_goes():
+def test_a_result_keeps_its_name_and_what_is_unused_goes():
     net = Net()
     unread = net.put("CAST", net.x)
     foreign = net.put("DEQUANTIZE", net.x)

@@ -148,7 +148,7 @@ def test_what_is_not_known_of_axes_stays():
     cannot(other)
 
 
-def test_an_order_that_a_run_tells_stays():
+def test_an_order_computed_at_run_time_stays():
     net = Net()
     order = net.graph.add_input("order", TensorFact(DType.INT32, (4,)))
     value = net.put("ABS", net.put("TRANSPOSE", net.x, order))
@@ -166,7 +166,7 @@ def test_steps_of_the_whole_tensor_are_no_steps_of_an_axis():
     assert graph.outputs[0].fact.dtype is DType.INT8
 
 
-def test_what_no_option_says_is_zero():
+def test_what_no_option_states_is_zero():
     """Of an axis, and of the ends that masks leave open."""
     for op_type in ("CONCATENATION", "GATHER"):
         for order in ((1, 0, 2, 3), (3, 1, 0, 2)):
@@ -183,7 +183,7 @@ def test_what_no_option_says_is_zero():
         assert same(net, reals(EVEN_SHAPE)) == ["STRIDED_SLICE"]
 
 
-def test_a_shape_that_a_run_tells_stays():
+def test_a_shape_computed_at_run_time_stays():
     for kind in ("stored", "given", "unknown", "by axis", "custom"):
         net = Net()
         turned = net.put("TRANSPOSE", net.x, ints(0, 3, 1, 2), shape=(1, 4, 5, 5))

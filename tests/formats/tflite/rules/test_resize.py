@@ -8,6 +8,6 @@ from graphport.core.budget import OverBudgetError
 from graphport.formats.tflite.rules.resize import neighbours
 
 
-def test_as_many_places_as_a_file_names_are_asked_for_first():
+def test_as_many_places_as_a_file_names_are_requested_first():
     with pytest.raises(OverBudgetError, match="indices of an axis"):
         neighbours(4, 1 << 29, "half_pixel")

@@ -201,7 +201,7 @@ def test_dropout_in_training_keeps_the_mean_and_scales_what_is_left():
     np.testing.assert_array_equal(y, again)
 
 
-def test_dropout_draws_as_the_standard_does():
+def test_dropout_test_inputs_as_the_standard_does():
     check_by_standard(
         Dropout, [numbers((5, 6), np.float32), np.array(0.4, np.float32), np.array(True)], outputs=2, seed=7
     )

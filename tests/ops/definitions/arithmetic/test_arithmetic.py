@@ -292,12 +292,12 @@ def test_older_variadic_arithmetic_is_that_of_equal_shapes(name, opset):
 
 @every("name", ["Add", "Mul", "Pow", "Abs", "Exp", "Sqrt", "Floor", "Max", "Sum"])
 @every("opset", [8, 9, 11, 12])
-def test_words_that_are_unchanged_are_those_of_onnx_runtime(name, opset):
+def test_op_types_that_are_unchanged_are_those_of_onnx_runtime(name, opset):
     xs = [np.abs(numbers((3, 4), np.float32, seed=seed)) for seed in range(1 if name in UNARY else 2)]
     old_opset(name, opset, xs)
 
 
-def test_no_page_warns_where_the_runtime_asks_it_not_to():
+def test_no_definition_warns_where_the_runtime_asks_it_not_to():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run_operator(OP_DEFS["Reciprocal"], [np.zeros(3, np.float32)])

@@ -78,7 +78,7 @@ def test_what_is_no_number_is_found_in_every_type(dtype):
 
 @pytest.mark.parametrize("sides", [(1, 1), (1, 0), (0, 1), (0, 0)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_infinity_is_found_on_the_sides_asked_for(sides, dtype):
+def test_infinity_is_found_on_the_sides_requested(sides, dtype):
     check_operator(IsInf, [SPECIAL.astype(dtype)], detect_negative=sides[0], detect_positive=sides[1])
 
 
@@ -161,7 +161,7 @@ WORDS = {
 
 @every("op_type", WORDS)
 @every("shape", [(), (2,), (2, 3), (1, 3), (2, 3, 4)])
-def test_comparison_word_aligns_at_the_first_axis(op_type, shape):
+def test_comparison_op_type_aligns_at_the_first_axis(op_type, shape):
     x, y = numbers((2, 3, 4), np.float32), numbers(shape, np.float32, 1)
     wide = y.reshape(shape + (1,) * (3 - len(shape)) if shape else ())
     for symbolic in (False, True):
@@ -169,7 +169,7 @@ def test_comparison_word_aligns_at_the_first_axis(op_type, shape):
 
 
 @pytest.mark.parametrize(("op_type", "function"), [("and", np.logical_and), ("or", np.logical_or)])
-def test_logic_word_aligns_at_the_first_axis(op_type, function):
+def test_logic_op_type_aligns_at_the_first_axis(op_type, function):
     x, y = numbers((2, 3, 4), bool), numbers((2,), bool, 1)
     compare(run_word("nnef", op_type, [x, y])[0], function(x, y[:, None, None]))
     compare(run_word("nnef", "not", [x])[0], ~x)
@@ -188,25 +188,25 @@ def test_select_aligns_at_the_first_axis(shapes):
 
 @pytest.mark.parametrize("name", [*ORDER, "Equal"])
 @pytest.mark.parametrize("shapes", [((2, 3, 4), (4,)), ((3, 1), (2, 3, 4)), ((2, 3), ())])
-def test_saying_a_comparison_keeps_its_meaning(name, shapes):
+def test_exporting_a_comparison_preserves_its_semantics(name, shapes):
     operands = [numbers(shape, np.float32, seed) for seed, shape in enumerate(shapes)]
     for constants in ((), (1,)):
         assert there_and_back(OP_DEFS[name], operands, constants=constants, symbolic=True)
 
 
 @pytest.mark.parametrize("name", LOGIC)
-def test_saying_logic_keeps_its_meaning(name):
+def test_exporting_logic_preserves_its_semantics(name):
     assert there_and_back(OP_DEFS[name], [numbers((2, 3, 4), bool), numbers((4,), bool, 1)], symbolic=True)
     assert there_and_back(Not, [numbers((2, 3), bool)]) == ["not"]
 
 
-def test_saying_a_choice_keeps_its_meaning():
+def test_exporting_a_choice_preserves_its_semantics():
     condition = numbers((3, 1), bool)
     for shapes in (((2, 3, 4), (4,)), ((4,), ()), ((), ())):
         x, y = (numbers(shape, np.float32, seed) for seed, shape in enumerate(shapes))
         assert there_and_back(Where, [condition, x, y], symbolic=True)
 
 
-def test_saying_what_is_no_number_compares_it_with_itself():
+def test_exporting_what_is_no_number_compares_it_with_itself():
     assert there_and_back(IsNaN, [SPECIAL]) == ["ne"]
     assert there_and_back(IsInf, [SPECIAL]) == ["abs", "gt"]

@@ -456,7 +456,7 @@ def test_elements_of_a_sequence_share_what_they_share():
     assert fact_of(SequenceAt, UNKNOWN, i64()) == UNKNOWN
 
 
-def test_two_elements_of_open_length_are_not_taken_for_equal():
+def test_two_elements_of_open_length_are_not_treated_as_equal():
     proto = parsed("""
         agraph (float[2] x, float[3] y) => (float[a] p, float[b] q) {
             s = SequenceConstruct (x, y)
@@ -536,7 +536,7 @@ def test_positions_outside_are_refused(op_def):
     assert [x.tolist() for x in SequenceInsert(s, single([3]), np.array(-2))] == [[3], [1], [2]]
 
 
-def test_pages_of_sequences_do_not_change_them():
+def test_definitions_of_sequences_do_not_change_them():
     s = [single([1])]
     SequenceInsert(s, single([2]))
     SequenceErase(s)

@@ -65,7 +65,7 @@ def test_transposed_convolution_cuts_to_the_output_shape(auto_pad, output_shape)
     check_operator(ConvTranspose, [x, w], auto_pad=auto_pad, output_shape=output_shape, strides=(3, 3), tolerance=1e-4)
 
 
-def test_convolution_of_halves_is_that_of_onnx_runtime():
+def test_convolution_of_float16_values_is_that_of_onnx_runtime():
     x, w = random(1, 2, 5, 5, dtype=np.float16), random(3, 2, 3, 3, dtype=np.float16, seed=1)
     check_operator(Conv, [x, w], pads=(1, 1, 1, 1), tolerance=5e-3)
 
@@ -147,7 +147,7 @@ def test_quantized_convolution_is_that_of_onnx_runtime(biased, per_map, zero):
 
 @pytest.mark.parametrize("opset", [1, 11])
 @pytest.mark.parametrize("op_def", [Conv, ConvTranspose], ids=lambda op_def: op_def.name)
-def test_old_opsets_mean_the_same(op_def, opset):
+def test_old_opsets_are_equivalent(op_def, opset):
     old_opset(op_def.name, opset, [random(1, 2, 5, 5), random(2, 2, 3, 3)], pads=(1, 1, 1, 1), tolerance=1e-4)
 
 

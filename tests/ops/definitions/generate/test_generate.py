@@ -40,7 +40,7 @@ def scalar(element, dtype=DType.INT64):
     ],
     ids=lambda attributes: next(iter(attributes)),
 )
-def test_constant_is_what_its_attribute_says(attributes):
+def test_constant_is_what_its_attribute_states(attributes):
     found = run_operator(Constant, [], **attributes)[0]
     stored: dict[str, Any] = {name: storage_of(x) if isinstance(x, np.ndarray) else x for name, x in attributes.items()}
     np.testing.assert_array_equal(found, run_ort("Constant", [], stored)[0])

@@ -58,7 +58,7 @@ def test_gather_is_that_of_onnx_runtime(data):
     check_operator(Gather, [numbers(shape, dtype), places(wanted, shape[axis], dtype=index)], axis=axis)
 
 
-def test_gather_picks_words():
+def test_gather_picks_op_types():
     words = np.array([["a", "b"], ["c", "d"]], object)
     assert Gather(words, np.array([1])).tolist() == [["c", "d"]]
 

@@ -46,7 +46,7 @@ def test_matrix_product_keeps_the_element_type(dtype):
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.BFLOAT16], ids=str)
-def test_products_of_halves_are_summed_in_single_precision(dtype):
+def test_products_of_float16_values_are_summed_in_single_precision(dtype):
     a = np.ones((1, 2049), dtype.numpy)
     expected = np.float32(2049).astype(dtype.numpy)
     for op_def in (MatMul, Gemm):
@@ -70,14 +70,14 @@ def test_general_product_is_that_of_onnx_runtime(trans_a, trans_b, summand, alph
 
 
 @pytest.mark.parametrize("opset", [7, 9, 11])
-def test_old_products_mean_the_same(opset):
+def test_old_products_are_equivalent(opset):
     inputs = [random(3, 4), random(4, 5, seed=1), random(5, seed=2)]
     old_opset("Gemm", opset, inputs, alpha=0.5, tolerance=1e-4)
     old_opset("MatMul", min(opset, 9), inputs[:2], tolerance=1e-4)
 
 
 @pytest.mark.parametrize("broadcast", [0, 1])
-def test_the_first_general_products_asked_for_broadcasting(broadcast):
+def test_the_first_general_products_requested_broadcasting(broadcast):
     a, b, c = random(3, 4), random(4, 5, seed=1), random(*((5,) if broadcast else (3, 5)), seed=2)
     (found,) = run_word("onnx", "Gemm", [a, b, c], opset=6, broadcast=broadcast, beta=0.5)
     compare(found, a @ b + 0.5 * c, tolerance=1e-5)

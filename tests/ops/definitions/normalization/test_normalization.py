@@ -67,7 +67,7 @@ def test_batch_normalization_of_bfloat16_is_computed_in_single_precision():
 
 
 @pytest.mark.parametrize("opset", [7, 9, 14])
-def test_old_batch_normalizations_mean_the_same(opset):
+def test_old_batch_normalizations_are_equivalent(opset):
     old_opset("BatchNormalization", opset, [random(2, 3, 4, 5), *statistics(3)], epsilon=1e-3)
 
 
@@ -130,7 +130,7 @@ def test_root_mean_square_normalization_is_that_of_onnx_runtime(axis):
     check_operator(RMSNormalization, [x, random(*x.shape[axis % 3 :], seed=1)], axis=axis, tolerance=1e-4)
 
 
-def test_layer_normalization_has_statistics_of_the_type_that_is_asked_for():
+def test_layer_normalization_has_statistics_of_the_type_that_is_requested():
     x, scale = random(2, 8), random(8, seed=1)
     y, mean, inverse = run_operator(LayerNormalization, [x, scale], stash_type=16)
     assert mean.dtype == inverse.dtype == DType.BFLOAT16.numpy
@@ -147,7 +147,7 @@ def test_local_response_normalization_is_that_of_onnx_runtime(size, shape):
     check_operator(LRN, [random(*shape)], size=size, alpha=0.3, beta=0.6, bias=1.5, tolerance=1e-4)
 
 
-def test_an_even_window_has_one_more_channel_behind():
+def test_an_even_window_has_one_more_channel_after():
     x = random(1, 4, 2)
     sums = [np.sum(x[:, max(c - 1, 0) : c + 3] ** 2, axis=1) for c in range(4)]
     expected = x / (1 + np.stack(sums, axis=1) / 4) ** 0.75

@@ -96,7 +96,7 @@ def test_shapes_themselves_may_be_padded():
 
 
 @pytest.mark.parametrize("opset", [11, 13, 18])
-def test_old_padding_means_the_same(opset):
+def test_old_padding_is_equivalent(opset):
     old_opset("Pad", opset, [random(2, 3), np.array([0, 1, 2, 0]), np.asarray(random())])
 
 
@@ -140,7 +140,7 @@ def test_padding_of_nnef_has_a_pair_for_each_dimension():
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
 @pytest.mark.parametrize("axes", [None, (-1,)])
-def test_saying_padding_keeps_its_meaning(mode, axes):
+def test_exporting_padding_preserves_its_semantics(mode, axes):
     pads = np.array([1, 2] if axes else [0, 1, 2, 0])
     value = np.asarray(random()) if mode == "constant" else None
     inputs = [random(3, 4), pads, value, None if axes is None else np.array(axes)]
@@ -174,6 +174,6 @@ def test_padding_refuses(pads, axes, mode, message):
         Inference().infer_operator(Pad, operands, {"mode": mode}, 1)
 
 
-def test_results_have_the_shapes_that_the_rule_says():
+def test_results_have_the_shapes_that_the_rule_states():
     inputs = [random(3, 4), np.array([1, -1]), None, np.array([1])]
     check_shapes(Pad, inputs, run_operator(Pad, inputs))

@@ -144,18 +144,18 @@ def test_the_number_of_regions_may_be_open():
 
 
 @pytest.mark.parametrize("opset", [1, 8, 10, 11, 12])
-def test_old_max_pools_mean_the_same(opset):
+def test_old_max_pools_are_equivalent(opset):
     x = random(1, 2, 6, 7)
     old_opset("MaxPool", opset, [x], kernel_shape=(3, 2), pads=(1, 0, 1, 1), strides=(2, 2))
 
 
 @pytest.mark.parametrize("opset", [7, 10, 11, 19])
-def test_old_average_pools_mean_the_same(opset):
+def test_old_average_pools_are_equivalent(opset):
     old_opset("AveragePool", opset, [random(1, 2, 6, 7)], kernel_shape=(3, 2), pads=(1, 0, 1, 1), count_include_pad=1)
 
 
 @pytest.mark.parametrize("opset", [2, 11, 18])
-def test_old_lp_pools_mean_the_same(opset):
+def test_old_lp_pools_are_equivalent(opset):
     old_opset("LpPool", opset, [random(1, 2, 6, 7)], kernel_shape=(3, 2), p=3, tolerance=1e-4)
     old_opset("GlobalLpPool", min(opset, 2), [random(1, 2, 6, 7)], p=3, tolerance=1e-4)
 

@@ -122,7 +122,7 @@ def test_scales_may_be_powers_of_two():
     compare(back, np.array([1, -0.5], np.float32))
 
 
-def test_halves_are_rounded_to_even():
+def test_float16_values_are_rounded_to_even():
     x = np.array([0.5, 1.5, 2.5, -0.5, -1.5], np.float32)
     found = run_operator(QuantizeLinear, [x, np.asarray(np.float32(1)), np.asarray(np.int8(0))])[0]
     assert found.tolist() == [0, 2, 2, 0, -2]
@@ -161,7 +161,7 @@ def test_large_integers_are_subtracted_exactly():
 
 
 @pytest.mark.parametrize("output", [DType.FLOAT16, DType.BFLOAT16], ids=str)
-def test_the_result_has_the_type_that_is_asked_for(output):
+def test_the_result_has_the_type_that_is_requested(output):
     x, scale = np.array([3, -4], np.int8), np.asarray(np.float32(0.5))
     found = run_operator(DequantizeLinear, [x, scale], output_dtype=output)[0]
     assert found.dtype == output.numpy
@@ -183,7 +183,7 @@ def test_dynamic_quantization_of_zeros_has_a_scale():
 
 
 @pytest.mark.parametrize("opset", [10, 13, 19, 21, 23])
-def test_old_quantization_means_the_same(opset):
+def test_old_quantization_is_equivalent(opset):
     x = (np.random.default_rng(0).normal(size=(2, 3)) * 20).astype(np.float32)
     scale, zero = np.asarray(np.float32(0.3)), np.asarray(np.uint8(7))
     (quantized,) = old_opset("QuantizeLinear", opset, [x, scale, zero])

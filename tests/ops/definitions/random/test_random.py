@@ -55,7 +55,7 @@ def test_without_a_seed_they_are_new(op_def):
     assert (first != second).any()
 
 
-def test_distributions_are_what_is_asked_for():
+def test_distributions_are_what_is_requested():
     (normal,) = run_operator(RandomNormal, [], shape=(20000,), mean=3.0, scale=2.0, seed=1.0)
     assert normal.mean() == pytest.approx(3, abs=0.1)
     assert normal.std() == pytest.approx(2, abs=0.1)

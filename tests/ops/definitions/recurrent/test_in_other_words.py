@@ -48,7 +48,7 @@ def net(op, direction, *, has_states, has_ends):
 @pytest.mark.parametrize("has_states", [False, True], ids=["", "with states"])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("op", GATES)
-def test_ncnn_computes_the_same(tmp_path, op, direction, has_states, has_ends):
+def test_ncnn_computes_equal_results(tmp_path, op, direction, has_states, has_ends):
     ours = net(op, direction, has_states=has_states, has_ends=has_ends)
     x = numbers(1, TIME, SIZE)
     expected = gp.run(ours, {"x": x}, backend="onnxruntime")

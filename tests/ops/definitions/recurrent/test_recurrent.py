@@ -98,7 +98,7 @@ def test_with_the_batch_first_the_axes_are_exchanged(name):
 
 
 @pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
-def test_halves_are_computed_in_single_precision(name):
+def test_float16_values_are_computed_in_single_precision(name):
     x, weights = random(3, 2, 2), weights_of(name)
     narrow = [a.astype(DType.BFLOAT16.numpy) for a in (x, *weights)]
     found = run_operator(OP_DEFS[name], narrow)
@@ -110,7 +110,7 @@ def test_halves_are_computed_in_single_precision(name):
 
 @pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
 @pytest.mark.parametrize("opset", [7, 14])
-def test_old_layers_mean_the_same(name, opset):
+def test_old_layers_are_equivalent(name, opset):
     inputs = [random(3, 2, 2), *weights_of(name)]
     old_opset(name, opset, inputs, outputs=2, hidden_size=3, tolerance=1e-4)
 

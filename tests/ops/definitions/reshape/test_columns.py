@@ -44,7 +44,7 @@ def test_blocks_with_gaps_have_three_axes_too():
     assert found.reshape(2, 3).tolist() == [[1, 0, 2], [3, 0, 4]]
 
 
-def test_strides_pads_and_dilations_may_be_left_out():
+def test_strides_pads_and_dilations_may_be_omitted():
     check_operator(Col2Im, [np.ones((1, 4, 4), np.float32), np.array([3, 3]), np.array([2, 2])])
 
 

@@ -109,7 +109,7 @@ def test_the_nearest_entry_keeps_its_type(dtype):
     check_operator(Resize, [x, None, np.array([1, 1, 2, 0.5], np.float32)])
 
 
-def test_text_and_truth_can_be_resized():
+def test_text_and_boolean_can_be_resized():
     scales = np.array([2.0], np.float32)
     assert run_operator(Resize, [np.array(["a", "b"], object), None, scales])[0].tolist() == ["a", "a", "b", "b"]
     assert run_operator(Resize, [np.array([True, False]), None, scales])[0].tolist() == [True, True, False, False]
@@ -151,7 +151,7 @@ def test_an_empty_operand_is_none():
 
 @pytest.mark.parametrize("opset", [11, 13, 18])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_old_resizing_means_the_same(opset, mode):
+def test_old_resizing_is_equivalent(opset, mode):
     inputs = [random(1, 2, 4, 6), None, np.array([1, 1, 2, 0.5], np.float32)]
     if opset == 11:
         inputs[1] = np.zeros(8, np.float32)
@@ -160,13 +160,13 @@ def test_old_resizing_means_the_same(opset, mode):
 
 @pytest.mark.parametrize("scales", [(2, 3), (0.5, 0.6), (0.6, 1.5), (1, 0.4)])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
-def test_the_first_resizing_means_the_same(scales, mode):
+def test_the_first_resizing_is_equivalent(scales, mode):
     inputs = [random(1, 2, 5, 6), np.array([1, 1, *scales], np.float32)]
     old_opset("Resize", 10, inputs, mode=mode, constants=(1,), tolerance=1e-4)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
-def test_upsampling_means_the_same(mode):
+def test_upsampling_is_equivalent(mode):
     x, scales = random(1, 2, 3, 4), np.array([1, 1, 2, 1.5], np.float32)
     for constants in ((), (1,)):
         old_opset("Upsample", 9, [x, scales], mode=mode, constants=constants, tolerance=1e-4)

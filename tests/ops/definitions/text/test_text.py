@@ -55,7 +55,7 @@ def test_normalization_is_that_of_onnx_runtime(data, case, sensitive, stopwords)
     check_operator(StringNormalizer, [np.where(x == "Über", "Uber", x)], stopwords=stopwords, **attributes)
 
 
-def test_a_text_of_stop_words_leaves_an_empty_one():
+def test_a_text_of_stop_op_types_leaves_an_empty_one():
     found = run_operator(StringNormalizer, [np.array([["tea", "TEA"]], object)], stopwords=("tea",))
     assert found[0].tolist() == [[""]]
 

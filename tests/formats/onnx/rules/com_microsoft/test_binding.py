@@ -430,7 +430,7 @@ def opaque(model):
     return [finding.message for finding in legalize(read(model))[1] if finding.code == "LEG0001"]
 
 
-def test_a_form_that_has_no_rule_stays_and_says_which_has():
+def test_a_form_that_has_no_rule_stays_and_states_which_has():
     model, _ = one_node("Gelu", [real(2)], {"loudness": 11}, domain=DIALECT)
     assert opaque(model) == [
         "com.microsoft.Gelu remains unchanged: unsupported arguments: got an unexpected keyword argument 'loudness'"

@@ -112,7 +112,7 @@ X = np.array([[1.5, -2, 3], [1.5, 0.25, -7]], np.float32)
         ("Unique", [X], {}, [[-7, -2, 0.25, 1.5, 3], [5, 1, 4, 0, 2], [3, 1, 4, 3, 2, 0], [1, 1, 1, 2, 1]]),
     ],
 )
-def test_halves_are_computed_in_single_precision(
+def test_float16_values_are_computed_in_single_precision(
     op: str, arrays: list[Any], stated: dict[str, Any], expected: list[Any], half: Any, tmp_path: Path
 ) -> None:
     given = [np.asarray(each).astype(half) if np.asarray(each).dtype == np.float32 else each for each in arrays]
@@ -127,7 +127,7 @@ def test_halves_are_computed_in_single_precision(
         assert one.dtype in (half, np.int64)
 
 
-def test_a_range_of_halves_is_computed_in_single_precision_alone(tmp_path: Path) -> None:
+def test_a_range_of_float16_values_is_computed_in_single_precision_alone(tmp_path: Path) -> None:
     given = [np.float16(each) for each in (0, 3, 0.1)]
     found = model(tmp_path / "m.onnx", "Range", given, stash_type=onnx.TensorProto.FLOAT)
     assert "onnx.future.Range" not in [node.op for node in found.graph]

@@ -161,7 +161,7 @@ def test_places_of_maxima_are_counted_as_onnx_does(tmp_path):
 
 @pytest.mark.parametrize("op", ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"])
 @pytest.mark.parametrize("options", [{}, {"reduction": "sum"}, {"reduction": "none", "ignore_index": 2}], ids=str)
-def test_losses_have_a_word(tmp_path, op, options):
+def test_losses_have_an_op_type(tmp_path, op, options):
     inputs = [("x", [4, 5]), ("t", [4], TensorProto.INT64), ("w", [5])]
     first = gp.from_onnx(model([node(op, ["x", "t", "w"], ["y"], **options)], inputs, [("y", None)], opset=17))
     gp.save(first, tmp_path / "net.pnnx.param")

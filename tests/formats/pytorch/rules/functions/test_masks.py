@@ -27,7 +27,7 @@ def opened(folder, name, shapes):
     [("2,6,16", "2,6"), ("2,6,16", "?,6"), ("2,?,16", "2,?")],
     ids=["known", "open items of the mask", "open places"],
 )
-def test_a_mask_of_padded_keys_is_told_by_its_items(tmp_path, shapes):
+def test_a_mask_of_padded_keys_is_reported_by_its_items(tmp_path, shapes):
     path, given = opened(tmp_path, "mha_kpm", shapes)
     model = gp.load(path, shapes=dict(zip(["0", "1"], [(2, 6, 16), (2, 6)], strict=True)))
     found = next(iter(gp.run(model, dict(zip(model.inputs, given, strict=True)), backend="reference").values()))

@@ -85,7 +85,7 @@ def test_a_margin_is_kept_from_every_other_class(tmp_path, power):
 
 
 @pytest.mark.parametrize(("power", "swap"), [("2.0", "False"), ("1.0", "False"), ("3.0", "True")])
-def test_three_are_told_apart_by_their_distances(tmp_path, power, swap):
+def test_three_are_reported_apart_by_their_distances(tmp_path, power, swap):
     other = RANDOM.normal(size=(4, 5)).astype(np.float32)
     rows = [*numbered(0.7, power, 1e-6, swap, 0), "aten::triplet_margin_loss l 8 1 x p q n0 n1 n2 n3 n4 y"]
     found = computed(tmp_path, rows, x=X, p=Z, q=other)
@@ -160,7 +160,7 @@ def test_every_choice_of_two_is_a_row(tmp_path):
         pytest.param("[@0,None,@0]", (2, 5), id="around one"),
     ],
 )
-def test_entries_behind_a_whole_axis_are_put(tmp_path, index, shape):
+def test_entries_after_a_whole_axis_are_put(tmp_path, index, shape):
     x = RANDOM.normal(size=(4, 5, 3)).astype(np.float32)
     if index == "[None,@0]" and len(shape) == 2:
         shape = (*shape, 3)
@@ -178,7 +178,7 @@ def test_entries_behind_a_whole_axis_are_put(tmp_path, index, shape):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_mask_puts_entries_behind_a_whole_axis(tmp_path):
+def test_a_mask_puts_entries_after_a_whole_axis(tmp_path):
     mask = np.array([True, False, True, False, True])
     rows = [
         "pnnx.Expression l 1 1 m list expr=[None,@0] #m=(5)bool",
@@ -242,7 +242,7 @@ def test_a_transposed_convolution_reaches_beyond_its_windows(tmp_path):
     np.testing.assert_allclose(found[0, 0], whole[1:13, 1:9], rtol=1e-5, atol=1e-6)
 
 
-def test_frames_are_said_in_pnnx(tmp_path):
+def test_frames_are_written_in_pnnx(tmp_path):
     signal = RANDOM.normal(size=(2, 40, 1)).astype(np.float32)
     constants = {"step": np.int64(4), "window": np.hanning(16).astype(np.float32)}
     nodes = [node("STFT", ["x", "step", "window"], ["y"])]
@@ -254,7 +254,7 @@ def test_frames_are_said_in_pnnx(tmp_path):
 
 
 @pytest.mark.parametrize("line", ["prim::If i 1 1 x y", "prim::Loop i 3 1 n1 n0 x y"])
-def test_what_pnnx_leaves_out_is_told(tmp_path, line):
+def test_what_pnnx_leaves_out_is_reported(tmp_path, line):
     net = load(tmp_path, [*numbered("True", 3), line], x="(2)f32")
     with pytest.raises(gp.DiagnosticError, match="its subgraphs are missing: pnnx does not write them"):
         gp.save(net, tmp_path / "net.onnx")
@@ -301,7 +301,7 @@ def test_rules_of_exported_programs_take_operands_in_the_order_of_pytorch():
     assert len(bound) > 100
 
 
-def test_words_without_a_rule_of_their_own_mean_what_they_do_in_exported_programs(tmp_path):
+def test_op_types_without_a_rule_of_their_own_mean_what_they_do_in_exported_programs(tmp_path):
     size = numbered("[4,6]")
     maxima = [
         "F.max_pool2d p 1 2 x m i kernel_size=(2,2) stride=None return_indices=True $input=x",
@@ -332,7 +332,7 @@ def test_words_without_a_rule_of_their_own_mean_what_they_do_in_exported_program
     )
 
 
-def test_a_word_whose_operands_mean_something_else_by_place_is_refused(tmp_path):
+def test_an_op_type_whose_operands_mean_something_else_by_place_is_refused(tmp_path):
     net = load(tmp_path, [*numbered(3), "aten::qr q 2 2 x n0 y r"], x="(3,3)f32")
     assert not is_canonical(net.graph)
 
