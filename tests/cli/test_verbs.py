@@ -613,9 +613,9 @@ def test_run_reports_a_malformed_file(net, tmp_path):
 
 def test_run_reports_a_file_that_is_missing(net, tmp_path):
     document = told("run", net, "--inputs", tmp_path / "in.npz", code=1)
-    assert codes(document) == ["IO0004"]
+    assert codes(document) == ["IO0001"]
     assert document["diagnostics"][0]["file"] == str(tmp_path / "in.npz")
-    assert document["diagnostics"][0]["message"] == "the operating system reports: No such file or directory"
+    assert document["diagnostics"][0]["message"].startswith("file or folder not found: ")
 
 
 def test_run_reports_a_place_that_cannot_be_written(net, tmp_path):

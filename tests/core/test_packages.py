@@ -65,6 +65,7 @@ def test_a_package_is_requested_in_the_versions_that_work():
     assert ">=" in requirement("numpy")
     assert ";" not in requirement("onnxruntime")
     assert requirement("ONNXRuntime").startswith("onnxruntime")
+    assert requirement("ai_edge_litert").startswith("ai-edge-litert<")
     assert requirement("no-such-package") == "no-such-package"
     assert install("no-such-package") == "pip install no-such-package"
     assert install("numpy") == f"pip install '{requirement('numpy')}'"

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+from importlib.resources import files
 from pathlib import Path
 
 import onnx.parser
@@ -42,7 +43,8 @@ def played(transcript: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with all inputs, ONNX texts made into files, that commands stand in."""
+    """A folder with all inputs, ONNX texts made into files, and the shipped classifier, that commands stand in."""
+    shutil.copytree(files("graphport") / "examples" / "digits", tmp_path / "digits")  # type: ignore[arg-type]
     for path in HERE.rglob("*"):
         if path.suffix in (".nnef", ".prototxt"):
             shutil.copy(path, tmp_path)

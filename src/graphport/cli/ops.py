@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,23 +51,24 @@ def verb(operator: str | None, color: str, as_json_: bool) -> None:
         return
     from graphport.cli.table import print_table
 
-    rows = [
-        (op_def.name, *(_spelling(op_def, dialect).direction for dialect in dialects.values())) for op_def in op_defs
-    ]
+    rows = [(op_def.name, *(_spelling(op_def, *each).direction for each in dialects.items())) for op_def in op_defs]
     print_table(("operator", *dialects), rows)
     click.echo(f"{len(op_defs)} operators, as in ONNX opset {OPSET}")
 
 
-def _spelling(op_def: OpDef, dialect: str) -> Spelling:
+def _spelling(op_def: OpDef, format: str, dialect: str) -> Spelling:
+    from graphport.formats import FORMATS
     from graphport.ops import operator_manual
 
-    return operator_manual.spellings(dialect)[op_def.name]
+    found = operator_manual.spellings(dialect)[op_def.name]
+    # A dialect with export rules may belong to a format without a writer.
+    return replace(found, writes=found.writes and FORMATS[format].writes)
 
 
 def _document(op_def: OpDef, dialects: dict[str, str]) -> dict[str, Any]:
     from graphport.ops import operator_manual
 
-    stated = {name: _spelling(op_def, dialect) for name, dialect in dialects.items()}
+    stated = {name: _spelling(op_def, name, dialect) for name, dialect in dialects.items()}
     return {
         "name": op_def.name,
         "domain": op_def.domain or "ai.onnx",
@@ -153,6 +155,6 @@ def _print_definition(op_def: OpDef, dialects: dict[str, str], *, as_json_: bool
     click.echo(f"\n{operator_manual.versions(op_def)}\n")
     rows: list[tuple[str, str, str]] = []
     for name, dialect in dialects.items():
-        stated = _spelling(op_def, dialect)
+        stated = _spelling(op_def, name, dialect)
         rows.append((name, stated.direction or "no", ", ".join(stated.patterns or stated.reads)))
     print_table(("format", "direction", "op types"), rows)

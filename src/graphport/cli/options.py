@@ -324,6 +324,9 @@ def findings_of(error: Exception) -> list[Diagnostic]:
     match error:
         case DiagnosticError():
             return error.diagnostics
+        case FileNotFoundError() if error.filename is not None:
+            message = f"file or folder not found: {error.filename}"
+            return [Diagnostic("IO0001", message, Span(Source(str(error.filename))), "check the path")]
         case OSError() if not isinstance(error, BrokenPipeError):
             span = None if error.filename is None else Span(Source(str(error.filename)))
             return [Diagnostic("IO0004", f"the operating system reports: {error.strerror or error}", span)]

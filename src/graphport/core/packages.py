@@ -71,9 +71,14 @@ def requirement(package: str) -> str:
         stated = []
     for each in stated:
         found = _REQUIREMENT.match(each)
-        if found is not None and found[1].lower() == package.lower():
+        if found is not None and _normalized(found[1]) == _normalized(package):
             return found[1] + found[2].strip()
     return package
+
+
+def _normalized(name: str) -> str:
+    """Return the name of a distribution as indexes compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def install(package: str) -> str:

@@ -167,7 +167,7 @@ def _inserted(session: QuantizationSession, best: Candidate) -> Graph:
     if settings.dynamic:
         made = rounded_while_it_runs(made, session.choices.target)
         best.noise = session.judge.noise(to_export_form(made, settings))
-        session.steps.append(Step("round while it runs", best.noise.snr, is_kept=True))
+        session.steps.append(Step("quantize at run time", best.noise.snr, is_kept=True))
     if settings.full_integer:
         full_integer(made)
     return made
@@ -341,7 +341,7 @@ def _random_inputs(graph: Graph, choices: Choices, *, is_planned: bool) -> tuple
     settings = choices.settings
     if not settings.weights_only:
         message = "without samples the ranges of activations are unknown, and only weights can be quantized"
-        remedy = "pass samples (--calibration), or keep activations in float (--weights-only)"
+        remedy = "pass samples (--calibration), or do without: --weights-only (float activations), --dynamic"
         raise DiagnosticError(Diagnostic("QUANT0001", message, None, remedy))
     inputs, is_likely = random_samples(graph)
     may_adjust = settings.preset == "best" or settings.dynamic or is_planned
