@@ -68,6 +68,13 @@ def test_modules_are_those_that_the_exporter_records(tmp_path):
     assert stacks(tmp_path / "net.pt2") == [["body", "body.0"], ["body"], ["body"]]
 
 
+def test_the_nesting_of_modules_is_bounded(tmp_path):
+    names = [f"{'/a' * 2000}/Conv", "/Add", "/Relu"]
+    written(network(names, ("a." * 2000 + "weight", "fc.bias")), tmp_path)
+    assert len(stacks(tmp_path / "net.pt2")[0]) == 24
+    assert max(name.count(".") for name in parameters(tmp_path / "net.pt2")) == 24
+
+
 def test_a_weight_without_a_name_of_its_own_is_named_after_its_module(tmp_path):
     written(network(["/conv/Conv", "/Add", "/Relu"]), tmp_path)
     assert parameters(tmp_path / "net.pt2") == ["conv.weight", "fc.bias"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from graphport.formats.pytorch.pt2.names import module_name
+from graphport.formats.pytorch.pt2.names import MAX_DEPTH, module_name
 from graphport.formats.pytorch.rules.binding import KEYS
 from graphport.ir.graph import Node
 
@@ -29,7 +29,8 @@ def scope_paths(graph: Graph) -> dict[Node, Path]:
     for node in graph:
         scope = None if node.origin is None else node.origin.scope
         if scope is not None:
-            found[node] = tuple(filter(None, map(module_name, scope.split("/"))))
+            names = [name for part in scope.split("/") if (name := module_name(part))]
+            found[node] = tuple(names[:MAX_DEPTH])
     return found if any(found.values()) else {}
 
 

@@ -35,6 +35,10 @@ _MODULE = frozenset(
 """Attributes of modules; parameters and submodules must have other names."""
 
 
+MAX_DEPTH = 24
+"""Maximum nesting of modules; torch recurses into nested modules."""
+
+
 class Identifiers:
     """Unique identifiers for values."""
 
@@ -79,7 +83,8 @@ class QualifiedNames:
 
 def module_name(text: str) -> str:
     """Return `text` as a dotted name, empty if no part of it is a name."""
-    return ".".join(_attribute_name(part) for part in _SEPARATOR.split(text) if part.strip("_ "))
+    parts = [_attribute_name(part) for part in _SEPARATOR.split(text) if part.strip("_ ")]
+    return ".".join([*parts[:MAX_DEPTH], *(["_".join(parts[MAX_DEPTH:])] if len(parts) > MAX_DEPTH else [])])
 
 
 def _attribute_name(text: str) -> str:
