@@ -42,6 +42,7 @@ MAX_ELEMENTS, MAX_EQUAL_ELEMENTS = 1 << 23, 1 << 20
 """Elements of the inputs and the output of a segment that is run, and of one that both files state in the same way."""
 _SATURATING = frozenset({"Softmax", "LogSoftmax", "Sigmoid", "Tanh", "Softplus", "Gelu", "Exp", "Clip", "HardSwish"})
 _NARROW = (DType.FLOAT16, DType.BFLOAT16)
+_UNKNOWN_ORDER = "the order of the axes of an input is unknown"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,8 @@ class SegmentReport:
     unknown: list[str] = field(default_factory=list[str])
     """Neither: no common inputs, no runtime, or no time."""
     undecided: list[str] = field(default_factory=list[str])
-    """Those of `unknown` that two files of one format compute in different ways: a fault may be hidden there."""
+    """Those of `unknown` where a fault may be hidden: two files of one format compute them in different ways, or a
+    difference between two formats is not judged because the order of axes is unknown."""
     unseen: list[str] = field(default_factory=list[str])
     """Phrases of differences between nodes of two files of one format that had no effect in any run."""
     differences: list[SegmentDifference] = field(default_factory=list[SegmentDifference])
@@ -136,7 +138,7 @@ def compare_segments(
                 file.close()
     if a.format == b.format:
         names = dict.fromkeys(name_of(each) for each in computed if not each.is_equal)
-        found.undecided = [name for name in names if name not in found.compared]
+        found.undecided += [name for name in names if name not in found.compared]
     found.unseen = list(_unseen(found, computed, segmentation, is_one_format=a.format == b.format))
     if a.format != b.format:
         found.unseen += changed_epsilons(a.graph, b.graph)
@@ -185,7 +187,9 @@ def _compare_output(
         if isinstance(difference, SegmentDifference):
             found.differences.append(difference)
             return
-        (found.compared if difference is None else found.unknown).append(name_of(segment.output if segment else output))
+        name = name_of(segment.output if segment else output)
+        (found.compared if difference is None else found.unknown).append(name)
+        found.undecided += [name] if difference == _UNKNOWN_ORDER else []
         found.reached |= reached if difference is None else set()
         if body is not None:
             bodies[body] = bodies.get(body, True) and difference is None
@@ -201,7 +205,7 @@ def _confirm(
     Inconsistent inputs could make equivalent files differ, and so could an order of axes that is unknown.
     """
     if files[0].format != files[1].format and any(each.is_ambiguous for each in segment.inputs):
-        return "the order of the axes of an input is unknown"
+        return _UNKNOWN_ORDER
     larger = segmentation.grow(segment)
     if larger is None:
         return "its inputs depend on each other"

@@ -112,7 +112,8 @@ class Blobs:
         # OpenVINO 2026.4 crashes on a constant without elements if the file is empty.
         if self._placed and not self._size:
             self._file.seek(0)
-            self._size = self._file.write(b"\0")
+            self._file.write(b"\0")
+            self._size = 1
         self._file.truncate(self._size)
 
 
