@@ -31,7 +31,7 @@ def test_all_cases_are_asked_together_again_and_again(tmp_path):
     assert sorted(seen) == [(10, 0), (10, 50), (20, 0), (20, 60)]
 
 
-def test_what_fails_is_named_and_does_not_stop_the_others():
+def test_a_failure_is_named_and_does_not_stop_the_others():
     seen = []
 
     @at_once("n", [1, -2, 3, 4], ids=str)

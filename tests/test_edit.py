@@ -107,7 +107,7 @@ def test_a_batch_that_mixes_samples_is_refused(tmp_path):
     assert not (tmp_path / "b.onnx").exists()
 
 
-def test_what_fixes_the_batch_is_named(tmp_path):
+def test_nodes_that_fix_the_batch_size_are_named(tmp_path):
     constants = {"c": np.arange(6, dtype=np.float32).reshape(2, 3)}  # something else for each item
     proto = model([node("Add", ["x", "c"], ["y"], name="offset")], [("x", [2, 3])], [("y", [2, 3])], constants)
     net = write_onnx(tmp_path / "net.onnx", proto)

@@ -22,7 +22,7 @@ def test_all_cases_run_each_with_a_folder_of_its_own(tmp_path, monkeypatch):
     assert seen == [(1, 2, "x"), (1, 2, "y"), (3, 4, "x"), (3, 4, "y")]
 
 
-def test_what_fails_is_named_and_does_not_stop_the_others():
+def test_a_failure_is_named_and_does_not_stop_the_others():
     seen = []
 
     @every("n", range(6), ids=str)

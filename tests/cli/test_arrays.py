@@ -91,7 +91,7 @@ def test_an_entry_that_lies_about_its_size_takes_no_memory(tmp_path):
         pytest.param(b"PK\x05\x06" + b"\0" * 17, id="a cut archive"),
     ],
 )
-def test_what_is_no_archive_is_refused(tmp_path, content):
+def test_a_file_that_is_not_an_archive_is_refused(tmp_path, content):
     path = tmp_path / "in.npz"
     path.write_bytes(content)
     assert "is not an .npz file of numeric arrays" in refused(path)

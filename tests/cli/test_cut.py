@@ -73,7 +73,7 @@ def test_a_node_is_named_for_what_it_reads_and_computes(tmp_path):
     assert document["verify"]["passed"]
 
 
-def test_what_else_is_needed_is_reported(tmp_path):
+def test_further_requirements_are_reported(tmp_path):
     proto = model([node("Neg", ["x"], ["h"]), node("Mul", ["h", "m"], ["y"])], [("x", [2]), ("m", [2])], [("y", [2])])
     net = write_onnx(tmp_path / "net.onnx", proto)
     result = cut(net, tmp_path / "part.onnx", "--from", "h")
@@ -89,7 +89,7 @@ def test_what_else_is_needed_is_reported(tmp_path):
         pytest.param(["--from", "scores", "--to", "hidden"], "EDIT0004", id="the wrong way round"),
     ],
 )
-def test_what_cannot_be_cut_is_refused(net, tmp_path, arguments, code):
+def test_invalid_cuts_are_refused(net, tmp_path, arguments, code):
     document = json.loads(cut(net, tmp_path / "part.onnx", *arguments, "--json", code=1).stdout)
     assert [finding["code"] for finding in document["diagnostics"]] == [code]
     assert not (tmp_path / "part.onnx").exists()

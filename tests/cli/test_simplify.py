@@ -58,7 +58,7 @@ def test_the_opset_is_chosen_and_options_of_others_are_wrong_usage(net, tmp_path
     assert run("simplify", net, tmp_path / "small.onnx", "--flatten").exit_code == 2
 
 
-def test_what_the_model_held_is_reported_before_and_after(net, tmp_path):
+def test_model_contents_are_reported_before_and_after(net, tmp_path):
     told = run("simplify", net, tmp_path / "small.onnx", "--no-verify").stdout
     lines = [line.split() for line in told.splitlines()]
     assert ["before", "after"] in lines

@@ -48,7 +48,7 @@ def test_a_model_goes_to_standard_output_and_what_is_reported_to_the_error_one(n
     assert gp.compare(gp.load(net, shapes={"x": [1, 4]}), gp.load(tmp_path / "again.onnx")).passed
 
 
-def test_what_cannot_go_to_standard_output_is_wrong_usage(net):
+def test_formats_of_several_files_cannot_go_to_standard_output(net):
     for arguments, said in (
         (["--to", "openvino"], "several files"),
         ([], "--to FORMAT is required"),

@@ -19,7 +19,7 @@ from graphport.ops.infer import infer
 from tests.models import model, node, perceptron, typed
 
 
-def test_what_every_format_states_has_no_gaps():
+def test_every_format_defines_every_field_of_the_contract():
     graph, _ = legalize(from_proto(perceptron(1)))
     assert coverage(graph) == {name: {} for name, kind in FORMATS.items() if kind.writes and kind.takes_any_model}
 

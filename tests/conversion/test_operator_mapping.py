@@ -30,7 +30,7 @@ def test_several_op_types_are_reported_in_the_order_in_which_they_run():
     assert found.words[-1] == "mul"
 
 
-def test_what_is_gone_has_no_op_type():
+def test_removed_nodes_have_no_op_type():
     graph = canonical(node("Neg", ["w"], ["v"]), node("Add", ["x", "v"], ["y"]), w=np.ones(3, np.float32))
     stated = gp.simplify(gp.Model(graph, "onnx"))[0].graph
     assert OperatorMapping("Neg", 1, ()) in map_operators(graph, stated)

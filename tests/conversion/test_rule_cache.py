@@ -44,7 +44,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_remembered_changes_nothing(name, tmp_path, monkeypatch):
+def test_the_cache_does_not_change_results(name, tmp_path, monkeypatch):
     """Reading, and writing as five formats: the same text with the rules asked for every node."""
     FILES[name](tmp_path / name, 48)
     found = []
@@ -189,7 +189,7 @@ class Net:
         return self.repetition.find("key")
 
 
-def test_what_a_rule_made_is_made_again_in_the_same_order():
+def test_cached_rules_emit_nodes_in_the_same_order():
     first, net = Net(), Net()
     one = first.made("One", first.c, None, first.x, attributes={"n": 1})
     two = first.made("Two", one.output, outputs=2)
@@ -241,7 +241,7 @@ def test_as_many_steps_as_are_worth_it(count, is_kept):
     assert (net.kept(*[net.made("One", net.x) for _ in range(count)]) is not None) is is_kept
 
 
-def test_what_depends_on_more_than_the_node_is_not_kept():
+def test_results_that_depend_on_other_nodes_are_not_cached():
     def with_name(net):
         return [net.made("One", net.x, name="n")]
 

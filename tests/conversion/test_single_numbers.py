@@ -37,7 +37,7 @@ def model(operator: str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("ending", _ENDINGS)
-def test_what_has_no_axes_is_written_or_refused(ending, tmp_path):
+def test_scalars_are_written_or_refused(ending, tmp_path):
     refused, told = [], ""
     for operator in operators():
         try:

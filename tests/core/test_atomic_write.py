@@ -40,7 +40,7 @@ def test_whoever_reads_meanwhile_sees_the_old_file(tmp_path):
     assert path.read_bytes() == b"new"
 
 
-def test_what_fails_leaves_nothing_after(tmp_path):
+def test_a_failure_leaves_no_files(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
 

@@ -36,7 +36,7 @@ def test_what_lies_below_is_opened(folder, location):
         *("..\\secret.bin", "w.bin\0", ".."),
     ],
 )
-def test_what_leads_out_is_refused(folder, location):
+def test_paths_outside_the_folder_are_refused(folder, location):
     with pytest.raises(OutsideError, match="is outside of the model's folder") as caught:
         open_sidecar(folder, None, location)
     assert caught.value.help == "store weights in the model's folder, and use a relative path without '..'"
@@ -72,7 +72,7 @@ def test_links_stay_inside_unless_the_model_is_a_link_itself(folder, tmp_path):
         open_sidecar(folder, None, "round.bin")
 
 
-def test_what_was_opened_stays_what_it_is(folder):
+def test_an_open_file_keeps_its_content(folder):
     file = open_sidecar(folder, None, "w.bin")
     new = folder / "new.bin"
     new.write_bytes(b"\xff" * 16)
@@ -80,7 +80,7 @@ def test_what_was_opened_stays_what_it_is(folder):
     assert content(file) == NUMBERS
 
 
-def test_what_is_refused_states_the_remedy(folder, tmp_path):
+def test_refusals_state_the_remedy(folder, tmp_path):
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     for told, location, kind, remedy in (
         (None, "w.bin", AbsentError, "pass the folder of the weights"),

@@ -136,7 +136,7 @@ def test_elements_read_as_what_they_stand_for():
     assert +N is N
 
 
-def test_what_is_divided_by_0_is_stated_otherwise_by_every_runtime():
+def test_division_by_zero_differs_between_runtimes():
     for divided in (lambda n: n // 0, lambda n: n % 0, lambda n: 3 // (n - n)):
         with pytest.raises((Undecided, ZeroDivisionError)):
             divided(Element(N))

@@ -66,7 +66,7 @@ def test_equals_have_one_symbol_and_the_older_one_stays():
     assert extents.normalize(total) == seq + 5
 
 
-def test_what_broadcasts_to_an_extent_that_is_known_is_that_extent():
+def test_a_dim_that_broadcasts_to_a_known_size_has_that_size():
     extents = Extents()
     batch, mask, third = (extents.declare(name) for name in ("batch", "mask", "third"))
     extents.require(Constraint(batch, "broadcast", mask))
@@ -75,7 +75,7 @@ def test_what_broadcasts_to_an_extent_that_is_known_is_that_extent():
     assert mask in symbols(extents.normalize(mask)).values()
 
 
-def test_what_contradicts_comes_with_what_was_known():
+def test_contradictions_are_reported_with_the_known_fact():
     extents = Extents()
     rows = extents.declare("rows")
     assert extents.equate(rows, 3) is None
@@ -511,7 +511,7 @@ def test_what_is_too_long_with_sizes_is_known_no_more_and_the_rest_is():
     assert [constraint.left for constraint in bound.constraints] == [m]
 
 
-def test_what_is_equal_to_an_equal_is_equal_to_what_that_is():
+def test_equality_of_dims_is_transitive():
     extents = Extents()
     a, b, c, d = (extents.declare(name) for name in "abcd")
     extents.equate(maximum(a, b), c)

@@ -62,7 +62,7 @@ def test_numbers_of_every_width(width):
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0", b"\1\4\1", bytes([5, 4, 1])], ids=["none", "two", "number", "integer"])
-def test_what_is_no_map_is_refused(data):
+def test_a_value_that_is_not_a_feature_map_is_refused(data):
     with pytest.raises(FlexBufferError, match=f"{len(data)} bytes, not a FlexBuffer map"):
         read_numbers(data)
 
@@ -102,7 +102,7 @@ def test_the_shortest_bytes_that_may_be_a_map_lead_out_of_themselves():
         read_numbers(bytes([1, 9 << 2, 1]))
 
 
-def test_what_is_no_number_is_omitted():
+def test_nan_is_omitted():
     builder = flexbuffers.Builder()
     with builder.Map():
         builder.Key("a")

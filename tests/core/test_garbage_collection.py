@@ -34,7 +34,7 @@ def test_nothing_is_collected_inside():
     assert gc.isenabled()
 
 
-def test_what_was_off_stays_off():
+def test_disabled_settings_stay_disabled():
     gc.disable()
     with paused_collection():
         pass

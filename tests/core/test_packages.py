@@ -15,7 +15,7 @@ def test_what_is_hidden_is_not_found_and_comes_back():
     assert importlib.import_module("json.tool") is known
 
 
-def test_what_was_never_imported_can_be_afterwards():
+def test_modules_can_be_imported_after_a_refusal():
     with without("this"), pytest.raises(ImportError):
         importlib.import_module("this.that")
     assert importlib.util.find_spec("this") is not None
@@ -29,7 +29,7 @@ def test_what_was_hidden_before_stays_hidden():
             importlib.import_module("this")
 
 
-def test_what_is_there_has_a_distribution_and_a_version():
+def test_installed_runtimes_have_a_distribution_and_a_version():
     import numpy as np
 
     assert is_there("numpy")

@@ -41,7 +41,7 @@ def _folder(path: Path) -> Path:
     ("make", "kind"), [(_pipe, "a pipe"), (_socket, "a socket"), (_device, "a device"), (_folder, "a folder")]
 )
 @pytest.mark.parametrize("use", [regular_status, open_regular, contents, MappedFile])
-def test_what_may_have_no_end_is_not_opened(tmp_path, monkeypatch, make, kind, use):
+def test_endless_files_are_not_opened(tmp_path, monkeypatch, make, kind, use):
     monkeypatch.chdir(tmp_path)  # the name of a socket may not be long
     with pytest.raises(OSError, match=f"it is {kind}") as caught:
         use(make(Path("file")))

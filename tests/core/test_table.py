@@ -61,7 +61,7 @@ def test_rows_are_a_table():
     assert Found([])._repr_html_() == "<table><thead><tr></tr></thead><tbody></tbody></table>"
 
 
-def test_what_has_no_caption_is_its_rows_alone():
+def test_a_table_without_caption_has_rows_only():
     class Plain(Tabular):
         def to_rows(self):
             return [{"a": 1}]

@@ -126,7 +126,7 @@ def test_what_is_in_no_graph_cannot_be_replaced_in_one():
 # --- dead code --------------------------------------------------------------------------------------------------------
 
 
-def test_what_no_output_depends_on_goes():
+def test_nodes_that_no_output_depends_on_are_removed():
     graph, (a, _b) = chain(2)
     w = graph.add_constant("w", FACT)
     dead = graph.append(Node("Add", [a.output, w], [Value("dead")]))

@@ -395,7 +395,7 @@ def test_symbols_of_any_name_have_bounds():
     )
 
 
-def test_what_a_symbol_stands_for_is_stated_once():
+def test_the_definition_of_a_symbol_is_written_once():
     graph = from_text("""graph g(%x: int8[H], %y: int8[T2, 2*T2] where T2 in 3.. and T2 = H+2, %z: int8[T2]) {
       return %x
     }""")

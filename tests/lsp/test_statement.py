@@ -112,7 +112,7 @@ def test_findings_of_other_lines_stay_where_these_stand_now():
         pytest.param("y = relu(a);", "y = relu(a)", id="the semicolon before it"),
     ],
 )
-def test_what_takes_the_whole_text_waits_for_it(old, new):
+def test_requests_for_the_whole_text_wait_for_it(old, new):
     assert old in BODY
     assert not typed(opened(BODY), BODY.replace(old, new))
 

@@ -71,7 +71,7 @@ def test_asking_for_all_values_of_a_chain_that_is_no_constant_looks_at_each_once
     assert len(looks) <= 2 * len(graph)
 
 
-def test_what_cannot_be_computed_is_reported_by_who_wants_its_numbers(tmp_path):
+def test_uncomputable_values_are_reported_by_their_consumer(tmp_path):
     """More numbers than facts hold are looked at when they are written; nothing is left of the file then."""
     nodes = [node("Gather", ["c", "i"], ["w"], name="picks"), node("MatMul", ["x", "w"], ["y"])]
     constants = {"c": np.ones((4, 300), np.float32), "i": np.arange(300) % 5}

@@ -40,7 +40,7 @@ def test_a_factor_of_a_channel_is_one_of_the_result(name):
 
 
 @pytest.mark.parametrize("name", ["Sigmoid", "Elu", "HardSwish"])
-def test_what_bends_is_not_homogeneous(name):
+def test_nonlinear_operators_are_not_homogeneous(name):
     plain, scaled = OP_DEFS[name](X), OP_DEFS[name](X * 2)
     assert not OP_DEFS[name].homogeneous
     assert np.abs(scaled - 2 * plain).max() > 0.1
@@ -92,7 +92,7 @@ PICKED = {
 
 
 @pytest.mark.parametrize("name", registry.stating("picks"))
-def test_what_is_picked_is_an_entry_of_the_operand(name):
+def test_picked_elements_are_elements_of_the_operand(name):
     operands, attributes = PICKED.get(name, ((X,), {}))
     op_def = OP_DEFS[name]
     given = operands[:1] if op_def.signature.variadic is None else operands

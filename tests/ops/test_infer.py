@@ -173,7 +173,7 @@ def test_an_element_type_stays_after_an_opaque_node_where_extents_alone_are_infe
     assert y.fact == TensorFact(FLOAT, (6,))
 
 
-def test_what_only_a_run_can_tell_gets_a_symbol_of_its_own():
+def test_sizes_computed_at_run_time_get_their_own_symbol():
     graph = Graph()
     limits = [graph.add_input(name, TensorFact(INT, ())) for name in ("start", "limit", "delta")]
     a = graph.append(Node("Range", limits, [Value("a")])).output

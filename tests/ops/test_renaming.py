@@ -172,7 +172,7 @@ def test_where_names_may_matter_nothing_is_alike(operands, attributes):
 
 
 @pytest.mark.parametrize("symbols", [0, MIN_RENAMED_SYMBOLS])
-def test_what_is_required_is_required_of_each_once(symbols):
+def test_each_requirement_is_listed_once(symbols):
     inference = Inference()
     inference.renaming.expect(symbols)
     add = registry.op_defs()["Add"]

@@ -136,7 +136,7 @@ def test_a_model_is_not_changed_and_the_report_states_what_was_done():
     assert prepared.outputs["y"].producer.name == "c"
 
 
-def test_a_weight_that_nobody_else_reads_keeps_its_name():
+def test_a_weight_with_one_consumer_keeps_its_name():
     proto = model(
         [node("Conv", "x w b", "h"), bn("h", "y")],
         [info("x", [1, 4, 7])],

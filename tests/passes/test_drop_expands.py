@@ -68,7 +68,7 @@ def test_two_that_are_made_larger_next_to_a_large_one_are_reported_together():
 
 
 @pytest.mark.parametrize("op", ["Relu", "Softmax", "Transpose"])
-def test_what_does_not_broadcast_reads_what_it_read(op):
+def test_operands_that_do_not_broadcast_are_unchanged(op):
     nodes = [node("Expand", "row s", "e"), node(op, "e", "y")]
     assert dropped(nodes, sizes={"s": [3, 4]})[0] == ["Expand", op]
 

@@ -32,7 +32,7 @@ def test_a_choice_of_what_is_not_so_is_the_other_choice():
 
 @every("op", ["Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"])
 @every(("dtype", "others"), [(F, False), (I64, False), (I64, True)])
-def test_comparisons_of_integers_that_nobody_else_reads_are_turned(op, dtype, others):
+def test_comparisons_of_integers_with_one_consumer_are_negated(op, dtype, others):
     nodes = [node(op, "a b", "n"), node("Not", "n", "y")]
     left = dropped(nodes, ("n", "y") if others else ("y",), dtype)
     assert len(left) == (1 if dtype == I64 and op != "Equal" and not others else 2)

@@ -35,7 +35,7 @@ def ops(graph):
     return [each.op for each in graph]
 
 
-def test_what_constants_make_is_a_constant_of_the_same_name():
+def test_folded_constants_keep_their_name():
     w = some(3, 4)
     graph, journal = folded([node("Transpose", "w", "v"), node("Neg", "v", "y")], w=w)
     assert ops(graph) == []
@@ -54,7 +54,7 @@ def test_every_result_of_a_node_is_one():
     np.testing.assert_array_equal(graph.outputs[0].storage.numpy(), some(4, 3)[:2] - some(4, 3)[2:])
 
 
-def test_what_is_computed_is_not_folded():
+def test_computed_values_are_not_folded():
     graph, journal = folded([node("Add", "x c", "y")], inputs=[info("x", [3])], c=some(3))
     assert (ops(graph), journal.done, journal.left) == (["Add"], [], [])
 
@@ -163,7 +163,7 @@ def test_what_makes_weights_smaller_makes_room():
     assert journal.room == 4 * 50 + NODE_BYTES - 4
 
 
-def test_an_operand_that_somebody_else_reads_does_not_go():
+def test_an_operand_with_another_consumer_is_kept():
     nodes, constants = growing("Add")
     growth = 4 * 1000 - 8 - NODE_BYTES
     for room, is_folded in ((growth, True), (growth - 1, False)):
@@ -223,7 +223,7 @@ def test_results_of_unknown_size_are_computed_of_little(fact, monkeypatch):
             assert graph.outputs[0].storage.numpy().tolist() == [[1, 3, 5]]
 
 
-def test_what_cannot_be_computed_and_what_is_no_tensor_stays():
+def test_uncomputable_nodes_and_non_tensors_are_unchanged():
     graph = Graph()
     storage = storage_of([[1.0, 2.0, 3.0]], DType.FLOAT32)
     value = graph.add_constant("c", TensorFact.of(storage), storage)

@@ -80,7 +80,7 @@ def test_channels_of_nothing_are_added_by_no_convolution():
     assert applied(proto, fuse_pads, {"x": X})[0] == ["Pad", "Conv"]
 
 
-def test_what_somebody_else_reads_stays():
+def test_values_with_another_consumer_are_unchanged():
     assert padded([0, 0, 1, 1, 0, 0, 1, 1], outputs=("y", "h"))[0] == ["Pad", "Conv"]
     nodes = [node("Pad", "w p", "h"), node("Conv", "x h", "y")]
     constants = {"p": np.array([0, 0, 1, 0, 0, 0, 0, 0])}

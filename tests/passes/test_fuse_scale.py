@@ -61,7 +61,7 @@ def test_a_factor_for_each_channel_or_for_all_is_in_the_weights(name, op, is_lef
 
 
 @every("name", list(WEIGHTED))
-def test_what_is_negated_has_negated_weights(name):
+def test_negation_is_folded_into_weights(name):
     assert len(scaled(name, None, "Neg")[0]) == 1
     assert len(scaled(name, None, "Neg", outputs=("y", "h"))[0]) == 2
 

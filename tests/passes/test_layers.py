@@ -55,7 +55,7 @@ def test_what_makes_a_gemm():
     assert done(form_gemm, [node("Relu", "x", "h"), node("Add", "h c", "y")], c=some(4))[0] == ["Relu", "Add"]
 
 
-def test_what_becomes_a_bias():
+def test_addends_that_become_a_bias():
     conv, w = node("Conv", "x w", "h"), {"w": some(5, 3, 2)}
     for op, operands in (("Add", "h c"), ("Add", "c h"), ("Sub", "h c"), ("Sub", "c h")):
         ops, journal = done(fuse_bias, [conv, node(op, operands, "y")], exact=False, c=some(5, 1), **w)
@@ -117,7 +117,7 @@ def test_pads_of_a_convolution():
     assert graph.last.attributes["pads"] == (4, 6)
 
 
-def test_a_product_of_joined_axes_that_somebody_else_reads_stays():
+def test_a_product_of_joined_axes_with_another_consumer_is_unchanged():
     nodes = [
         node("Reshape", "x f", "r"),
         node("MatMul", "r w", "p"),

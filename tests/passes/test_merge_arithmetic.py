@@ -83,7 +83,7 @@ def test_two_of_a_kind_are_one(first, second):
 
 
 @pytest.mark.parametrize("second", [("Sub", "b h"), ("Div", "b h"), ("Pow", "h b"), ("Max", "h b")], ids=" ".join)
-def test_what_is_taken_from_a_constant_stays(second):
+def test_slices_of_a_constant_are_unchanged(second):
     for first in (("Add", "x a"), ("Mul", "x a")):
         constants = {"a": np.float32(3), "b": np.float32(2)}
         assert len(both(first, second, constants=constants)[0]) == 2

@@ -68,7 +68,7 @@ def test_what_is_read_of_merged_nodes_is_the_same_then_too():
         ),
     ],
 )
-def test_what_differs_stays(nodes):
+def test_different_nodes_are_not_merged(nodes):
     ops, journal = merged(nodes, c=some(3), d=some(3) + 1)
     assert len(ops) == 3
     assert not journal.done

@@ -124,7 +124,7 @@ def test_cuts_that_are_not_written_stay_two():
     assert graph.last.operands[0].name == "h"
 
 
-def test_what_is_joined_along_the_same_axis_is_joined_at_once():
+def test_concatenations_along_one_axis_are_merged():
     inner = node("Concat", "x x", "h", axis=1)
     for axis, is_one in ((1, True), (-2, True), (0, False), (2, False)):
         for operands in ("h z", "z h"):
@@ -221,7 +221,7 @@ def test_what_moved_has_another_name_and_the_shape_of_its_operand():
     assert product.operands[1].fact.shape == (1, 3, 1)
 
 
-def test_what_has_no_entries_along_the_axis_is_not_joined():
+def test_empty_operands_are_not_concatenated():
     def joined(axis, *operands):
         nodes = [
             node("Slice", "x none none first", "a"),

@@ -79,7 +79,7 @@ def test_single_pieces_are_gathered_where_no_other_one_is_read(lengths, wanted):
     assert ops == (["Gather"] * len(read) if gone else [each.op_type for each in nodes])
 
 
-def test_what_is_read_elsewhere_or_not_known_stays():
+def test_values_with_other_consumers_or_unknown_facts_are_unchanged():
     cut = node("Slice", "x a b k", "h")
     squeeze = node("Squeeze", "h k", "y")
     known = {"a": np.array([1]), "b": np.array([2]), "k": np.array([1])}

@@ -54,7 +54,7 @@ def test_they_stay(file, verb, raw):
     gp.save(found, file.with_name("out.xml"))
 
 
-def test_a_graph_that_somebody_changed_is_the_one_that_is_rewritten(file):
+def test_rewrite_uses_the_edited_graph(file):
     model = gp.load(file)
     weight = next(value for value in model.graph.constants if value.name == "w")
     assert weight.storage is not None

@@ -130,7 +130,7 @@ def test_a_network_of_no_nodes_has_steps():
     np.testing.assert_array_equal(computed(canonical(graph), {"x": x})[0], 2 * x)
 
 
-def test_what_is_put_in_front_is_called_after_the_input_and_knows_its_shape():
+def test_prepended_nodes_have_the_name_and_shape_of_the_input():
     graph = network()
     preprocess(graph, graph.inputs[0], Preprocess(is_u8=True, size=(8, 10), is_reversed=True, scale=0.5, std=STD))
     assert [each.op for each in graph] == ["Cast", "Resize", "Gather", "Mul", "Div", "Relu", "Neg"]

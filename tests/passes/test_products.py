@@ -99,7 +99,7 @@ def test_a_product_of_open_axes():
         ),
     ],
 )
-def test_what_is_made_larger_for_an_operator_that_broadcasts(nodes, expected):
+def test_expands_before_a_broadcasting_operator_are_dropped(nodes, expected):
     shapes = {"v": [1, 1] if "wide" in nodes[0].input else [8], "u": [8, 5]}
     inputs = [*X, *(info(name, shape) for name, shape in shapes.items() if name in nodes[0].input)]
     assert simplified(nodes, inputs) == expected

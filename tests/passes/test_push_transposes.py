@@ -70,7 +70,7 @@ def test_constants_are_turned_with_what_they_meet(count):
 
 
 @pytest.mark.parametrize("output", ["t", "h0", "h1"])
-def test_values_that_somebody_else_reads_stay_as_they_are(output):
+def test_values_with_another_consumer_are_unchanged(output):
     steps = [("Relu", None, False), ("Add", FULL, False)]
     assert between(steps, (2, 0, 1), (1, 2, 0), outputs=("y", output)) == ["Transpose", "Relu", "Add", "Transpose"]
 

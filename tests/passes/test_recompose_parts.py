@@ -442,7 +442,7 @@ def test_activations_and_what_only_looks_like_them(work, nodes, op_type):
         (recompose_hardsigmoid, [*CLIP, node("Div", "c six", "y")], "ac"),
     ],
 )
-def test_activations_of_which_somebody_else_reads_a_part(work, nodes, parts):
+def test_activations_with_another_consumer_of_a_slice(work, nodes, parts):
     for part in parts:
         assert tried(work, nodes, outputs=("y", part))[0] == [each.op_type for each in nodes]
 

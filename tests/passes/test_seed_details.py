@@ -148,7 +148,7 @@ def test_a_damaged_definition_is_an_error(archive):
 # 量化计算图预处理: "we do not want to see Constant, BatchNormalization, shared weights, isolated operators"
 
 
-def test_what_is_not_wanted_is_gone():
+def test_unrequested_values_are_removed():
     nodes = [
         node("Constant", "", "k", value=numpy_helper.from_array(some(6, 1, 1))),
         node("Conv", "x w", "a"),

@@ -138,7 +138,7 @@ def test_a_node_in_no_graph_is_our_own_fault():
         graph_of(Node("Relu", [], [Value("y")]))
 
 
-def test_a_new_constant_has_the_name_of_the_old_one_where_nobody_else_reads_that():
+def test_a_new_constant_takes_the_name_of_an_otherwise_unused_one():
     two = storage_of([2.0], DType.FLOAT32)
     graph, (a, b) = graph_with("a", "b")
     total = graph.first

@@ -79,7 +79,7 @@ def test_other_states_stay():
     assert left("GRU", counted, fed=[info("count", [1, 1, 4], I64)])[1] == [True]
 
 
-def test_what_is_computed_of_zeros_is_no_zero():
+def test_functions_of_zero_are_not_assumed_zero():
     halves = [*EXTENTS, node("ConstantOfShape", "shape", "nothing"), node("Sigmoid", "nothing", "z")]
     assert left("GRU", halves)[1] == [True]
     assert left("RNN", [*halves[:-1], node("Neg", "nothing", "z")])[1] == [True]

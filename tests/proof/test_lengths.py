@@ -69,7 +69,7 @@ def test_a_mask_is_as_long_as_cache_and_tokens_where_no_node_reports_it(tmp_path
     assert proof.as_json()["relations"] == ["M = P+T"]
 
 
-def test_what_needs_no_relation_gets_none(tmp_path):
+def test_dims_without_relation_get_no_constraint(tmp_path):
     nodes = [node("Gather", "embedding ids", "x"), node("Concat", "past x", "y", axis=1)]
     inputs = [info("ids", ["B", "T"], I64), info("past", ["B", "P", 4])]
     path = write_onnx(tmp_path / "net.onnx", model(nodes, inputs, [info("y", None)], {"embedding": some(9, 4)}))
@@ -117,7 +117,7 @@ def test_a_mask_may_be_a_fixed_number_of_tokens_longer(tmp_path):
     assert {name: str(dim) for name, dim in found.items()} == {"M": "P+1"}
 
 
-def test_what_broadcasts_is_equal(tmp_path):
+def test_broadcast_operands_compare_equal(tmp_path):
     nodes = [node("Add", "a b", "c"), node("Concat", "c d", "y", axis=0), node("Mul", "y e", "z")]
     lengths = {"a": ["A"], "b": ["B"], "d": ["D"], "e": ["E"]}
     proto = model(nodes, [info(name, shape) for name, shape in lengths.items()], [info("z", None)])

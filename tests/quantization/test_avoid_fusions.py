@@ -33,7 +33,7 @@ def _samples(count=64):
     return {"x": np.random.default_rng(1).normal(size=(count, 5, 8)).astype(np.float32)}
 
 
-def test_what_is_quantized_has_the_quick_kernels():
+def test_quantized_operators_use_fast_kernels():
     made = gp.quantize(_block(), _samples(), preset="fast")
     written = gp.from_onnx(gp.to_onnx(made))
     found = {kernel.operator for kernel in kernel_times(written.graph, _samples(2), runs=1)}

@@ -149,7 +149,7 @@ def test_what_names_axes_loads_between_integers(name):
     assert nets.snr(said, computed) > 60
 
 
-def test_what_is_plain_already_is_not_copied():
+def test_contiguous_arrays_are_not_copied():
     found = nets.residual()
     assert canonicalize(found.graph) is found.graph
 

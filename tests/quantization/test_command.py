@@ -250,7 +250,7 @@ def test_the_target_of_a_settings_file_decides_where_to_write(untouched):
     ("o.onnx", "onnxruntime", "onnxruntime"), ("o.xml", "openvino", "openvino"), ("o.param", "ncnn", "ncnn"),
     ("o.nnef.tgz", "nnef", "tract"), ("o.tflite", "tflite", "tflite"),
 ])  # fmt: skip
-def test_what_is_written_is_for_the_runtime_of_its_format(name, target, for_weights):
+def test_written_files_run_in_their_native_runtime(name, target, for_weights):
     assert default_target(Path(name), None, weights_only=False) == target
     assert default_target(Path(name), None, weights_only=True) == for_weights
 

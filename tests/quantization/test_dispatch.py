@@ -110,7 +110,7 @@ def test_arithmetic_that_ends_in_a_shape_is_index_arithmetic():
     assert index == ["Cast", "Mul", "Cast", "Unsqueeze"]
 
 
-def test_what_has_weights_is_no_index_arithmetic_whoever_reads_it():
+def test_operators_with_weights_are_not_index_arithmetic():
     nodes = [node("MatMul", "x w", "h"), node("Cast", "h", "t", to=7), node("Gather", "x t", "y")]
     proto = model(nodes, [info("x", [4, 4])], [info("y", None)], {"w": some(4, 4), "u": np.array(0)})
     found = {each.op: d.place for each, d in dispatch(gp.from_onnx(proto).graph).items()}

@@ -85,7 +85,7 @@ def test_what_is_read_by_several_products_is_rounded_once(tmp_path):
         pytest.param({"form": "qoperator", "target": "openvino"}, id="a target that reads roundings"),
     ],
 )
-def test_what_a_target_has_no_form_for_is_refused(changes):
+def test_operators_that_the_target_lacks_are_refused(changes):
     found = nets.products()
     with pytest.raises(gp.DiagnosticError, match="QUANT0004"):
         gp.quantize(found, nets.samples(found, 8), **changes)

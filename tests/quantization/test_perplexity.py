@@ -69,7 +69,7 @@ def test_masks_and_positions_are_made_up():
 
 
 @pytest.mark.parametrize("tokens", [np.zeros((3, 1), np.int64), np.zeros(5, np.int64), np.zeros((3, 4), np.float32)])
-def test_what_are_no_rows_of_tokens_is_refused(tokens):
+def test_inputs_that_are_not_token_sequences_are_refused(tokens):
     with pytest.raises(gp.DiagnosticError, match="QUANT0031"):
         gp.perplexity(decoder(), tokens)
 

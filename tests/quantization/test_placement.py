@@ -30,7 +30,7 @@ def test_layers_with_weights_are_found():
     assert [layer.name for layer in _placed(nets.residual()).layers.values()] == ["first", "second", "head"]
 
 
-def test_what_disappears_in_a_kernel_is_not_rounded_between():
+def test_values_inside_a_fused_kernel_are_not_rounded():
     placement = _placed(nets.residual())
     assert "ar" in _names(placement.points)
     assert "a" not in _names(placement.points)

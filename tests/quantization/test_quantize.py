@@ -105,7 +105,7 @@ def test_products_become_integer_kernels_with_real_results(tmp_path):
 
 
 @pytest.mark.parametrize("name", list(NETS))
-def test_what_integer_kernels_compute_is_what_the_graph_states(name):
+def test_integer_kernels_compute_what_the_graph_defines(name):
     """Rounding a sum that lies between two codes may go either way; nothing more."""
     found = NETS[name]()
     quantized = gp.quantize(found, nets.samples(found), preset="fast")

@@ -113,7 +113,7 @@ def test_channels_count_as_much_as_readers_amplify_them():
     assert ranges[100.0] > 1.59
 
 
-def test_what_went_wrong_before_counts():
+def test_earlier_errors_count():
     """Numbers that came out too large by an eighth are cut off where that brings them nearer to the real ones."""
     found, _ = READERS["convolution"]()
     value = next(item.output for item in found.graph if item.op == "Relu")

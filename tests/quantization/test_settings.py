@@ -48,7 +48,7 @@ def test_json_names_every_setting_and_a_version():
     assert Settings().as_json()["version"] == 1
 
 
-def test_what_is_omitted_is_as_by_default():
+def test_omitted_options_have_their_defaults():
     assert Settings.from_json('{"preset": "fast"}') == Settings(preset="fast")
 
 

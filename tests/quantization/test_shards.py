@@ -21,7 +21,7 @@ def test_parts_of_runs_are_the_same_samples(most):
     assert np.array_equal(np.concatenate([inputs["y"] for inputs, _ in parts]), -x)
 
 
-def test_what_does_not_count_samples_stays_whole():
+def test_values_without_batch_axis_are_not_split():
     runs = [({"x": np.zeros((8, 2), np.float32), "scale": np.zeros((), np.float32)}, 8), ({"x": np.zeros((2, 4))}, 4)]
     assert [count for _, count in parted(runs, 3)] == [8, 4]
 

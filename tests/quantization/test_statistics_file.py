@@ -75,7 +75,7 @@ def test_no_values_are_remembered(tmp_path):
     pytest.param({"way": {"samples in a run": 4}}, "samples in a run was 16, is 4", id="size of runs"),
     pytest.param({"values": {"a": None, "b.c/d": None}}, "the observed values", id="axes"),
 ])  # fmt: skip
-def test_what_differs_is_reported(tmp_path, changes, words):
+def test_differences_are_reported(tmp_path, changes, words):
     with pytest.raises(DiagnosticError, match=rf"QUANT0009.*{words}.*delete the file"):
         remembered(_written(tmp_path / "s.npz"), _fingerprint(**changes))
 
@@ -147,7 +147,7 @@ def _about(path, **changes):
     lambda about: about["states"][0].update(average=[1.0]), lambda about: about.update(shards=-1),
     lambda about: about["states"][1].update(name="else"), lambda about: about.update(states={}),
 ])  # fmt: skip
-def test_what_cannot_be_is_refused(tmp_path, change):
+def test_impossible_states_are_refused(tmp_path, change):
     path = _written(tmp_path / "s.npz")
     arrays, about = _arrays(path), _about(path)
     change(about)
@@ -258,7 +258,7 @@ def test_other_numbers_or_another_order_are_refused(tmp_path, is_whole):
             _observed(tmp_path / "s.npz", plan, others)
 
 
-def test_what_was_seen_is_written_from_time_to_time(tmp_path, monkeypatch):
+def test_observations_are_written_periodically(tmp_path, monkeypatch):
     monkeypatch.setattr("graphport.quantization.statistics_file._WRITE_INTERVAL_SECONDS", -1.0)
     plan, runs = _scene()
     kept = []

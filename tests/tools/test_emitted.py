@@ -81,7 +81,7 @@ def test_what_the_package_has_is_of_dialects_that_there_are():
     assert {dialect for kind in known.values() for dialect in kind} <= set(registry.names())
 
 
-def test_what_a_body_holds_is_no_part_of_the_word_that_has_it():
+def test_operators_in_a_body_are_not_attributed_to_the_outer_op_type():
     recorder = Recorder()
     inferred = recorder.apart(lambda: recorder.note("Add", ""))
 

@@ -36,7 +36,7 @@ def fuzz():
     "folder", spread(sorted(FUZZED.glob("*/*"))), ids=lambda folder: f"{folder.parent.name}-{folder.name}"
 )
 @pytest.mark.filterwarnings("ignore")
-def test_what_was_found_once_is_reported_or_done(fuzz, folder, tmp_path):
+def test_fuzzer_findings_stay_fixed(fuzz, folder, tmp_path):
     given = tmp_path / "given"
     shutil.copytree(folder, given)
     (tmp_path / "out").mkdir()

@@ -52,7 +52,7 @@ def test_what_markdown_takes_for_markup_is_escaped(text, expected):
     assert operator_pages.escaped(text) == expected
 
 
-def test_what_is_raised_is_a_list():
+def test_errors_are_raised_as_a_list():
     assert "Raises:\n\n- ShapeError: " in PAGES["convolution"]
 
 

@@ -198,7 +198,7 @@ def test_allowzero_states_nothing_where_there_is_no_zero(tmp_path):
         gp.save(gp.load(path), tmp_path / "o.onnx", opset=13)
 
 
-def test_what_is_declared_has_a_type(tmp_path):
+def test_declared_values_have_a_dtype(tmp_path):
     nodes = [helper.make_node("Mystery", ["x"], ["h"], domain="some.where"), node("Relu", ["h"], ["y"])]
     path = written(tmp_path, nodes, {"x": (F32, [2])}, {"y": F32})
     proto = onnx.load(path)

@@ -94,6 +94,6 @@ def test_ncnn_computes_the_specified_result(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_what_tensorrt_gets_is_computed_by_another_runtime(name):
+def test_models_for_tensorrt_run_in_another_runtime(name):
     made = _quantized(name, "tensorrt")
     _check(made, lambda found, x: onnxruntime.prepare(found.graph, optimize=False).run(x))

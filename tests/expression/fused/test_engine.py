@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "kernels"
 
 
-def test_what_was_compiled_is_kept_and_read_again(folder):
+def test_compiled_models_are_cached_and_reused(folder):
     load(101)
     (file,) = folder.iterdir()
     written = file.stat().st_mtime_ns

@@ -29,7 +29,7 @@ def test_others_that_do_not_come_are_not_waited_for():
     blocker.join()
 
 
-def test_what_goes_wrong_in_a_part_is_raised():
+def test_an_error_in_a_part_is_raised():
     def fail(part):
         if part == 3:
             message = "part 3"

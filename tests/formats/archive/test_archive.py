@@ -211,7 +211,7 @@ def test_another_signature_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\3\4", b"nonsense" * 100])
-def test_what_is_no_archive_is_refused(tmp_path, data):
+def test_a_file_that_is_not_an_archive_is_refused(tmp_path, data):
     path = tmp_path / "net.graphport"
     path.write_bytes(data)
     assert [finding.code for finding in gp.check(path)] == ["IO0201"]
@@ -268,7 +268,7 @@ def test_weights_that_the_text_has_and_the_manifest_has_not(tmp_path):
     assert error_codes(with_manifest(saved(tmp_path), weights={})) == ["IO0107"]
 
 
-def test_a_value_that_nobody_computes(tmp_path):
+def test_a_value_without_producer(tmp_path):
     path = rebuilt(
         saved(tmp_path), lambda name, data: data.replace(b"return %y", b"return %z") if name == "graph.txt" else data
     )
@@ -343,7 +343,7 @@ _TOKEN = re.compile(r"-?[0-9][0-9.]*|%\w+|\"\w+\"|\([0-9, ]+\)|(?<== )[\w.]+")
 
 
 @given(st.data())
-def test_a_graph_that_somebody_changed_gives_findings(tmp_path_factory, data):
+def test_invalid_edits_of_a_graph_are_reported(tmp_path_factory, data):
     text = OPERATORS.replace("(...)", f"({', '.join(['0.5'] * 18)})")
     for _ in range(data.draw(st.integers(1, 3))):
         found = list(_TOKEN.finditer(text))

@@ -49,14 +49,14 @@ def changed(draw) -> str:
 
 @settings(max_examples=times(150))
 @given(changed())
-def test_what_is_changed_gives_findings(tmp_path_factory, text):
+def test_changes_are_reported(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("net") / "net.prototxt"
     path.write_text(text)
     assert all(isinstance(finding, Diagnostic) for finding in gp.check(path))
 
 
 @pytest.mark.parametrize("text", ["", "layer", "\0", "layer { type: 'ReLU' }", "input: 'x'"], ids=repr)
-def test_what_is_no_network_gives_findings(tmp_path, text):
+def test_a_file_that_is_not_a_network_is_reported(tmp_path, text):
     path = tmp_path / "net.prototxt"
     path.write_text(text)
     assert any(finding.is_error for finding in gp.check(path))

@@ -423,7 +423,7 @@ def test_a_wrong_layer_is_an_error(tmp_path, type, options, match):
         ("Accuracy", {"other": (2, 7, 9), "tops": 2}),
     ],
 )
-def test_what_has_no_canonical_form_stays(tmp_path, type, options):
+def test_op_types_without_canonical_form_are_unchanged(tmp_path, type, options):
     model = gp.load(one_layer(type, **options).save(tmp_path))
     assert [node.op for node in model.graph] == [f"caffe.{type}"]
 

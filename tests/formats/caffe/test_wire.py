@@ -98,7 +98,7 @@ def test_what_we_write_protobuf_reads():
     assert theirs.layers[0].layer.kernelsize == 3
 
 
-def test_what_protobuf_writes_we_read():
+def test_files_written_by_protobuf_are_read():
     message = parse(Source("net.prototxt", TEXT), Findings())
     theirs = NET.FromString(joined(message))
     assert plain(decoded(theirs.SerializeToString())) == plain(message)

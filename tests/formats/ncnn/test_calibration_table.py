@@ -30,7 +30,7 @@ def test_infinite_scales_of_dead_channels_become_finite(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["conv x\n", "conv -1\n", "conv nan\n", "conv 0\n"])
-def test_what_is_no_scale_is_refused(tmp_path, text):
+def test_an_invalid_scale_is_refused(tmp_path, text):
     (tmp_path / "net.table").write_text(text)
     with pytest.raises(DiagnosticError, match="NCNN0401"):
         read_table(tmp_path / "net.table")

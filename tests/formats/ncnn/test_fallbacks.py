@@ -194,7 +194,7 @@ PADS = [
 
 
 @pytest.mark.parametrize(("pads", "attributes"), PADS)
-def test_what_is_added_around(pads, attributes, tmp_path):
+def test_padding_is_added(pads, attributes, tmp_path):
     shape = [n + p + q for n, p, q in zip([1, 5, 4], pads[:3], pads[3:], strict=True)]
     nodes = [node("Pad", ["x", "p", "v"], ["y"], **attributes)]
     written(tmp_path, nodes, X, [("y", shape)], {"p": ints(*pads), "v": np.array(0.5, np.float32)})

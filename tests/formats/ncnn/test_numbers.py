@@ -37,6 +37,6 @@ def test_every_single_float_is_read_as_itself(tmp_path):
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan, 1e39])
-def test_what_ncnn_has_no_op_type_for_is_refused(tmp_path, number):
+def test_operators_without_ncnn_layer_are_refused(tmp_path, number):
     with pytest.raises(DiagnosticError, match="NCNN0303"):
         written(tmp_path / "net.param", float(number))

@@ -105,6 +105,6 @@ def test_a_file_of_ncnn_is_reported_what_its_layers_are(source, tmp_path):
     ("told", "said"),
     [(["lefft=f32"], "did you mean left"), (["left=f8"], "NCNN0307"), (["left=int8"], "quantize --target ncnn")],
 )
-def test_what_is_no_layer_or_type_is_reported(source, told, said):
+def test_unknown_layers_and_dtypes_are_reported(source, told, said):
     with pytest.raises(DiagnosticError, match=said):
         gp.save(gp.load(source), source.with_suffix(".param"), precision=told)

@@ -233,7 +233,7 @@ def test_ncnn_computes_from_our_files_what_we_compute(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_what_is_written_for_ncnn_reads_as_the_same_net(tmp_path, name):
+def test_a_written_ncnn_file_reads_as_the_same_net(tmp_path, name):
     write_onnx(tmp_path / "net.onnx", NETS[name]())
     report = gp.convert(tmp_path / "net.onnx", tmp_path / "net.ncnn.param", verify=True)
     assert report.passed

@@ -270,7 +270,7 @@ def test_an_undefined_name_is_reported_once():
     assert len(checked(final("a = relu(z);", "b = relu(z);", Y)).diagnostics) == 1
 
 
-def test_what_could_not_be_read_is_not_blamed_again():
+def test_an_unreadable_part_is_reported_once():
     parsed = read(
         final("a, b = split(x;", "y = add(a, b);", before=FRAGMENTS + "fragment f( x ) -> ( y: tensor<> );\n")
     )

@@ -191,7 +191,7 @@ def test_dynamic_dims_are_computed_with():
         pytest.param(lambda: contains([1, N], 2), id="a membership"),
     ],
 )
-def test_what_needs_the_number_of_a_dynamic_dim_states_so(compute):
+def test_operators_that_need_a_static_size_state_so(compute):
     with pytest.raises(OpenExtent):
         compute()
 

@@ -571,7 +571,7 @@ def test_limits_are_settings():
     assert faults(probed("[1] * 100"), limits=Limits(items=50)) == ["NNEF0510"]
 
 
-def test_what_is_large_but_honest_passes():
+def test_large_valid_files_are_accepted():
     levels, links = deep.LEVELS, 3 * deep.LEVELS
     assert len(evaluated(final("y = " + "x" + " + x" * links + ";", before=OPERATORS)).operations) == links + 1
     assert items("[" + "1 + " * links + "1]") == [links + 1]

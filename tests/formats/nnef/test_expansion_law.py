@@ -61,7 +61,7 @@ def known(path):
 
 
 @given(compositional())
-def test_what_a_document_is_expanded_to_has_its_shapes_and_values(tmp_path_factory, case):
+def test_expanded_documents_keep_shapes_and_values(tmp_path_factory, case):
     text, extents = case
     folder = tmp_path_factory.mktemp("law")
     (folder / "graph.nnef").write_text(text, encoding="utf-8")

@@ -115,7 +115,7 @@ def test_dynamic_dims_are_symbols_of_tract_for_the_standard_has_numbers_alone(tm
         np.testing.assert_array_equal(by_tract(tmp_path / "b", x), np.maximum(x, 0))
 
 
-def test_what_the_standard_has_no_op_type_for_is_written_in_the_op_types_of_tract(tmp_path):
+def test_operators_outside_the_standard_use_tract_op_types(tmp_path):
     nodes = [helper.make_node("GatherND", ["x", "at"], ["y"])]
     onnx_of(tmp_path, nodes, [("x", 1, [3, 8]), ("at", 7, [5, 2])], [("y", 1, [5])])
     report = gp.convert(tmp_path / "a.onnx", tmp_path / "b", format="nnef")

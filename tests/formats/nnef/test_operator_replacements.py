@@ -80,7 +80,7 @@ def test_the_provisional_edition_keeps_what_it_has(tmp_path):
         "y = slice(x, axes = [0], begin = [0], end = [1])",
     ],
 )
-def test_what_has_no_other_op_types_stays(tmp_path, call):
+def test_op_types_without_alternative_are_unchanged(tmp_path, call):
     graph = gp.load(document(tmp_path, call), raw=True).graph
     assert [node.op_type for node in portable(graph, Edition.FINAL)] == [node.op_type for node in graph]
 

@@ -15,7 +15,7 @@ from tests.formats.nnef.trees import EDITIONS, documents, expressions
 
 @given(documents())
 @settings(max_examples=times(50))
-def test_what_is_printed_reads_as_the_same_tree(document):
+def test_printed_text_parses_to_the_same_tree(document):
     again = parse(Source("again", to_text(document)), document.edition)
     assert again.diagnostics == []
     assert again.document == document

@@ -12,7 +12,7 @@ def depth(nested: list) -> Steps[int]:
     return deepest + 1
 
 
-def test_results_are_sent_to_who_waits_for_them():
+def test_results_are_sent_to_the_waiting_caller():
     assert run(depth([[], [[]], [[[]], []]])) == 4
 
 

@@ -438,7 +438,7 @@ def test_the_provisional_edition_is_written(tmp_path):
         pytest.param(with_call("leaky_relu", alpha=-1.0), "NNEF0766", id="a negative number"),
     ],
 )
-def test_what_only_the_final_edition_states_is_refused(tmp_path, graph, code):
+def test_features_of_the_final_edition_are_refused(tmp_path, graph, code):
     assert code in refused(graph, tmp_path, edition="provisional")
 
 

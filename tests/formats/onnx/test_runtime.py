@@ -106,7 +106,7 @@ def test_texts_come_and_go():
     assert list(onnxruntime.prepare(graph).run({"x": np.array(["a", "ä"], object)})["y"]) == ["a", "ä"]
 
 
-def test_what_goes_wrong_while_running_is_reported_in_its_op_types():
+def test_runtime_errors_name_the_op_type():
     graph = graph_of(
         [node("Reshape", ["x", "s"], ["y"])],
         [("x", [2, 3]), typed("s", [2], TensorProto.INT64)],

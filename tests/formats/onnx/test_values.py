@@ -36,7 +36,7 @@ def test_the_type_of_a_value_is_known(value: Any, kind: int) -> None:
 
 
 @pytest.mark.parametrize("value", [(), ((1, 2), (3, 4)), (1, "a"), None, 1j], ids=repr)
-def test_what_onnx_cannot_express_is_refused(value: Any) -> None:
+def test_op_types_that_onnx_cannot_express_are_refused(value: Any) -> None:
     with pytest.raises(AttributeMismatchError):
         attribute_kind(value)
 

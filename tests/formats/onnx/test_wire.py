@@ -90,7 +90,7 @@ def test_numbers_survive_both_ways(number: int) -> None:
         pytest.param(b"\x09abc", id="too few bytes for eight"),
     ],
 )
-def test_what_does_not_fit_is_damage(data: bytes) -> None:
+def test_mismatched_sizes_are_reported_as_damage(data: bytes) -> None:
     with pytest.raises(wire.CorruptFileError):
         wire.scan(memoryview(data))
 

@@ -339,7 +339,7 @@ def test_a_graph_stays_whole_when_its_file_is_replaced(tmp_path: Path, option: b
         path.unlink(missing_ok=True)
 
 
-def test_numbers_that_somebody_writes_over_are_refused(tmp_path: Path) -> None:
+def test_overwritten_values_are_refused(tmp_path: Path) -> None:
     write(large_graph(), tmp_path / "net.onnx", external_data=True)
     graph = read(tmp_path / "net.onnx")
     with (tmp_path / "net.onnx.data").open("r+b") as file:
@@ -425,7 +425,7 @@ def _wrong_value(graph: Graph) -> None:
         (_no_type, "ONNX0606"),
     ],
 )
-def test_what_cannot_be_expressed_is_refused_and_nothing_is_written(tmp_path: Path, flaw: Any, code: str) -> None:
+def test_inexpressible_graphs_are_refused_without_output_files(tmp_path: Path, flaw: Any, code: str) -> None:
     graph = canonical()
     flaw(graph)
     assert code in refusal(graph, tmp_path / "net.onnx")

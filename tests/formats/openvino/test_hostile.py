@@ -24,7 +24,7 @@ def test_what_is_wrong_is_found(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", TOLD)
-def test_what_is_kept_as_it_stands_is_reported(kind, tmp_path):
+def test_unchanged_op_types_are_reported(kind, tmp_path):
     assert [str(finding.severity) for finding in gp.check(made(TOLD[kind], tmp_path))] == ["warning"]
 
 

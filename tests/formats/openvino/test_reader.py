@@ -214,7 +214,7 @@ def test_op_types_are_those_of_their_first_operation_set(op_type, expected, tmp_
         pytest.param({"special_zero": "true", "magic": "1"}, [("warning", "OV0205")], id="unknown"),
     ],
 )
-def test_what_the_runtime_ignores_is_reported(data, expected, tmp_path):
+def test_ignored_attributes_are_reported(data, expected, tmp_path):
     layers = [parameter("x", "2,3"), constant("s", [6], "int64"), Layer("y", "opset1.Reshape", data, ["x", "s"])]
     assert codes(write_ir(tmp_path, layers, ["y"])) == expected
 

@@ -143,7 +143,7 @@ def test_newer_operation_sets_are_refused_where_asked(tmp_path):
     assert not (tmp_path / "old.bin").exists()
 
 
-def test_what_is_too_new_is_written_in_older_op_types_when_a_file_is_converted(tmp_path):
+def test_newer_op_types_are_converted_to_older_ones(tmp_path):
     # Kept from AVX-512, OpenVINO ends over means of a number of entries that 16 does not divide.
     layers = [parameter("x", "2,16"), constant("axes", [-1], "int64"), Layer("n", "opset6.MVN", MEANS, ["x", "axes"])]
     path = write_ir(tmp_path, [*layers, Layer("y", "opset7.Gelu", {"approximation_mode": "tanh"}, ["n"])], ["y"])

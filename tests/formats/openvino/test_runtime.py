@@ -76,7 +76,7 @@ def test_narrow_floating_point_numbers_go_in_and_out(numbers):
     np.testing.assert_array_equal(found, np.maximum(x, 0))
 
 
-def test_what_it_cannot_express_is_reported():
+def test_inexpressible_operators_are_reported():
     found, op_type = one_node("StringConcat", *[(TensorProto.STRING, [1])] * 2), np.array(["a"], object)
     with pytest.raises(gp.DiagnosticError, match="RUN0003"):
         gp.run(found, {"i0": op_type, "i1": op_type}, backend="openvino")

@@ -16,7 +16,7 @@ from tests.formats.pnnx import samples
 
 
 @pytest.mark.parametrize("part", range(8))
-def test_what_pnnx_wrote_comes_out_byte_by_byte(tmp_path, part):
+def test_files_written_by_pnnx_round_trip_byte_by_byte(tmp_path, part):
     for name in samples.names()[part::8]:
         path = samples.unpack(name, tmp_path)
         graph, _ = read(path, tolerant=True)

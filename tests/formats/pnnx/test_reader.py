@@ -61,7 +61,7 @@ def test_it_runs(tmp_path):
     assert gp.run(loaded, {"x": x})["y"].tolist() == [[6.5, 13.0]]
 
 
-def test_weights_are_not_read_before_somebody_wants_them(tmp_path, monkeypatch):
+def test_weights_are_read_on_first_use(tmp_path, monkeypatch):
     path = model(tmp_path)
     seen = []
     view = MappedFile.view

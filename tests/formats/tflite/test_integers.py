@@ -198,7 +198,7 @@ def test_integers_that_come_back_from_a_file_are_the_same(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", FLOAT)
-def test_what_has_no_integer_kernel_stays_real(name: str, tmp_path: Path) -> None:
+def test_operators_without_integer_kernel_stay_float(name: str, tmp_path: Path) -> None:
     """Another scale behind a pool or a concatenation; reals that somebody else reads."""
     feeds = model(tmp_path / "m.onnx", FLOAT[name])
     source = gp.load(tmp_path / "m.onnx")

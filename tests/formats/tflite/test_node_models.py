@@ -113,7 +113,7 @@ REFUSED = ("training_dropout_mask", "cast_FLOAT_to_FLOAT8E5M2", "string_concat")
 """A few of those for which LiteRT has no kernel."""
 
 
-def test_what_is_written_of_a_node_computes_what_onnx_states(tmp_path: Path) -> None:
+def test_a_written_node_computes_the_onnx_operator(tmp_path: Path) -> None:
     wrong: dict[str, str] = {}
     with LiteRT() as litert:
         for name in spread((*WRITTEN, *WITH_CONSTANTS)):
@@ -149,7 +149,7 @@ def test_what_is_written_of_a_node_computes_what_onnx_states(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_no_kernel_computes_is_refused(name: str, tmp_path: Path) -> None:
+def test_operators_without_kernel_are_refused(name: str, tmp_path: Path) -> None:
     onnx.save(cases()[f"test_{name}"].model, tmp_path / "node.onnx")
     with pytest.raises(DiagnosticError, match="tflite: unsupported operator"):
         gp.save(gp.load(tmp_path / "node.onnx"), tmp_path / "node.tflite")

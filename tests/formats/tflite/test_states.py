@@ -53,12 +53,12 @@ def test_states_are_kept_here_and_in_a_file_that_is_written_anew(tmp_path: Path)
         np.testing.assert_allclose(thrice(place, x, tmp_path / "x.npy"), expected, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
-def test_a_variable_that_nobody_sets_is_a_constant() -> None:
+def test_a_variable_without_assignment_is_a_constant() -> None:
     assert list(gp.load(CASES / "accumulates.tflite").outputs) == ["after"]
     assert list(gp.load(CASES / "accumulates.tflite").inputs) == ["x0", "total"]
 
 
-def test_what_is_returned_as_it_is_read_keeps_its_name() -> None:
+def test_an_input_that_is_returned_keeps_its_name() -> None:
     model = gp.load(CASES / "reads_before_and_after.tflite")
     assert list(model.inputs) == ["x0", "total"]
     assert list(model.outputs) == ["after", "before"]

@@ -280,7 +280,7 @@ def test_the_way_back_may_name_all_parameters():
         pytest.param("w(x) <-> Add(x, 1)", "1)", id="an operand that is a number"),
     ],
 )
-def test_what_has_no_way_back_states_where(text, at):
+def test_one_way_conversions_state_their_location(text, at):
     with pytest.raises(RuleError, match="a way back") as told:
         invert_rule(parse_rule(text), by_name=False)
     assert_points(told.value, at)
@@ -376,7 +376,7 @@ def test_every_rule_of_every_dialect_fits_the_definitions():
         assert rule.operators is not None
 
 
-def test_what_an_operator_states_may_be_of_no_account():
+def test_unused_attributes_are_ignored():
     scene = Scene()
     node = Node("Celu", [scene.x], [Value("z")], {"alpha": 2.0})
     assert exported("Celu(alpha: ignored) -> celu(x)", node, scene) is not None

@@ -82,7 +82,7 @@ def _large(scale):
 
 @pytest.mark.parametrize("has_samples", [True, False])
 @pytest.mark.parametrize("scale", [2.0**17, 2.0**-22])
-def test_what_overflows_or_fades_stays_in_single_precision(scale, has_samples):
+def test_values_that_overflow_or_underflow_stay_float32(scale, has_samples):
     found = _large(scale)
     samples = nets.samples(found, 16)
     made = gp.cast(found, "float16", calibration=samples if has_samples else None)
@@ -147,7 +147,7 @@ def _by_deviation(epsilon):
         (_normalized(0.25), set()),
     ],
 )
-def test_what_a_small_constant_keeps_from_dividing_by_0_stays(net, stays):
+def test_epsilon_against_division_by_zero_is_kept(net, stays):
     made = gp.cast(net, "float16")
     assert {kept.name for kept in made.report.kept} == stays
     x = np.asarray([[0, 0, 0, 0], [1, -2, 3, 0.5]], np.float32)
@@ -227,7 +227,7 @@ def test_more_stays_for_a_goal():
     assert 0 < better.cast < plain.cast
 
 
-def test_what_is_in_half_precision_goes_back(tmp_path):
+def test_float16_values_convert_back(tmp_path):
     found = nets.products()
     samples = nets.samples(found, 8)
     half = gp.cast(found, "float16")

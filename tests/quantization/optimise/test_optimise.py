@@ -353,7 +353,7 @@ def test_a_table_of_another_machine_decides_what_stays_real(tmp_path, name):
         pytest.param(lambda document: document.update(target="openvino"), id="another target"),
     ],
 )
-def test_what_is_no_table_for_it_is_refused(tmp_path, change):
+def test_an_invalid_table_is_refused(tmp_path, change):
     found, table = nets.residual(), _table(tmp_path, change)
     with pytest.raises(gp.DiagnosticError, match="QUANT0028"):
         gp.quantize(found, nets.samples(found, 64), latency_table=str(table), front=True)

@@ -146,7 +146,7 @@ def test_groups_that_the_runtime_computes_wrongly_stay_real(groups, results, tmp
     assert nets.snr(said, computed) > 45
 
 
-def test_what_lies_below_the_least_code_is_cut_off_alike(tmp_path):
+def test_values_below_the_lowest_code_saturate(tmp_path):
     """The runtime clips to -127, and QuantizeLinear would to -128."""
     found = gp.from_onnx(
         model([node("Conv", ["x", "w"], ["y"])], [("x", ["N", 2, 4, 4])], [("y", None)], {"w": weight(2, 2, 1, 1)})

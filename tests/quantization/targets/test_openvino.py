@@ -226,7 +226,7 @@ def test_groups_over_three_axes_are_integers_only_where_that_is_right(groups, re
 
 @pytest.mark.parametrize("added", ["bias", "behind", "nothing"])
 @pytest.mark.parametrize("channels", [8, 48])
-def test_what_is_added_to_a_transposed_convolution_is_added_right(added, channels, tmp_path):
+def test_addends_of_a_transposed_convolution_are_correct(added, channels, tmp_path):
     """The runtime adds it to sums of integers before it scales them, if what follows is rounded."""
     turned = ["r", "t", *(["b"] if added == "bias" else [])]
     nodes = [

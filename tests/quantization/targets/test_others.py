@@ -104,7 +104,7 @@ def test_onnxruntime_s_models_become_nnef_ones(theirs, name, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
-def test_what_ncnn_has_no_form_for_is_reported(theirs, form, tmp_path):
+def test_operators_without_ncnn_layer_are_reported(theirs, form, tmp_path):
     with pytest.raises(gp.DiagnosticError, match="LEG0002"):
         gp.save(gp.load(theirs("residual", form)), tmp_path / "model.param")
     assert not (tmp_path / "model.param").exists()

@@ -69,7 +69,7 @@ def test_biases_stay_real(name):
 
 
 @every("name", FOUND)
-def test_what_is_quantized_is_dequantized_alike(name):
+def test_quantized_values_are_dequantized_consistently(name):
     """A pair is fused into its layer only if both halves have one scale, and nobody else reads the codes."""
     for n in _made(name).graph:
         if n.op == "QuantizeLinear":

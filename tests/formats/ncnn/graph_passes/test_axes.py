@@ -173,7 +173,7 @@ def test_normalizations_over_the_last_axis():
     assert folded([node("LayerNormalization", "x g", "y m i", epsilon=0.5)], g=np.ones(5, np.float32))[1] is False
 
 
-def test_what_fits_into_a_blob_is_left_as_it_is():
+def test_shapes_that_fit_into_a_blob_are_unchanged():
     for shape in ((2, 3, 4, 5), (1, 2, 3, 4, 5)):
         graph = read([node("Softmax", "x", "h", axis=1), node("Relu", "h", "y")], (("x", shape),))
         before = to_text(graph)

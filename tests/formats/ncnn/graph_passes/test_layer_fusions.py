@@ -71,7 +71,7 @@ def test_attention_is_one_layer(sources, factor, bias, tmp_path):
 
 
 @pytest.mark.parametrize("reader", ["q1", "scores", "shares", "joined"])
-def test_what_somebody_else_reads_stays(reader, tmp_path):
+def test_values_with_another_consumer_are_unchanged(reader, tmp_path):
     assert "MultiHeadAttention" not in written(tmp_path, attention(reader=reader))
 
 

@@ -77,7 +77,7 @@ CHOSEN = [-INF, INF, -1e9, float(np.finfo(np.float32).min), 0.0]
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_what_is_not_chosen_is_gone(tmp_path, is_known):
+def test_unselected_branches_are_removed(tmp_path, is_known):
     condition = {"c": FINITE > 0} if is_known else {}
     first = [] if is_known else [node("Greater", ["s", "zero"], ["c"])]
     nodes = [*first, node("Where", ["c", "x", "u"], ["a"]), node("Trilu", ["x"], ["b"])]
@@ -91,7 +91,7 @@ def test_what_is_not_chosen_is_gone(tmp_path, is_known):
     check(tmp_path, nodes, {"x": X, "u": numbers(1, 5, 7), "s": FINITE}, constants)
 
 
-def test_what_is_no_number_is_taken_out(tmp_path):
+def test_nan_is_removed(tmp_path):
     x = X.copy()
     x[0, 1, 2:5] = np.nan
     constants = {"zero": np.array(0, np.float32), "row": np.arange(7, dtype=np.float32)}

@@ -115,7 +115,7 @@ def test_a_chain_of_layers_that_hand_integers_on(tmp_path):
     pytest.param("ConvolutionDepthWise c 1 1 x y 0=4 1=3 6=36 7=3 8=1", [(BYTES, CODES[:36]), _f(1, 1, 1), _f(1)],
                  "3 scales for 4 output channels in 3 groups", id="groups that do not divide"),
 ])  # fmt: skip
-def test_what_is_no_such_layer_is_reported(layer, weights, said, tmp_path):
+def test_an_unknown_layer_is_reported(layer, weights, said, tmp_path):
     path = _written(tmp_path, [IMAGE, layer], *weights)
     with pytest.raises(gp.DiagnosticError, match=said):
         gp.run(gp.load(path), {"x": np.zeros((1, 3, 7, 7), np.float32)}, backend="reference")

@@ -33,7 +33,7 @@ def test_an_extent_of_which_one_number_is_left_is_that():
         ]
 
 
-def test_what_is_known_or_open_stays_the_same_fact():
+def test_known_and_dynamic_dims_keep_their_fact():
     graph, _ = reshaped()
     settle_inputs(graph)
     before = [value.fact for value in graph.inputs]

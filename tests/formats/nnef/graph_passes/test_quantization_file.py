@@ -435,7 +435,7 @@ def test_pairs_are_noted_on_what_they_round():
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
-def test_what_a_file_of_quantizations_cannot_express_stays():
+def test_quantization_that_the_file_cannot_express_is_unchanged():
     rng = np.random.default_rng(8)
     for _ in range(4):
         for kind in ("given", "blocks", "other zero", "other scale", "codes are read", "negative", "nothing"):

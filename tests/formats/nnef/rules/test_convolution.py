@@ -258,7 +258,7 @@ def test_exporting_a_transposed_convolution_preserves_its_semantics(auto_pad, st
     ]
 
 
-def test_what_depends_on_unknown_extents_is_not_written():
+def test_values_that_depend_on_unknown_dims_are_not_written():
     operands = [random(1, 4, 5), random(4, 4, 3, seed=1)]
     assert there_and_back(Conv, operands, constants=(1,), symbolic=True, auto_pad="SAME_LOWER", strides=(3,)) is None
     padded = there_and_back(Conv, operands, constants=(1,), symbolic=True, auto_pad="SAME_LOWER", strides=(2,))

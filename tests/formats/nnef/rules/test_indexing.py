@@ -99,7 +99,7 @@ def test_a_slice_without_axes_and_steps():
     assert there_and_back(Slice, [X, np.array([0, 1]), np.array([1, 4])], constants=(1, 2)) == ["slice"]
 
 
-def test_what_nnef_cannot_slice():
+def test_slices_that_nnef_cannot_express():
     zero, one = np.array([0]), np.array([1])
     assert there_and_back(Slice, [X, zero, one, one]) is None
     assert there_and_back(Slice, [X, zero, zero, one], constants=(1, 2, 3), symbolic=True) is None

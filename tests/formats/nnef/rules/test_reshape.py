@@ -162,7 +162,7 @@ def test_exporting_reshape_to_a_shape_of_dims():
     assert str(back.outputs[0].fact) == "float32[N, 4*M]"
 
 
-def test_what_reshape_cannot_express():
+def test_shapes_that_reshape_cannot_express():
     assert there_and_back(Reshape, [X, np.array([6, 20])]) is None
     empty = np.zeros((2, 0), np.float32)
     assert there_and_back(Reshape, [empty, np.array([0, 4])], constants=(1,), allowzero=1) is None
@@ -222,7 +222,7 @@ def test_exporting_expand_preserves_its_semantics(shape, target):
     assert there_and_back(Expand, [x, np.array(target)]) is None
 
 
-def test_what_has_no_axis_is_copied():
+def test_scalars_are_copied():
     # tract cannot join the repeats along no axis to a list.
     nothing = np.array([], np.int64)
     assert there_and_back(Expand, [np.array(3, np.float32), nothing], constants=(1,)) == ["copy"]

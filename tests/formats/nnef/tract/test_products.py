@@ -150,7 +150,7 @@ TWINS = [
 
 @pytest.mark.parametrize("name", ["INT8", "INT64"])
 @pytest.mark.parametrize(("nodes", "known"), TWINS)
-def test_what_may_be_the_same_is_multiplied(tmp_path, nodes, known, name):
+def test_possibly_equal_sizes_are_multiplied(tmp_path, nodes, known, name):
     dtype = getattr(TensorProto, name)
     own = helper.tensor_dtype_to_np_dtype(dtype)
     typed = [(op, inputs, results, {"to": dtype} if op == "Cast" else given) for op, inputs, results, given in nodes]

@@ -47,7 +47,7 @@ def ran(path: Any, given: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize(("op", "operands", "attributes", "names"), CASES)
-def test_what_has_no_kernel_is_computed_as_what_has_one(tmp_path, op, operands, attributes, names):
+def test_operators_without_kernel_are_computed_by_equivalents(tmp_path, op, operands, attributes, names):
     for name in names:
         given = {"x": numbers(name), "y": numbers(name), "c": RNG.random((3, 4)) < 0.5}
         given = {each: array for each, array in given.items() if each in operands}
@@ -71,7 +71,7 @@ def test_what_has_no_kernel_is_computed_as_what_has_one(tmp_path, op, operands, 
         assert np.array_equal(found, expected), (name, found, expected)
 
 
-def test_what_has_a_kernel_stays(tmp_path):
+def test_operators_with_a_kernel_are_unchanged(tmp_path):
     for name in ("int8", "int32", "int64", "uint32", "float32"):
         dtype = np_dtype_to_tensor_dtype(np.dtype(name))
         inputs = [make_tensor_value_info("c", onnx.TensorProto.BOOL, [3]), make_tensor_value_info("x", dtype, [3])]
@@ -80,7 +80,7 @@ def test_what_has_a_kernel_stays(tmp_path):
         assert [each.op_type for each in onnx.load(tmp_path / "written.onnx").graph.node] == ["Where"]
 
 
-def test_what_has_no_wider_type_stays(tmp_path):
+def test_dtypes_without_a_wider_one_are_unchanged(tmp_path):
     # Of as many bits with a sign the largest number would be -1.
     inputs = [make_tensor_value_info("x", onnx.TensorProto.UINT64, [3])]
     proto = model([node("ArgMax", ["x"], ["y"])], inputs, [make_empty_tensor_value_info("y")])

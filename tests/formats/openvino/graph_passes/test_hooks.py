@@ -360,7 +360,7 @@ def test_a_half_that_is_widened_is_marked_where_readers_would_fold_it():
                     assert (node.notes.get(DECOMPRESSION) is True) is is_marked, (dtype, count, to, is_fed)
 
 
-def test_what_is_stored_in_fewer_bits_is_converted_where_it_is_read():
+def test_narrow_weights_are_converted_at_their_consumer():
     for dtype in (np.float16, None):
         graph = Graph()
         x = graph.add_input("x", TensorFact(DType.FLOAT32, (2,)))

@@ -56,7 +56,7 @@ def test_rows_that_are_missing_start_with_an_end_mark(before):
         ({"post_nms_topn": 0}, "post_nms_topn 0"),
     ],
 )
-def test_what_makes_no_boxes_is_refused(wrong, reason):
+def test_invalid_boxes_are_refused(wrong, reason):
     with pytest.raises(AssertionError, match=reason):
         check_word("opset1.Proposal", operands([30, 25, 1]), expected=[], **(STATED | wrong))
 

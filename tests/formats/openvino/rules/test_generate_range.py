@@ -151,7 +151,7 @@ def test_range_of_set_1_has_the_type_of_its_operands(tmp_path):
     assert found.tolist() == [-3, -1, 1, 3]
 
 
-def test_what_no_tensor_can_hold_is_an_error_and_takes_no_memory(tmp_path):
+def test_oversized_tensors_are_an_error_without_allocation(tmp_path):
     operands = [np.array(x, np.int64) for x in (0, 10**12, 1)]
     assert run(tmp_path, operands, "int64", is_constant=True) is None
 

@@ -119,7 +119,7 @@ def test_no_other_op_type_is_a_region():
     assert words(both) == [SPACE + "wrap"]
 
 
-def test_what_is_inlined_twice_has_names_of_its_own():
+def test_functions_inlined_twice_have_unique_names():
     graph = graph_of(REAL, REAL)
     place = graph.append(Node("aten.relu.default", [graph.inputs[0]], [Value("r", REAL)], dialect="pytorch"))
     region = body(REAL, REAL)

@@ -177,7 +177,7 @@ def test_a_program_that_writes_nothing_is_left_as_it_is():
     assert list(program.graph) == before
 
 
-def test_what_an_input_becomes_is_noted():
+def test_conversion_of_an_input_is_recorded():
     program = Program((2, 3), (2, 3), (2, 3))
     program.look(0, "aten.select.int", program.now[0][1][1], dim=0, index=1)
     program.write(3, "aten.mul_.Scalar", program.now[3][1] * np.float32(2), other=2.0)

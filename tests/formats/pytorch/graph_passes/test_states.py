@@ -205,7 +205,7 @@ def test_op_types_that_have_no_rule_for_complex_numbers_are_reported_once_each()
 # ── what nobody reads ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_unused_goes_and_results_without_consumers_go_with_it():
+def test_unused_nodes_and_results_are_removed():
     net = Net()
     made = net.put("aten.topk.default", net.x, results=2, fact=UNKNOWN)
     dead = net.put("aten.relu.default", net.put("aten.neg.default", net.x))

@@ -170,7 +170,7 @@ def test_complex_numbers_that_are_given_or_returned_are_reported_to_be_pairs():
     ]
 
 
-def test_what_has_no_rule_for_complex_numbers_is_refused_by_name():
+def test_op_types_without_complex_rule_are_refused_by_name():
     path = PROGRAMS / "waves.pt2"
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}

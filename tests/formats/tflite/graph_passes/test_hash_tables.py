@@ -83,7 +83,7 @@ def test_texts_are_keys_too():
     assert numbers(net.graph.outputs[1]) == [2]
 
 
-def test_what_has_been_filled_is_not_filled_again():
+def test_an_initialized_value_is_not_initialized_again():
     net = Net(filling((KEYS, VALUES), (KEYS[:2], OTHERS[:2])))
     net.filled()
     assert numbers(net.found.operands[1]) == VALUES.tolist()

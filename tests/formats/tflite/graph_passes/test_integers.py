@@ -66,7 +66,7 @@ def biases(net: Net) -> dict[str, Any]:
     }
 
 
-def test_what_is_added_is_in_steps_of_the_products():
+def test_addends_have_the_scale_of_the_products():
     for name in biases(Net()):
         net = Net()
         bias, expected = biases(net)[name]
@@ -326,7 +326,7 @@ def test_results_that_kernels_fix_have_that_scale():
                 assert (integer(graph, op_type) is not None) is is_taken, (op_type, dtype, factor, move)
 
 
-def test_what_others_read_or_the_model_returns_stays_real():
+def test_values_with_other_consumers_or_outputs_stay_float():
     net = Net()
     value = convolved(net)
     graph = net.returned(net.rounded(value, OUT), value)
@@ -367,7 +367,7 @@ def test_a_result_keeps_its_name_and_what_is_unused_goes():
 # ── what only moves numbers ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_moves_numbers_moves_the_integers():
+def test_data_movement_applies_to_the_integers():
     pads = np.array([[0, 0], [1, 1], [0, 2], [0, 0]], np.int32)
     for op_type, operands, shape in (
         ("TRANSPOSE", [np.array([0, 2, 1, 3], np.int32)], SHAPE),
@@ -393,7 +393,7 @@ def test_what_moves_numbers_moves_the_integers():
             assert int(node.operands[2].storage.numpy()) == (3 if number == 0 else -128)
 
 
-def test_what_is_filled_with_no_integer_stays_real():
+def test_fills_with_a_non_integer_stay_float():
     pads = np.array([[0, 0], [1, 1], [0, 2], [0, 0]], np.int32)
     for number in (np.float32(0.21), np.array([0.2, 0.2], np.float32), None):
         net = Net()

@@ -177,7 +177,7 @@ def test_an_activation_of_what_moves_numbers_is_none_of_them():
         assert (integer(graph, "MUL") is None) is bool(fused)
 
 
-def test_what_is_cut_of_something_else_or_by_nobody_known_stays():
+def test_slices_of_other_values_or_unknown_sizes_are_unchanged():
     for kind in ("told", "no maker", "custom maker"):
         net = Net()
         source = net.graph.add_input("z", TensorFact(DType.FLOAT32, SHAPE)) if kind == "no maker" else convolved(net)

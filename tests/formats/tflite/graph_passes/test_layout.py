@@ -123,7 +123,7 @@ def cannot(change: Any, op_type: str = "SUM", axis: int = 1) -> None:
     assert words(net.graph)[: before.index(op_type) + 1] == before[: before.index(op_type) + 1], op_type
 
 
-def test_what_is_not_known_of_axes_stays():
+def test_unknown_axes_are_unchanged():
     def given_axis(net: Net, node: Node) -> None:
         node.set_input(len(node.inputs) - 1, net.graph.add_input("axes", TensorFact(DType.INT32, (1,))))
 
@@ -166,7 +166,7 @@ def test_steps_of_the_whole_tensor_are_no_steps_of_an_axis():
     assert graph.outputs[0].fact.dtype is DType.INT8
 
 
-def test_what_no_option_states_is_zero():
+def test_missing_options_are_zero():
     """Of an axis, and of the ends that masks leave open."""
     for op_type in ("CONCATENATION", "GATHER"):
         for order in ((1, 0, 2, 3), (3, 1, 0, 2)):

@@ -154,7 +154,7 @@ def behind(op_type: str, operand: Any, *, count=4, **told: Any) -> tuple[Net, Va
     return net, net.rounded(value)
 
 
-def test_what_is_no_factor_of_channels_stays():
+def test_factors_that_are_not_per_channel_are_unchanged():
     rows = np.ones((1, 5, 5, 1), np.float32)
     for op_type, operand, told in (
         ("MUL", rows, {}),

@@ -109,7 +109,7 @@ def test_what_is_reshaped_again_is_reshaped_from_the_first():
                 assert node.operands[1].storage.numpy().tolist() == list(each.fact.shape)
 
 
-def test_what_is_reshaped_by_nobody_known_stays():
+def test_reshapes_with_unknown_shape_are_unchanged():
     for kind in ("custom", "custom before", "word", "before", "open"):
         net = Net(2, 6)
         one = net.put("ABS" if kind == "before" else "RESHAPE", net.x, [12], shape=(12,))
@@ -123,7 +123,7 @@ def test_what_is_reshaped_by_nobody_known_stays():
         assert two.producer.operands[0] is one
 
 
-def test_copies_go_where_somebody_reads_them():
+def test_copies_are_inserted_before_consumers():
     net = Net(2)
     copy = net.put("Identity", net.x, dialect="", shape=(2,))
     shown, unread = (net.put("Identity", net.x, dialect="", shape=(2,)) for _ in range(2))

@@ -70,7 +70,7 @@ def test_stored_numbers_are_turned_around(told, axis):
     assert made.attributes.get("quantized") == (None if told is None else ((told[0], axis, *told[2:]),))
 
 
-def test_what_somebody_else_reads_as_it_was_stays_beside():
+def test_values_with_another_consumer_are_also_kept_unchanged():
     net = Net()
     reals, result = turned(net)
     other = net.put("RELU", reals, shape=W.shape)
@@ -172,7 +172,7 @@ def test_an_activation_that_stays():
     assert net.after(clamp_results, net.put("RELU", net.x)) == ["RELU"]
 
 
-def test_what_is_filled_is_filled_in_the_turned_shape():
+def test_transpose_of_fill_is_fill_of_the_permuted_shape():
     for kind in (
         "alone",
         "read twice",

@@ -70,7 +70,7 @@ def test_what_is_no_number_is_found(dtype):
 @pytest.mark.parametrize(
     "dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fnuz]
 )
-def test_what_is_no_number_is_found_in_every_type(dtype):
+def test_nan_is_found_in_every_dtype(dtype):
     x = SPECIAL[[0, 3, 4]].astype(dtype)
     assert run_operator(IsNaN, [x])[0].tolist() == [True, False, False]
     assert run_operator(IsInf, [x])[0].tolist() == [False, False, False]

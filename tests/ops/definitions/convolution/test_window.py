@@ -68,7 +68,7 @@ def test_dims_of_arrays_are_plain_numbers():
         integer_dims([Symbol("N")])
 
 
-def test_what_of_a_kernel_meets_no_entry_adds_nothing():
+def test_kernel_elements_outside_the_input_add_zero():
     """Sums and maxima are those of the whole kernel, which may have a thousand million rows."""
     draw = np.random.default_rng(3)
     smaller = 0

@@ -145,7 +145,7 @@ def test_precision_rounds_the_quotient():
     assert run_operator(QuantizeLinear, [x, scale], precision=DType.FLOAT16)[0].tolist() == [4]
 
 
-def test_what_is_no_number_goes_to_the_low_end():
+def test_nan_quantizes_to_the_lowest_code():
     x = np.array([np.nan, np.inf, -np.inf], np.float32)
     assert run_operator(QuantizeLinear, [x, np.asarray(np.float32(1)), np.asarray(np.int8(3))])[0].tolist() == [
         -128,

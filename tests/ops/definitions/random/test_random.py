@@ -70,7 +70,7 @@ def test_distributions_are_what_is_requested():
     assert not drawn[1].any()
 
 
-def test_what_is_random_reports_it():
+def test_random_operators_are_marked_random():
     expected = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
     assert {op_def.name for op_def in registry.op_defs().values() if op_def.is_random} == expected
 

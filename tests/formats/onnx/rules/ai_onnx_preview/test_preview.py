@@ -127,7 +127,7 @@ def test_momentum_goes_on_along_what_it_remembers(mode: str, tmp_path: Path) -> 
             np.testing.assert_allclose(found[place + 2], velocity, rtol=1e-5)
 
 
-def test_what_an_optimizer_does_not_know_is_refused(tmp_path: Path) -> None:
+def test_unknown_optimizer_options_are_refused(tmp_path: Path) -> None:
     given = operands(3, 3)
     with pytest.raises(DiagnosticError, match="mode is 'nestor'"):
         stepped(tmp_path / "m.onnx", "Momentum", given, 3, alpha=1.0, beta=1.0, norm_coefficient=0.0, mode="nestor")

@@ -447,7 +447,7 @@ def test_an_unknown_operator_of_the_domain_stays():
     assert opaque(model) == ["com.microsoft.BeamSearch remains unchanged: no import rule exists"]
 
 
-def test_results_that_nobody_wants_are_not_made():
+def test_unrequested_results_are_not_computed():
     inputs = [real(2, 3, 8), real(2, 3, 8), real(8)]
     model, given = one_node("SkipSimplifiedLayerNormalization", inputs, outputs=4, domain=DIALECT)
     model.graph.node[0].output[1] = model.graph.node[0].output[2] = ""

@@ -57,7 +57,7 @@ def test_integers_with_a_sign_are_shifted_with_copies_of_it(direction: str, tmp_
         np.testing.assert_array_equal(computed(found, [x, y])[0], np.array(expected, kind))
 
 
-def test_what_is_left_of_real_numbers_has_the_sign_of_the_divisor(tmp_path: Path) -> None:
+def test_float_remainder_has_the_sign_of_the_divisor(tmp_path: Path) -> None:
     random = np.random.default_rng(2)
     ends = np.array([0, -0.0, np.inf, -np.inf, np.nan, 3, -3], np.float64)
     for kind in (np.float32, np.float64):

@@ -433,7 +433,7 @@ def test_blocks_of_computed_places_are_rows_that_are_folded_again(kind, axis, tm
     np.testing.assert_array_equal(found, np.take(x, at, axis))
 
 
-def test_what_is_shrunk_by_factors_is_filtered(tmp_path):
+def test_downsampling_by_factors_uses_the_antialias_filter(tmp_path):
     x = RANDOM.normal(size=(2, 3, 8, 6)).astype(np.float32)
     rows = [*numbered("None", "False", "[0.5,0.5]"), "aten::_upsample_bilinear2d_aa u 4 1 x n0 n1 n2 y"]
 
