@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 import jsonschema
+import pytest
 import yaml
 from click.testing import CliRunner
 
+import graphport as gp
 from graphport.cli.annotations import annotated
 from graphport.cli.main import cli
 from graphport.core.diagnostics import Diagnostic, Severity, Source, Span
@@ -98,3 +100,11 @@ def test_several_models_are_checked_in_one_process(tmp_path):
     assert text.stdout.count("valid NNEF") == 1
     assert "absent.onnx" in text.stderr
     assert CliRunner().invoke(cli, ["check", str(tmp_path / "*.absent")]).exit_code == 1
+
+
+@pytest.mark.parametrize(("tag", "code"), [(f"v{gp.__version__}", 0), ("v9.9.9", 1)])
+def test_a_release_has_one_version(tag, code):
+    steps = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]["release"]["steps"]
+    (compared,) = [step["run"] for step in steps if "CITATION.cff" in step.get("run", "")]
+    environment = {**os.environ, "GITHUB_REF_NAME": tag}
+    assert subprocess.run(["bash", "-ec", compared], cwd=ROOT, env=environment, check=False).returncode == code
