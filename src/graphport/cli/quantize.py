@@ -54,8 +54,8 @@ _AS_RUN = {
     "onnxruntime": "run by ONNX Runtime, which quantizes activations of these matrix products",
     "openvino": "run by OpenVINO, which rounds more than the model specifies",
 }
-_TURNS = 200
-"""Minimum number of alternating runs for a reliable median."""
+_MIN_TURNS, _TURNS = 20, 200
+"""Minimum and maximum number of alternating runs of both models."""
 
 
 _PRECISION, _GOALS, _LAYERS = "Precision", "Goals", "Selection of layers"
@@ -375,7 +375,7 @@ def _times(model: Model, result: QuantizedModel, samples: object | None) -> dict
 
 
 def _measured_times(model: Model, result: QuantizedModel, samples: object | None) -> dict[str, Any] | None:
-    """Measure both models alternately, in milliseconds, on every runtime that runs both; `None` without one.
+    """Measure both models alternately on one thread, in milliseconds, on all runtimes; `None` if none runs both.
 
     The first runtime is at the top level, all of them in `runtimes`. Inputs are the first sample, or random without
     samples.
@@ -405,12 +405,13 @@ def _times_on(name: str, model: Model, result: QuantizedModel, inputs: dict[str,
     from graphport.core.diagnostics import DiagnosticError
 
     try:
-        sessions = [timed_session(made, name) for made in (model, result)]
-        before, after = latencies(sessions, inputs, seconds=0.5, most=_TURNS)
+        sessions = [timed_session(made, name, threads=1) for made in (model, result)]
+        before, after = latencies(sessions, inputs, seconds=0.5, least=_MIN_TURNS, most=_TURNS)
     except DiagnosticError:
         return None
-    speed_up = round(before.median / after.median, 2)
-    return {"source_ms": round(before.median, 3), "target_ms": round(after.median, 3), "speed_up": speed_up}
+    # Other load only adds time: the least of many alternating runs varies less than the median.
+    speed_up = round(before.least / after.least, 2)
+    return {"source_ms": round(before.least, 3), "target_ms": round(after.least, 3), "speed_up": speed_up}
 
 
 def _slower(report: QuantizationReport, result: QuantizedModel, times: dict[str, Any] | None) -> list[Diagnostic]:

@@ -62,6 +62,7 @@ def slower_run(
         f"layers are on integers, with {roundings} roundings around them"
     )
     choices = {
+        "--max-latency 1x": not settings.weights_only,
         "--preset fast": settings.preset != "fast",
         "--no-real-results": settings.real_results is not False,
         "--no-cheap-layers": settings.cheap_layers is not False,
