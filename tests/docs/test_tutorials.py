@@ -20,6 +20,10 @@ TOURS = [
     *sorted((ROOT / "docs").glob("tutorial-*.md")),
 ]
 PROGRAM = ROOT / "tests" / "formats" / "pytorch" / "pt2" / "programs" / "network.pt2"
+EXPORTED = Path(__file__).with_name("network.jaxexport")
+"""What the listing with JAX in `tutorial-jax.md` writes (jax 0.10.2)."""
+KERAS = ROOT / "tests" / "formats" / "keras" / "models" / "convolutions.keras"
+CHECKPOINT = ROOT / "tests" / "formats" / "checkpoint" / "models" / "llama"
 TUNED = Path(__file__).with_name("tuned.pt2")
 """The program that the listing with torch in `tutorial-fine-tune.md` saves (torch 2.13)."""
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
@@ -56,6 +60,10 @@ def test_a_tour_does_and_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     shutil.copyfile(PROGRAM, "network.pt2")
     shutil.copyfile(TUNED, "tuned.pt2")
+    shutil.copyfile(EXPORTED, "network.jaxexport")
+    shutil.copyfile(KERAS, "model.keras")
+    if page.stem == "tutorial-checkpoint":
+        shutil.copytree(CHECKPOINT, "tiny")
     printed, ran = "", 0
     for language, title, code in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "text" and printed and not title:
