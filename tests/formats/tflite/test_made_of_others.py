@@ -289,3 +289,14 @@ def test_pools_over_three_axes(operator: str, options: dict[str, Any], tmp_path:
         found, expected = found_by_both(tmp_path, operator, [x], {}, {"kernel_shape": [2, 2, 3], **options}, litert)
     assert not isinstance(found, str), found
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-6)
+
+
+def test_halves_of_large_int64_are_joined_exactly(tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(-(2**63), 2**63 - 1, (2, 7), np.int64)
+    ports = [helper.make_tensor_value_info(name, TensorProto.INT64, [7]) for name in "xyz"]
+    graph = helper.make_graph([helper.make_node("BitwiseXor", ["x", "y"], ["z"])], "g", ports[:2], ports[2:])
+    gp.save(gp.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])), tmp_path / "m.tflite")
+    for backend in ("reference", "onnxruntime"):
+        (z,) = gp.run(gp.load(tmp_path / "m.tflite"), {"x": x, "y": y}, backend=backend).values()
+        np.testing.assert_array_equal(z, x ^ y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from graphport.ops.definitions.arithmetic import (
     Add,
     BitShift,
     BitwiseAnd,
+    BitwiseOr,
     Cast,
     Div,
     Floor,
@@ -29,7 +31,7 @@ from graphport.ops.definitions.arithmetic import (
 )
 from graphport.ops.definitions.arithmetic.bits import BitCast
 from graphport.ops.definitions.comparison import And, Equal, Greater, GreaterOrEqual, IsNaN, Less, Not, Or, Where, Xor
-from graphport.ops.definitions.reduction import ReduceSum
+from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.reshape import Unsqueeze
 from graphport.ops.lowering.operands import cast, dtype_of, scalar, vector
 
@@ -222,8 +224,9 @@ def bitcast(op: Operator) -> Value:
         return parts if dtype is narrow else b(BitCast, parts, to=dtype)
     parts = b(Cast, x if own is narrow else b(BitCast, x, to=narrow), to=DType.UINT64)
     moved = b(BitShift, parts, b.constant(shifts.astype(np.uint64), DType.UINT64), direction="LEFT")
-    total = b(ReduceSum, b(Cast, moved, to=DType.INT64), vector(b, [-1]), keepdims=0)
-    whole = b(Cast, total, to=wide)
+    # ONNX Runtime adds int64 as float64 in ReduceSum.
+    pieces = [b(Gather, moved, scalar(b, k, DType.INT64), axis=-1) for k in range(len(shifts))]
+    whole = b(Cast, functools.reduce(lambda x, y: b(BitwiseOr, x, y), pieces), to=wide)
     return whole if dtype is wide else b(BitCast, whole, to=dtype)
 
 
