@@ -15,6 +15,16 @@ PAIRS = Path(__file__).with_name("pairs")
 DOCUMENT = Path(__file__).parents[2] / "docs/proof.md"
 NAMES = [path.name.removesuffix(".a.onnx") for path in sorted(PAIRS.glob("*.a.onnx"))]
 STANDARD = ("normal", "edges", "integers")
+KINDS = {
+    "constant": ("batchnorm", "layernorm", "l2", "detector", "saturated", "argmax output"),
+    "control flow": ("if", "loop"),
+    "interface": ("input", "names"),
+    "missing node": ("clip", "residual", "nan replacement", "dropped"),
+    "other formula": ("gelu", "softmax", "softplus", "int64"),
+    "sizes": ("batch from", "images", "odd", "positions"),
+    "threshold or tie": ("argmax last", "greater", "round", "nms"),
+}
+"""Kinds of differences, with the beginnings of the names of their pairs."""
 
 
 def prove(name):
@@ -33,20 +43,27 @@ def finder(proof):
     return "further sizes" if label.startswith(STANDARD) else "the search"
 
 
+def kind_of(name):
+    """The kind with the longest beginning of a name."""
+    return max((len(start), kind) for kind, starts in KINDS.items() for start in starts if name.startswith(start))[1]
+
+
 def table():
-    """Differences and verdicts by what finds them."""
+    """Differences and verdicts by kind and by what finds them."""
     found = defaultdict(list)
-    for name in NAMES:
-        proof = prove(name)
-        found[finder(proof), str(proof.verdict)].append(name.replace("_", " "))
-    rows = [f"| {by} | {'; '.join(names)} | {verdict} |" for (by, verdict), names in sorted(found.items())]
-    return "\n".join(["| found by | differences | verdict |", "|---|---|---|", *rows])
+    for name in (each.replace("_", " ") for each in NAMES):
+        proof = prove(name.replace(" ", "_"))
+        found[kind_of(name), finder(proof), str(proof.verdict)].append(name)
+    rows = [
+        f"| {kind} | {by} | {'; '.join(names)} | {verdict} |" for (kind, by, verdict), names in sorted(found.items())
+    ]
+    return "\n".join(["| kind | found by | differences | verdict |", "|---|---|---|---|", *rows])
 
 
 def rows_of_document():
     lines = DOCUMENT.read_text("utf-8").partition("<!-- pairs:")[2].partition("<!-- end of pairs")[0].splitlines()
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][1:]
-    return {name: (by, verdict) for by, names, verdict in rows for name in names.split("; ")}
+    return {name: (kind, by, verdict) for kind, by, names, verdict in rows for name in names.split("; ")}
 
 
 def test_the_document_lists_all_pairs():
@@ -57,7 +74,8 @@ def test_the_document_lists_all_pairs():
 def test_a_pair_is_found_as_the_document_states(name):
     proof = prove(name)
     assert proof.verdict is Verdict.FAILED
-    assert rows_of_document()[name.replace("_", " ")] == (finder(proof), "verification failed")
+    text = name.replace("_", " ")
+    assert rows_of_document()[text] == (kind_of(text), finder(proof), "verification failed")
 
 
 if __name__ == "__main__":
