@@ -95,6 +95,20 @@ def test_code(body, code, tmp_path):
     assert [finding.code for finding in found.value.diagnostics] == [code]
 
 
+@pytest.mark.parametrize(
+    ("start", "write", "reason"),
+    [
+        pytest.param("[]", "torch.append(a, 1)", "a list whose length depends", id="list"),
+        pytest.param("{}", 'torch._set_item(a, "k", 1)', "a dictionary whose keys depend", id="dictionary"),
+    ],
+)
+def test_containers_that_one_branch_changes(start, write, reason, tmp_path):
+    branches = f"if bool(torch.gt(torch.sum(x), 0)):\n  _ = {write}\nelse:\n  pass\n"
+    path = written(tmp_path / "m.pt", f"a = {start}\n{branches}return torch.add(x, torch.len(a))")
+    with pytest.raises(gp.DiagnosticError, match=rf"TS0009\]: {reason} on run-time values"):
+        gp.load(path, shapes=SHAPES)
+
+
 def test_place_of_an_error(tmp_path):
     path = written(tmp_path / "m.pt", "y = torch.relu(x)\nreturn ops.mylib.fused(y)")
     with pytest.raises(

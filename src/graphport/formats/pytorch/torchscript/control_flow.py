@@ -265,6 +265,10 @@ class _Joining:
                 return Dict({key: self.joined(x, b.items[key]) for key, x in a.items.items()})
             case _ if type(a) is type(b) and isinstance(a, str) and a == b:
                 return a
+            case (List(), List()):
+                refuse("TS0009", "a list whose length depends on run-time values")
+            case (Dict(), Dict()):
+                refuse("TS0009", "a dictionary whose keys depend on run-time values")
             case _:
                 reason = f"a variable is {type_name(a)} or {type_name(b)}, depending on run-time values"
                 refuse("TS0009", reason)
