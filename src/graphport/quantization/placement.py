@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from graphport.runtimes.target import Target
 
 
+RECURRENT = ("LSTM", "GRU", "RNN")
 UNDISPATCHED = "the dispatch method keeps it float"
 """Reason of float nodes outside of the candidates."""
 
@@ -162,6 +163,8 @@ def _reason(node: Node, target: Target, candidates: Collection[Node], floating: 
         return "the settings keep it in float"
     if node not in candidates:
         return UNDISPATCHED
+    if node.op_type in RECURRENT:
+        return "recurrent weights are quantized with weights_only or dynamic, for ONNX Runtime and OpenVINO"
     if node.op_type not in target.weighted:
         return f"{target.name} has no integer kernel for {node.op_type}"
     axes = _axes(node)

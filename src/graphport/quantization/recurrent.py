@@ -13,14 +13,13 @@ from graphport.formats.onnx.rules.com_microsoft.binding import DIALECT
 from graphport.ir import rewrite
 from graphport.ir.graph import Node, Value
 from graphport.passes.substitution import add_constant
-from graphport.quantization.placement import is_float32
+from graphport.quantization.placement import RECURRENT, is_float32
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-RECURRENT = ("LSTM", "GRU", "RNN")
 _WEIGHTS = (1, 2)
 """Operand indices of the weights of input and state."""
 
