@@ -131,4 +131,5 @@ def _relocate(finding: Diagnostic, folder: str, target: Path) -> Diagnostic:
     """`finding` at `target`, where it is at a file in `folder`."""
     if finding.span is None or not finding.span.file.startswith(folder):
         return finding
-    return replace(finding, span=Span(Source(str(target)), place=finding.span.place))
+    message = finding.message.replace(finding.span.file, str(target))
+    return replace(finding, message=message, span=Span(Source(str(target)), place=finding.span.place))

@@ -57,12 +57,18 @@ def _text_of(file: Path) -> Path:
 def _format(file: Path, edition: str | None, *, check: bool) -> bool:
     """Format one file. Return whether it differs."""
     from graphport.core.atomic_write import replacing
-    from graphport.core.diagnostics import Source
+    from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
     from graphport.formats.nnef.container.formatter import format_text
     from graphport.formats.nnef.container.syntax import Edition
 
     # Read bytes: reading as text would convert line endings.
-    source = Source(str(file), contents(file).decode("utf-8"))
+    try:
+        source = Source(str(file), contents(file).decode("utf-8"))
+    except UnicodeDecodeError as error:
+        message = f"{file} is not a text in UTF-8: byte {error.start}"
+        raise DiagnosticError(
+            Diagnostic("IO0007", message, Span(Source(str(file))), "pass the text of an NNEF model")
+        ) from error
     text = format_text(source, None if edition is None else Edition(edition))
     if not check and is_stdin(file):
         send(text.encode())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from graphport.core.atomic_write import replacing
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import DType
+from graphport.core.write_errors import write_remedy
 from graphport.formats.archive.container import manifest, notes, string_tensors
 from graphport.formats.archive.container.documents import noted
 from graphport.formats.archive.container.layout import GRAPH, MANIFEST, NOTES, SIGNATURE, SIGNATURE_MEMBER, WEIGHTS
@@ -44,8 +45,9 @@ def write(graph: Graph, path: str | os.PathLike[str], *, documents: Documents | 
             _write(file, graph, text, table, stated)
     except OSError as error:
         message = f"{os.fspath(path)} cannot be written: {error.strerror or error}"
-        remedy = "check the permissions and the free disk space"
-        raise DiagnosticError(Diagnostic("IO0215", message, Span(Source(os.fspath(path))), remedy)) from error
+        raise DiagnosticError(
+            Diagnostic("IO0215", message, Span(Source(os.fspath(path))), write_remedy(error))
+        ) from error
 
 
 def _write(file: BinaryIO, graph: Graph, text: bytes, table: Mapping[Storage, str], documents: Documents) -> None:

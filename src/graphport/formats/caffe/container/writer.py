@@ -12,6 +12,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.names import unique
 from graphport.core.storage import Storage
+from graphport.core.write_errors import write_remedy
 from graphport.formats.caffe.container import schema
 from graphport.formats.caffe.container.blobs import blob_of_storage
 from graphport.formats.caffe.container.build import BLOB_NOTE, LAYER_NOTE, PARAMETER, SOURCE_NOTE
@@ -66,9 +67,7 @@ def write(graph: Graph, path: str | os.PathLike[str]) -> None:
             files.open_file(text).write(to_text(_without_blobs(net)).encode("utf-8", "surrogateescape"))
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}"
-        raise DiagnosticError(
-            Diagnostic("CAFFE0406", message, Span(Source(str(path))), "check the permissions and the free disk space")
-        ) from error
+        raise DiagnosticError(Diagnostic("CAFFE0406", message, Span(Source(str(path))), write_remedy(error))) from error
 
 
 def _without_blobs(net: Message) -> Message:

@@ -13,6 +13,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.facts import TensorFact
 from graphport.core.names import unique
 from graphport.core.storage import Storage
+from graphport.core.write_errors import write_remedy
 from graphport.formats.ncnn.container.param import MAGIC, Layer, Spans
 from graphport.formats.ncnn.container.precision import masked, parsed
 from graphport.formats.ncnn.container.reader import DIALECT
@@ -98,7 +99,7 @@ def write(
                 file.write(piece)
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
-        raise DiagnosticError(Diagnostic("NCNN0304", message, Span(Source(str(path))))) from error
+        raise DiagnosticError(Diagnostic("NCNN0304", message, Span(Source(str(path))), write_remedy(error))) from error
 
 
 class _Writer:

@@ -22,6 +22,7 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, So
 from graphport.core.progress import stage
 from graphport.core.regular_files import beginning, belonging, open_regular
 from graphport.core.storage import CHUNK, MappedFile
+from graphport.core.write_errors import write_remedy
 from graphport.formats.nnef.container.gzip_stream import GzipStream
 from graphport.formats.nnef.container.recognition import GRAPH, GZIP, GZIPPED, TAR, TEXT
 from graphport.formats.nnef.container.tar import BLOCK, Archive, fault_of_name, is_tar, tar_end, tar_header
@@ -339,7 +340,8 @@ def write_container(path: Path | str, files: Mapping[str, Payload]) -> None:
         else:
             _write_folder(model_folder(path), ordered)
     except OSError as error:
-        raise _fault("NNEF0743", f"the file cannot be written: {error.strerror or error}", str(path)) from error
+        message = f"the file cannot be written: {error.strerror or error}"
+        raise _fault("NNEF0743", message, str(path), write_remedy(error)) from error
 
 
 def model_folder(path: Path) -> Path:

@@ -12,6 +12,7 @@ from onnx import DeviceConfigurationProto, ModelProto, OperatorSetIdProto, Train
 from graphport.core.atomic_write import Replacing, together
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.names import identifier
+from graphport.core.write_errors import write_remedy
 from graphport.formats.onnx.container import domains, opset_conversion, opsets, schema
 from graphport.formats.onnx.container.encode import Encoder, encode_properties
 from graphport.formats.onnx.container.encoded import Encoded, packed_elements
@@ -282,7 +283,7 @@ def _together(collected: Findings, target: Path) -> Generator[Replacing]:
             yield files
     except OSError as error:
         message = f"{collected.source.name} cannot be written: {error.strerror or error}"
-        raise DiagnosticError(Diagnostic("ONNX0608", message, Span(collected.source))) from error
+        raise DiagnosticError(Diagnostic("ONNX0608", message, Span(collected.source), write_remedy(error))) from error
 
 
 def _open_file(files: Replacing, target: Path, collected: Findings) -> Sink:

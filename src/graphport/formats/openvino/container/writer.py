@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.atomic_write import Replacing, together
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.write_errors import write_remedy
 from graphport.formats.openvino.container import blobs, operators
 from graphport.formats.openvino.container.fp16_weights import fp16_weights
 from graphport.formats.openvino.container.int8_weights import int8_weights
@@ -76,9 +77,7 @@ def write(
             _write(graph, files, target, None if ir_version is None else str(ir_version))
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
-        raise DiagnosticError(
-            Diagnostic("OV0508", message, Span(Source(str(path))), "check the permissions and the free disk space")
-        ) from error
+        raise DiagnosticError(Diagnostic("OV0508", message, Span(Source(str(path))), write_remedy(error))) from error
 
 
 def least_snr(**options: Any) -> float | None:

@@ -13,6 +13,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.file_names import FileNames, is_safe, safe_part
 from graphport.core.names import unique
 from graphport.core.storage import Storage
+from graphport.core.write_errors import write_remedy
 from graphport.formats.pnnx.container import notes
 from graphport.formats.pnnx.container.archive import LONGEST_NAME, Layout, write_archive
 from graphport.formats.pnnx.container.param import MAGIC, Spans
@@ -80,7 +81,7 @@ def write(graph: Graph, path: str | Path, *, code: bool | None = None) -> None:
                 file.write(piece)
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
-        raise DiagnosticError(Diagnostic("PNNX0304", message, Span(Source(str(path))))) from error
+        raise DiagnosticError(Diagnostic("PNNX0304", message, Span(Source(str(path))), write_remedy(error))) from error
 
 
 def _code(graph: Graph, writer: _Writer, archive: str) -> str:

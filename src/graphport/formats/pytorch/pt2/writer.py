@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphport.core.atomic_write import together
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.python_code import CodeError
+from graphport.core.write_errors import write_remedy
 from graphport.formats.pytorch.graph_passes.narrow_types import report_narrow_types
 from graphport.formats.pytorch.pt2.archive import ArchiveWriter
 from graphport.formats.pytorch.pt2.custom_operators import CustomOperators
@@ -73,7 +74,7 @@ def write(
             _write_archive(files.open_file(target), target.stem or MODEL, document, writer.weights)
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
-        raise DiagnosticError(Diagnostic("PT0105", message, Span(source), "choose another path")) from error
+        raise DiagnosticError(Diagnostic("PT0105", message, Span(source), write_remedy(error))) from error
 
 
 class _Module(NamedTuple):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from graphport.core.atomic_write import replacing
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
+from graphport.core.write_errors import write_remedy
 from graphport.formats.tflite.container.notes import READ
 from graphport.ir.graph import Graph, Value
 from graphport.ir.notes import METADATA
@@ -58,7 +59,7 @@ def copy_unchanged(graph: Graph, path: str | Path) -> bool:
                 target.write(found.file.view(start, min(_BLOCK_BYTES, found.file.size - start)))
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}"
-        raise DiagnosticError(Diagnostic("TFL0304", message, Span(Source(str(path))))) from error
+        raise DiagnosticError(Diagnostic("TFL0304", message, Span(Source(str(path))), write_remedy(error))) from error
     return True
 
 

@@ -11,6 +11,7 @@ from graphport.core.atomic_write import replacing
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
+from graphport.core.write_errors import write_remedy
 from graphport.formats.tflite.container import schema
 from graphport.formats.tflite.container.elements import RESOURCE, TYPE_NUMBERS
 from graphport.formats.tflite.container.encode import MAX_INLINE_BYTES, Data, Encoder, Table, Trailing, union_number
@@ -69,7 +70,7 @@ def write(graph: Graph, path: str | Path, *, findings: list[Diagnostic] | None =
             Encoder().write(root, file)
     except (OSError, OverflowError) as error:
         message = f"{path} cannot be written: {getattr(error, 'strerror', None) or error}"
-        raise DiagnosticError(Diagnostic("TFL0304", message, Span(Source(str(path))))) from error
+        raise DiagnosticError(Diagnostic("TFL0304", message, Span(Source(str(path))), write_remedy(error))) from error
 
 
 class _Writer:
