@@ -128,6 +128,22 @@ CASES = [
         tolerance=1e-3,
         name="per column",
     ),
+    Case("CausalConvWithState", [real(2, 4, 7), real(4, 1, 3), real(4), real(2, 4, 2)], outputs=2),
+    Case("CausalConvWithState", [real(1, 4, 7), real(4, 1, 3)], {"activation": "silu"}, 2, name="activation"),
+    *(
+        Case(
+            "MoE",
+            [real(*tokens, 8), real(6, 4), real(4, 5, 8), real(4, 5), real(4, 8, 5), real(4, 8)],
+            {"k": 2, "activation_type": activation, "normalize_routing_weights": normalizes},
+            name=f"{activation}, normalize_routing_weights {normalizes}",
+        )
+        for activation, normalizes, tokens in (
+            ("relu", 1, (6,)),
+            ("silu", 0, (2, 3)),
+            ("gelu", 1, (6,)),
+            ("identity", 1, (6,)),
+        )
+    ),
     Case("Range", [f(1), f(4), f(0.5)]),
     Case("Range", [i32(3), i32(9)], name="one-dimensional"),
     Case("UnfoldTensor", [real(2, 7, 3)], {"dim": 1, "size": 3, "step": 2}),

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.formats.onnx.rules.com_microsoft.binding import activated, channels_first, channels_last, import_rule
+from graphport.formats.onnx.rules.com_microsoft.binding import (
+    activated,
+    channels_first,
+    channels_last,
+    import_rule,
+    only,
+)
+from graphport.formats.onnx.rules.onnx_future.convolution import causal_conv_with_state
 from graphport.ops.definitions.arithmetic import Add
 from graphport.ops.definitions.convolution import Conv
 from graphport.ops.definitions.convolution.quantized import QLinearConv
@@ -54,3 +61,24 @@ def qlinear_conv(
 
 
 _last = channels_last
+
+
+@import_rule("CausalConvWithState")
+def causal_conv(
+    b: Builder,
+    x: Value,
+    w: Value,
+    bias: Value | None = None,
+    past_state: Value | None = None,
+    *,
+    activation: str = "none",
+    ndim: int = 1,
+    dilation: int = 1,
+    state_window: int = 0,
+    **layout: Attribute,
+) -> tuple[Value, ...]:
+    """CausalConvWithState of ONNX, over one spatial axis."""
+    only("one spatial axis", holds=ndim == 1)
+    only("channels first and a single state", holds=not any(layout.values()) and not state_window)
+    only("a dilation of 1", holds=dilation == 1)
+    return causal_conv_with_state(b, x, w, bias, past_state, activation=activation)

@@ -16,14 +16,15 @@ from graphport.formats.onnx.rules.com_microsoft.binding import (
     only,
     stepped,
 )
+from graphport.ops.definitions.activation import Gelu, Relu, Sigmoid, Softmax
 from graphport.ops.definitions.arithmetic import Add, BitShift, BitwiseAnd, Cast, Mul, Sub
-from graphport.ops.definitions.indexing import Gather
+from graphport.ops.definitions.indexing import Gather, ScatterElements
 from graphport.ops.definitions.indexing.slicing import Slice
 from graphport.ops.definitions.matmul import Gemm, MatMul
 from graphport.ops.definitions.matmul.quantized import MatMulInteger
 from graphport.ops.definitions.quantization import DequantizeLinear, DynamicQuantizeLinear
-from graphport.ops.definitions.reduction import ReduceL2, ReduceSumSquare
-from graphport.ops.definitions.reshape import Concat, Reshape, Transpose, Unsqueeze
+from graphport.ops.definitions.reduction import ReduceL2, ReduceSum, ReduceSumSquare, TopK
+from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Transpose, Unsqueeze
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -253,3 +254,53 @@ def pairwise_distances(b: Builder, x: Value, y: Value, *, metric: str = "sqeucli
     difference = b(Sub, b(Unsqueeze, x, b.constant([1])), b(Unsqueeze, y, b.constant([0])))
     op_def = ReduceSumSquare if metric == "sqeuclidean" else ReduceL2
     return b(op_def, difference, b.constant([2]), keepdims=0)
+
+
+@import_rule("MoE")
+def mixture_of_experts(
+    b: Builder,
+    x: Value,
+    router: Value,
+    w1: Value,
+    b1: Value | None,
+    w2: Value,
+    b2: Value | None = None,
+    *,
+    activation_type: str = "relu",
+    k: int = 1,
+    normalize_routing_weights: int = 0,
+    use_sparse_mixer: int = 0,
+) -> Value:
+    """Mixture of experts, all computed for all tokens: the sum of the `k` with the largest routing weights.
+
+    Each expert is two linear layers with an activation between.
+
+    Shapes: x [*t, H], router [T, E], w1 [E, I, H], b1 [E, I], w2 [E, H, I], b2 [E, H] → [*t, H].
+    """
+    only("routing by the largest weights", holds=not use_sparse_mixer)
+    only("the activations relu, gelu, silu and identity", holds=activation_type in _ACTIVATIONS)
+    hidden = b.dims(x)[-1]
+    only("a known hidden size", holds=isinstance(hidden, int))
+    rows = x if len(b.dims(x)) == 2 else b(Reshape, x, b.constant([-1, int(str(hidden))]))
+    inner = _ACTIVATIONS[activation_type](b, _linear(b, rows, w1, b1))
+    experts = _linear(b, inner, w2, b2)
+    scores = router if normalize_routing_weights else b(Softmax, router, axis=-1)
+    weights, indices = b.results(TopK, 2, scores, b.constant([k]))
+    shares = b(Softmax, weights, axis=-1) if normalize_routing_weights else weights
+    every = b(ScatterElements, b(Sub, router, router), indices, shares, axis=1)
+    share = b(Unsqueeze, b(Transpose, every, perm=(1, 0)), b.constant([2]))
+    y = b(ReduceSum, b(Mul, experts, share), b.constant([0]), keepdims=0)
+    return y if rows is x else b(Reshape, y, b(Shape, x))
+
+
+def _linear(b: Builder, x: Value, w: Value, bias: Value | None) -> Value:
+    y = b(MatMul, x, b(Transpose, w, perm=(0, 2, 1)))
+    return y if bias is None else b(Add, y, b(Unsqueeze, bias, b.constant([1])))
+
+
+_ACTIVATIONS = {
+    "relu": lambda b, x: b(Relu, x),
+    "gelu": lambda b, x: b(Gelu, x, approximate="tanh"),
+    "silu": lambda b, x: b(Mul, x, b(Sigmoid, x)),
+    "identity": lambda _, x: x,
+}
