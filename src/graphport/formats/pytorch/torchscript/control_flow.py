@@ -512,7 +512,7 @@ class _Loop:
             return leaf
         value = trial.graph.add_input("carried", fact)
         trial.inputs[key, path] = value
-        return Tensor(value) if isinstance(leaf, Tensor) else RuntimeScalar(value, _type_name(leaf))
+        return Tensor(value) if isinstance(leaf, Tensor) else RuntimeScalar(value, cast("Any", type_name(leaf)))
 
     def _set(self, key: Key, value: Any, trial: _Trial) -> None:
         kind, target, name = key
@@ -724,10 +724,6 @@ class _Trial(_Branch):
     is_ended: bool = False
 
 
-def _type_name(leaf: Any) -> Any:
-    return type_name(leaf)
-
-
 def _is_same_value(a: Any, b: Any) -> bool:
     return a is b or (isinstance(a, bool | int | float) and type(a) is type(b) and a == b)
 
@@ -746,4 +742,4 @@ def _stacked_shape(value: Value, length: Any) -> tuple[Any, ...] | None:
 def _result(value: Value | None, leaf: Any) -> Any:
     if value is None:
         return leaf
-    return Tensor(value) if isinstance(leaf, Tensor) else RuntimeScalar(value, _type_name(leaf))
+    return Tensor(value) if isinstance(leaf, Tensor) else RuntimeScalar(value, cast("Any", type_name(leaf)))

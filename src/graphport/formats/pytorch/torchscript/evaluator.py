@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from graphport.formats.pytorch.torchscript.emit import Emitter
     from graphport.formats.pytorch.torchscript.state import State
     from graphport.formats.pytorch.torchscript.syntax import Texts
+    from graphport.formats.pytorch.torchscript.values import Kind
 
 MAX_STEPS = 400_000
 """Maximum evaluated statements and expressions of one model."""
@@ -452,16 +453,13 @@ def _list(evaluator: Evaluator, given: Sequence[Any]) -> Any:
     return containers.as_list(evaluator, given[0])
 
 
-def _int(e: Evaluator, given: Any) -> Any:
-    return e.operators.to_scalar(given[0], "int")
+def _conversion(kind: Kind) -> Any:
+    """Return the function that converts a value to a scalar."""
 
+    def convert(evaluator: Evaluator, given: Sequence[Any]) -> Any:
+        return evaluator.operators.to_scalar(given[0], kind)
 
-def _float(e: Evaluator, given: Any) -> Any:
-    return e.operators.to_scalar(given[0], "float")
-
-
-def _bool(e: Evaluator, given: Any) -> Any:
-    return e.operators.to_scalar(given[0], "bool")
+    return convert
 
 
 def _print(*_: Any) -> Any:
@@ -478,9 +476,9 @@ def _torch_function(name: str) -> Any:
 
 
 _BUILTINS: dict[str, Any] = {
-    "int": _int,
-    "float": _float,
-    "bool": _bool,
+    "int": _conversion("int"),
+    "float": _conversion("float"),
+    "bool": _conversion("bool"),
     "complex": _torch_function("Complex"),
     "str": _string,
     "list": _list,

@@ -37,33 +37,9 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Value
 
 DTYPES = (
-    *(
-        DType.UINT8,
-        DType.INT8,
-        DType.INT16,
-        DType.INT32,
-        DType.INT64,
-        DType.FLOAT16,
-        DType.FLOAT32,
-        DType.FLOAT64,
-        None,
-    ),
-    *(
-        DType.COMPLEX64,
-        DType.COMPLEX128,
-        DType.BOOL,
-        None,
-        None,
-        None,
-        DType.BFLOAT16,
-        None,
-        None,
-        None,
-        None,
-        None,
-        None,
-    ),
-    *(None, DType.FLOAT8E5M2, DType.FLOAT8E4M3FN, None, None),
+    *(DType.UINT8, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.FLOAT16, DType.FLOAT32, DType.FLOAT64),
+    *(None, DType.COMPLEX64, DType.COMPLEX128, DType.BOOL, None, None, None, DType.BFLOAT16),
+    *(None, None, None, None, None, None, None, DType.FLOAT8E5M2, DType.FLOAT8E4M3FN, None, None),
 )
 """Element types by PyTorch's ScalarType code."""
 MEMORY_FORMATS = {0: "contiguous", 1: "preserve", 2: "channels_last", 3: "channels_last_3d"}
@@ -778,36 +754,22 @@ def _nbytes(ops: Operators, x: Any) -> Any:
     return computed(ops.emitter, "mul", [_numel(ops, x), ops.emitter.dtype(x).bits // 8])
 
 
-def _t(ops: Operators, x: Any) -> Any:
-    return ops.on_tensors("numpy_T", [x], {})
+def _tensor_function(name: str) -> Callable[..., Any]:
+    """Return the function that emits a tensor operator with one operand."""
+
+    def call(ops: Operators, x: Any) -> Any:
+        return ops.on_tensors(name, [x], {})
+
+    return call
 
 
-def _mt(ops: Operators, x: Any) -> Any:
-    return ops.on_tensors("mT", [x], {})
+def _torch_function(name: str) -> Callable[..., Any]:
+    """Return the function of `torch` with this name."""
 
+    def call(ops: Operators, *given: Any) -> Any:
+        return ops.torch(name, list(given), {})
 
-def _h(ops: Operators, x: Any) -> Any:
-    return ops.on_tensors("t", [x], {})
-
-
-def _real_component(ops: Operators, x: Any) -> Any:
-    return ops.on_tensors("real", [x], {})
-
-
-def _imag(ops: Operators, x: Any) -> Any:
-    return ops.on_tensors("imag", [x], {})
-
-
-def _min(ops: Operators, *given: Any) -> Any:
-    return ops.torch("min", list(given), {})
-
-
-def _max(ops: Operators, *given: Any) -> Any:
-    return ops.torch("max", list(given), {})
-
-
-def _abs(ops: Operators, *given: Any) -> Any:
-    return ops.torch("abs", list(given), {})
+    return call
 
 
 _PRIM: Mapping[str, Callable[..., Any]] = {
@@ -834,18 +796,18 @@ _PRIM: Mapping[str, Callable[..., Any]] = {
     "ndim": _dimension,
     "itemsize": _itemsize,
     "nbytes": _nbytes,
-    "T": _t,
-    "mT": _mt,
-    "H": _h,
-    "real": _real_component,
-    "imag": _imag,
+    "T": _tensor_function("numpy_T"),
+    "mT": _tensor_function("mT"),
+    "H": _tensor_function("t"),
+    "real": _tensor_function("real"),
+    "imag": _tensor_function("imag"),
     "name": _constant_function(""),
     "tolist": _no_list,
     "unchecked_unwrap_optional": _unwrapped,
     "unchecked_cast": _return_first_argument,
-    "min": _min,
-    "max": _max,
-    "abs": _abs,
+    "min": _torch_function("min"),
+    "max": _torch_function("max"),
+    "abs": _torch_function("abs"),
     "Print": _constant_function(None),
     "EnumValue": _enum_attribute("value"),
     "EnumName": _enum_attribute("name"),
