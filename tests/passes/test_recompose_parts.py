@@ -269,6 +269,15 @@ def test_a_gelu_with_its_half_anywhere(parts, halves):
     assert tried(recompose_gelu, [*parts, *HALVES[halves]])[0] == ["Gelu"]
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (1, 1, 1, 1)], ids=["of the rank of x", "of a higher rank"])
+def test_a_gelu_with_constants_that_have_axes(shape):
+    nodes = [*TANH, *HALVES["behind"]]
+    constants = {name: np.broadcast_to(each, shape) for name, each in used_of(nodes).items()}
+    assert tried(recompose_gelu, nodes, **constants)[0] == (
+        ["Gelu"] if len(shape) == 2 else [each.op_type for each in nodes]
+    )
+
+
 def used_of(nodes, **constants):
     used = {name for each in nodes for name in each.input}
     return {name: np.asarray(each) for name, each in (NUMBERS | constants).items() if name in used}

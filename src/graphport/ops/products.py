@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from graphport.core.facts import TensorFact
 from graphport.ir.graph import Node
 
 if TYPE_CHECKING:
@@ -53,9 +54,19 @@ def producer(value: Value | None, op: str) -> Node | None:
 def scalar_element(value: Value | None) -> float | None:
     """Return the only element of a constant that does not change the shape by broadcasting."""
     array = constant_elements(value)
-    if array is None or array.size != 1 or array.ndim > 1 or array.dtype.kind not in "fiuV":
+    if value is None or array is None or array.size != 1 or array.dtype.kind not in "fiuV":
         return None
-    return float(array.reshape(-1)[0])
+    return float(array.reshape(-1)[0]) if array.ndim <= 1 or _adds_no_axes(value, array.ndim) else None
+
+
+def _adds_no_axes(value: Value, rank: int) -> bool:
+    """Whether each consumer has another operand of at least this rank."""
+    for use in value.uses:
+        operands = use.user.operands if isinstance(use.user, Node) else ()
+        others = [operand.fact for operand in operands if operand is not None and operand is not value]
+        if not any(isinstance(fact, TensorFact) and len(fact.shape or ()) >= rank for fact in others):
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
