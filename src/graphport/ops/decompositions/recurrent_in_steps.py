@@ -29,12 +29,11 @@ from graphport.ops.definitions.activation import (
 from graphport.ops.definitions.arithmetic import Add, Mul, Sub
 from graphport.ops.definitions.comparison import Where
 from graphport.ops.definitions.control.loops import Scan
-from graphport.ops.definitions.indexing import Slice
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.recurrent.sequences import DIRECTIONS
 from graphport.ops.definitions.reshape import Concat, Expand, Identity, Shape, Squeeze, Unsqueeze
 from graphport.ops.lowering.captures import step_body
-from graphport.ops.lowering.operands import dtype_of, integers, sizes, transposed, vector
+from graphport.ops.lowering.operands import dtype_of, integers, sizes, slice_axis, transposed, vector
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class _Layer:
         """Split [N, gates * hidden] into the parts of each gate."""
         hidden = self.hidden_size
         (width,) = sizes(self.b.dims(value)[-1:])
-        return [_slice(self.b, value, 1, start, start + hidden) for start in range(0, width, hidden)]
+        return [slice_axis(self.b, value, 1, start, start + hidden) for start in range(0, width, hidden)]
 
     def activations(self, way: int, count: int) -> list[Callable[[Value], Value]]:
         """Return the `count` activations of a direction."""
@@ -104,7 +103,7 @@ class _Layer:
             shape = (stop - start, *storage.shape[2:])
             wanted = shape[::-1] if is_transposed else shape
             return b.constant(Computed(change, (storage,), storage.dtype, wanted), name=operand.name)
-        found = _slice(b, b(Squeeze, _slice(b, operand, 0, way, way + 1), vector(b, [0])), 0, start, stop)
+        found = slice_axis(b, b(Squeeze, slice_axis(b, operand, 0, way, way + 1), vector(b, [0])), 0, start, stop)
         return transposed(b, found, (1, 0)) if is_transposed else found
 
 
@@ -114,10 +113,6 @@ Cell: TypeAlias = "Callable[[_Layer, int], Step]"
 def _rows(way: int, start: int, stop: int, is_transposed: bool, array: Array) -> Array:
     found = array[way, start:stop]
     return found.T if is_transposed else found
-
-
-def _slice(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
-    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
 
 
 def _project_inputs(layer: _Layer, way: int, kept: int) -> Value:
@@ -161,7 +156,7 @@ def _unroll(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ..
         state = tuple(_before(layer, value, way, batch) for value in layer.initial)
         found: list[Value] = []
         for place in reversed(range(length)) if backwards else range(length):
-            entry = b(Squeeze, _slice(b, entries, 0, place, place + 1), vector(b, [0]))
+            entry = b(Squeeze, slice_axis(b, entries, 0, place, place + 1), vector(b, [0]))
             state, result = _masked(layer, partial(step, entry), state, place)
             found.append(result)
         every.append(found[::-1] if backwards else found)
@@ -225,7 +220,7 @@ def _before(layer: _Layer, value: Value | None, way: int, batch: Dim) -> Value:
         shape = b(Concat, b(Shape, layer.x, start=place, end=place + 1), vector(b, [layer.hidden_size]), axis=0)
         return b(Expand, zeros, shape)
     axis = layer.layout
-    return b(Squeeze, _slice(b, value, axis, way, way + 1), vector(b, [axis]))
+    return b(Squeeze, slice_axis(b, value, axis, way, way + 1), vector(b, [axis]))
 
 
 def _stacked(b: Builder, values: Sequence[Value], axis: int) -> Value:

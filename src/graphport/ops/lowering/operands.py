@@ -11,7 +11,9 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import MOST_ELEMENTS, TensorFact, Unknown
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.arithmetic import Abs, Add, Floor, Mul, Sign
 from graphport.ops.definitions.arithmetic.cast import Cast
+from graphport.ops.definitions.indexing import Slice
 from graphport.ops.definitions.reshape import Reshape, Transpose
 
 if TYPE_CHECKING:
@@ -226,3 +228,18 @@ def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     """Reshape `x`; -1 and 0 have the meaning of `Reshape`. A constant is folded."""
     known = all(n > 0 for n in shape)
     return (b.reshaped(x, shape) if known else None) or b(Reshape, x, vector(b, shape))
+
+
+def slice_axis(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    """Return the elements `start` to `stop` of `x` along `axis`."""
+    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
+
+
+def truncate(b: Builder, x: Value) -> Value:
+    """Round toward zero."""
+    return b(Mul, b(Sign, x), b(Floor, b(Abs, x)))
+
+
+def round_half_away(b: Builder, x: Value) -> Value:
+    """Round to the nearest integer, ties away from zero."""
+    return b(Mul, b(Sign, x), b(Floor, b(Add, b(Abs, x), b.like(x, 0.5))))

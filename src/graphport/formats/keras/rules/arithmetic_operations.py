@@ -65,7 +65,7 @@ from graphport.ops.definitions.comparison import (
 )
 from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
 from graphport.ops.definitions.reshape import Identity
-from graphport.ops.lowering.operands import cast, dtype_of, ends_of, finite_limits
+from graphport.ops.lowering.operands import cast, dtype_of, ends_of, finite_limits, truncate
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -81,10 +81,6 @@ def _of(op_def: OpDef, **attributes: Any) -> Function:
 
 def _scaled(op_def: OpDef, factor: float) -> Function:
     return lambda b, x: binary(b, Mul, b(op_def, x), factor)
-
-
-def _trunc(b: Builder, x: Value) -> Value:
-    return b(Mul, b(Sign, x), b(Floor, b(Abs, x)))
 
 
 _KEEPING: Mapping[str, Function] = MappingProxyType(
@@ -128,7 +124,7 @@ _FLOATING: Mapping[str, Function] = MappingProxyType(
         "Sqrt": _of(Sqrt),
         "Rsqrt": lambda b, x: b(Reciprocal, b(Sqrt, x)),
         "Tan": _of(Tan),
-        "Trunc": _trunc,
+        "Trunc": truncate,
         "Erf": _of(Erf),
         "Erfc": lambda b, x: b(Sub, b.like(x, 1.0), b(Erf, x)),
         "Deg2rad": lambda b, x: binary(b, Mul, x, pi / 180),

@@ -10,9 +10,8 @@ from graphport.core.budget import reserve
 from graphport.core.dims import decide_less
 from graphport.formats.nnef.rules.padding_borders import padded
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
-from graphport.ops.definitions.indexing import Slice
 from graphport.ops.definitions.reshape import Concat, Identity
-from graphport.ops.lowering.operands import vector
+from graphport.ops.lowering.operands import slice_axis
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import pairs
 from graphport.ops.views.padding import PadView
@@ -76,17 +75,13 @@ def _wrapped(b: Builder, x: Value, axis: int, pair: tuple[int, int]) -> Value:
         message = f"padding by {max(begin, end)} along an axis of {length}"
         raise UnsupportedError(message)
     reserve(sum(rounds), _ENTRIES_OF_A_NODE, what="copies of a tensor")
-    front = [_slice_axis(b, x, axis, -begin, _FARTHEST)] if begin else []
-    behind = [_slice_axis(b, x, axis, 0, end)] if end else []
+    front = [slice_axis(b, x, axis, -begin, _FARTHEST)] if begin else []
+    behind = [slice_axis(b, x, axis, 0, end)] if end else []
     return b(Concat, *front, *[x] * (1 + sum(rounds)), *behind, axis=axis)
 
 
 def _cut(b: Builder, x: Value, axis: int, begin: int, end: int) -> Value:
-    return _slice_axis(b, x, axis, begin, -end if end else _FARTHEST)
-
-
-def _slice_axis(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
-    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
+    return slice_axis(b, x, axis, begin, -end if end else _FARTHEST)
 
 
 def _scalar_constant(value: Value | None) -> float | None:

@@ -14,7 +14,6 @@ from graphport.ir.graph import Node
 from graphport.ops.constant_folding import folded
 from graphport.ops.declare import UnsupportedError, export_rule, lower
 from graphport.ops.definitions.arithmetic import Add, Mul
-from graphport.ops.definitions.indexing import Slice
 from graphport.ops.definitions.reduction import (
     ArgMax,
     ArgMin,
@@ -25,7 +24,7 @@ from graphport.ops.definitions.reduction import (
 )
 from graphport.ops.definitions.reshape import Concat, Identity, Reshape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.infinities import infinities
-from graphport.ops.lowering.operands import dtype_of, integers, sizes, vector
+from graphport.ops.lowering.operands import dtype_of, integers, sizes, slice_axis, vector
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import axis_index
 
@@ -177,8 +176,8 @@ def export_product(
             return None
         while n > 1:
             half = n // 2
-            halves = b(Mul, _ranged(b, y, axis, 0, half), _ranged(b, y, axis, half, 2 * half))
-            y = b(Concat, halves, _ranged(b, y, axis, n - 1, n), axis=axis) if n % 2 else halves
+            halves = b(Mul, slice_axis(b, y, axis, 0, half), slice_axis(b, y, axis, half, 2 * half))
+            y = b(Concat, halves, slice_axis(b, y, axis, n - 1, n), axis=axis) if n % 2 else halves
             n = half + n % 2
     y = b(Identity, y) if y is data else y
     return (y,) if keepdims or not chosen else (b(Squeeze, y, vector(b, chosen)),)
@@ -212,10 +211,6 @@ def _running(b: Builder, x: Value, axis: Value, joined: OpDef, neutral: int, exc
     return (b(Identity, y) if y is x else y,)
 
 
-def _ranged(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
-    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
-
-
 def _shifted(b: Builder, x: Value, axis: int, distance: int, reverse: int, neutral: int) -> Value:
     """`x` moved along an axis, `neutral` where nothing moves to."""
     dims = sizes(b.dims(x))
@@ -224,7 +219,7 @@ def _shifted(b: Builder, x: Value, axis: int, distance: int, reverse: int, neutr
     begun = b.like(x, np.full(shape, neutral))
     if distance >= n:
         return begun
-    rest = _ranged(b, x, axis, *((distance, n) if reverse else (0, n - distance)))
+    rest = slice_axis(b, x, axis, *((distance, n) if reverse else (0, n - distance)))
     return b(Concat, *((rest, begun) if reverse else (begun, rest)), axis=axis)
 
 

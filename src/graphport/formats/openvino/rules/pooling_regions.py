@@ -12,7 +12,7 @@ from graphport.formats.openvino.rules.binding import RULES
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.decompositions.pooling_by_position import position_sensitive_mean
 from graphport.ops.definitions.activation import Clip
-from graphport.ops.definitions.arithmetic import Abs, Add, Div, Floor, Max, Mul, Sign, Sub
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Max, Mul, Sub
 from graphport.ops.definitions.comparison import And, Greater, GreaterOrEqual, Less, LessOrEqual, Or, Where
 from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.pooling import MaxRoiPool
@@ -20,7 +20,7 @@ from graphport.ops.definitions.reduction import Einsum, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Expand, Unsqueeze
 from graphport.ops.definitions.resize import GridSample
 from graphport.ops.lowering.extents import extent, gather_index, joined
-from graphport.ops.lowering.operands import cast, dtype_of, index, reshaped, sizes, vector
+from graphport.ops.lowering.operands import cast, dtype_of, index, reshaped, round_half_away, sizes, vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,8 +171,8 @@ def _side(
     cells, points, length = counts
     half, factor = b.like(rois, 0.5), b.like(rois, scale)
     behind = vector(b, [1, 2, 3, 4])
-    first = b(Sub, b(Mul, _rounded(b, gather_index(b, rois, 1 + place)), factor), half)
-    last = b(Sub, b(Mul, b(Add, _rounded(b, gather_index(b, rois, 3 + place)), b.like(rois, 1)), factor), half)
+    first = b(Sub, b(Mul, round_half_away(b, gather_index(b, rois, 1 + place)), factor), half)
+    last = b(Sub, b(Mul, b(Add, round_half_away(b, gather_index(b, rois, 3 + place)), b.like(rois, 1)), factor), half)
     size = b(Unsqueeze, b(Max, b(Sub, last, first), b.like(rois, 0.1)), behind)
     cell = b(Div, size, b.like(rois, cells))
     shape = (1, 1, cells, 1, 1) if place else (1, 1, 1, cells, 1)
@@ -188,8 +188,3 @@ def _side(
     near = b(Sub, b.like(rois, 1), b(Abs, b(Sub, held, b.like(rois, np.arange(reserve(length))))))
     shares = b(Mul, b(Max, near, b.like(rois, 0)), b(Unsqueeze, counted, vector(b, [5])))
     return b(ReduceSum, shares, vector(b, [4]), keepdims=0), b(ReduceSum, counted, vector(b, [4]), keepdims=0)
-
-
-def _rounded(b: Builder, x: Value) -> Value:
-    """Round to the nearest integer, ties away from zero."""
-    return b(Mul, b(Sign, x), b(Floor, b(Add, b(Abs, x), b.like(x, 0.5))))

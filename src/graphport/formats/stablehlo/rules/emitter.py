@@ -21,6 +21,7 @@ from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import UncomputedError, folded
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.definitions.quantization import integer_range
 from graphport.ops.infer import Inference
 
 if TYPE_CHECKING:
@@ -630,13 +631,6 @@ def _check_fits(data: Any, dtype: DType | None) -> None:
     lowest, highest = integer_range(dtype)
     if not lowest <= data <= highest:
         refuse("SH0007", f"{data} is out of range for {dtype}")
-
-
-def integer_range(dtype: DType) -> tuple[int, int]:
-    """The smallest and the largest number of an integer type."""
-    if dtype.kind == "u":
-        return 0, (1 << dtype.bits) - 1
-    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
 
 
 def element_type(type: Type, default: DType) -> DType:

@@ -9,10 +9,10 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
 from graphport.ops.declare import ShapeError, UnsupportedError
-from graphport.ops.definitions.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Round, Sign, Sub
+from graphport.ops.definitions.arithmetic import Add, Div, Floor, Max, Min, Mul, Round, Sub
 from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.definitions.reshape import Identity
-from graphport.ops.lowering.operands import cast, dtype_of, needed_integer
+from graphport.ops.lowering.operands import cast, dtype_of, needed_integer, round_half_away
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -166,11 +166,6 @@ def _check_mode(mode: str) -> None:
         raise ShapeError(message, f"use {', '.join(_QUANTIZE_MODES)}")
 
 
-def _round_away(b: Builder, x: Value) -> Value:
-    """Round half away from zero."""
-    return b(Mul, b(Sign, x), b(Floor, b(Add, b(Abs, x), b.like(x, 0.5))))
-
-
 @operator("QuantizeV2")
 def quantize(
     b: Builder,
@@ -199,15 +194,15 @@ def quantize(
         scale = min(sides)
         first, last = least / scale, most / scale
         steps = b(Mul, b(Max, b(Min, x, b.like(x, last)), b.like(x, first)), b.like(x, scale))
-        rounded = b(Round, steps) if round_mode == "HALF_TO_EVEN" else _round_away(b, steps)
+        rounded = b(Round, steps) if round_mode == "HALF_TO_EVEN" else round_half_away(b, steps)
     elif mode == "MIN_COMBINED":
         clipped = b(Max, b(Min, x, b.like(x, last)), b.like(x, first))
         steps = b(Mul, b(Sub, clipped, b.like(x, first)), b.like(x, (most - least) / (last - first)))
-        rounded = _round_away(b, b(Add, steps, b.like(x, -((most - least + 1) // 2))) if least < 0 else steps)
+        rounded = round_half_away(b, b(Add, steps, b.like(x, -((most - least + 1) // 2))) if least < 0 else steps)
     else:
         steps = _first_steps(first, last, least, most)
         start = np.round(first * steps)
-        rounded = b(Add, _round_away(b, b(Mul, x, b.like(x, steps))), b.like(x, least - start))
+        rounded = b(Add, round_half_away(b, b(Mul, x, b.like(x, steps))), b.like(x, least - start))
         rounded = b(Max, b(Min, rounded, b.like(x, most)), b.like(x, least))
     return [cast(b, rounded, T), *(b.constant(np.float32(end)) for end in (first, last))]
 

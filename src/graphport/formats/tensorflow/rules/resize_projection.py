@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
 from graphport.ops.declare import ShapeError
-from graphport.ops.definitions.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Neg, Sign, Sub
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Floor, Max, Min, Mul, Neg, Sub
 from graphport.ops.definitions.comparison import And, GreaterOrEqual, Less, LessOrEqual, Where
 from graphport.ops.definitions.indexing import GatherND, Slice
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Unsqueeze
 from graphport.ops.lowering.extents import counted, extent, gather_index, joined
-from graphport.ops.lowering.operands import as_int64, cast, dtype_of, reshaped, vector
+from graphport.ops.lowering.operands import as_int64, cast, dtype_of, reshaped, round_half_away, truncate, vector
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -49,7 +49,7 @@ def projective_transform(
     rows, columns = _inside(b, rows, height, fill_mode), _inside(b, columns, width, fill_mode)
     pixels = _Pixels(b, x, empty, size)
     if interpolation == "NEAREST":
-        y = pixels.at(_round(b, rows), _round(b, columns))
+        y = pixels.at(round_half_away(b, rows), round_half_away(b, columns))
     else:
         y = _bilinear(b, pixels, rows, columns)
     return b(Where, b(Unsqueeze, is_defined, vector(b, [3])), cast(b, y, dtype_of(x)), empty)
@@ -71,15 +71,6 @@ def _positions(b: Builder, transforms: Value, size: Value) -> tuple[Value, Value
     return rows, columns, is_defined
 
 
-def _truncate(b: Builder, x: Value) -> Value:
-    return b(Mul, b(Sign, x), b(Floor, b(Abs, x)))
-
-
-def _round(b: Builder, x: Value) -> Value:
-    """Round half away from zero."""
-    return b(Mul, b(Sign, x), b(Floor, b(Add, b(Abs, x), b.like(x, 0.5))))
-
-
 def _inside(b: Builder, at: Value, count: Value, fill_mode: str) -> Value:
     """Positions along an axis, mapped into the image unless pixels outside are constant."""
     if fill_mode == "CONSTANT":
@@ -92,8 +83,8 @@ def _inside(b: Builder, at: Value, count: Value, fill_mode: str) -> Value:
         low, high = _reflected(b, at, count)
     else:
         span = b(Max, last, one)
-        low = b(Add, at, b(Mul, count, b(Add, _truncate(b, b(Div, b(Neg, at), span)), one)))
-        high = b(Sub, at, b(Mul, count, _truncate(b, b(Div, at, span))))
+        low = b(Add, at, b(Mul, count, b(Add, truncate(b, b(Div, b(Neg, at), span)), one)))
+        high = b(Sub, at, b(Mul, count, truncate(b, b(Div, at, span))))
     moved = b(Where, b(Less, at, zero), low, b(Where, b(Less, last, at), high, at))
     return b(Min, b(Max, moved, zero), last)
 
@@ -101,9 +92,9 @@ def _inside(b: Builder, at: Value, count: Value, fill_mode: str) -> Value:
 def _reflected(b: Builder, at: Value, count: Value) -> tuple[Value, Value]:
     """Reflect positions < 0 and positions >= `count`: d c b a | a b c d | d c b a."""
     one, period = b.like(at, 1), b(Add, count, count)
-    low = b(Add, b(Mul, period, _truncate(b, b(Div, b(Neg, at), period))), at)
+    low = b(Add, b(Mul, period, truncate(b, b(Div, b(Neg, at), period))), at)
     low = b(Where, b(Less, low, b(Neg, count)), b(Add, low, period), b(Sub, b(Neg, low), one))
-    high = b(Sub, at, b(Mul, period, _truncate(b, b(Div, at, period))))
+    high = b(Sub, at, b(Mul, period, truncate(b, b(Div, at, period))))
     high = b(Where, b(GreaterOrEqual, high, count), b(Sub, b(Sub, period, high), one), high)
     return low, high
 
