@@ -66,7 +66,7 @@ def _lives_on_windows(process: int) -> bool:
 
 
 def open_movable(path: str, flags: int) -> int:
-    """An opener for `open` to read: the file can be renamed meanwhile, as it can everywhere but there."""
+    """Opener for `open` whose files can be renamed while open, on Windows too."""
     if sys.platform != "win32":
         return os.open(path, flags)
     import _winapi

@@ -54,7 +54,7 @@ def power(x: Array, y: Array, out: Array | None = None) -> Array:
 
 
 def _root(x: Array, out: Array | None) -> Array:
-    """The power 0.5, where NumPy takes the square root: that of -inf is not a number, the power is infinite."""
+    """Compute x ** 0.5 by the square root; for -inf the power is inf, but the root NaN."""
     is_endless = np.isinf(x)
     result = np.asarray(np.sqrt(x + 0.0, out=out))
     np.copyto(result, np.inf, where=is_endless)

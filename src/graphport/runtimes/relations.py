@@ -72,7 +72,7 @@ def completed(relations: Relations, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def format_relations(relations: Relations) -> tuple[str, ...]:
-    """Each relation as a person would write it, sums first."""
+    """Return each relation as an equation, sums first."""
     in_order = sorted(relations.items(), key=lambda item: item[1] in symbols(item[1]).values())
     return tuple(f"{name} = {dim}" for name, dim in in_order)
 

@@ -64,7 +64,7 @@ class Further(NamedTuple):
 
 @dataclass(eq=False)
 class Exploration:
-    """A search over both graphs that knows the test inputs which both files computed."""
+    """A search for differing outputs that starts from the test inputs run on both files."""
 
     search: Search
     inputs: Sequence[TestInput]

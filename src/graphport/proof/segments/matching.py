@@ -109,7 +109,7 @@ def match_values(a: Graph, b: Graph, test_input: TestInput) -> list[Match]:
 
 
 def _backend(graph: Graph) -> str:
-    """The backend that computes values: of large weights the reference interpreter, which reads the mapped file."""
+    """Return the backend; for large weights the reference interpreter, which reads the memory-mapped file."""
     storages = (value.storage for value in graph.constants)
     return "reference" if sum(0 if each is None else each.nbytes for each in storages) > MAX_COPIED_BYTES else "auto"
 

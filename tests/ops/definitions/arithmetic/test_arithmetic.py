@@ -215,7 +215,7 @@ def test_operands_that_do_not_broadcast_are_refused(name):
 
 def test_attributes_are_checked():
     refuse(Mod, [fact(DType.FLOAT32, 3), fact(DType.FLOAT32, 3)], "the remainder of float32 with fmod = 0")
-    refuse(BitShift, [fact(DType.UINT8, 3), fact(DType.UINT8, 3)], "direction is 'UP'", direction="UP")
+    refuse(BitShift, [fact(DType.UINT8, 3), fact(DType.UINT8, 3)], "unknown direction 'UP'", direction="UP")
 
 
 N = Symbol("N", 1)

@@ -227,7 +227,7 @@ def test_cache_refuses_what_does_not_fit():
     refuse(TensorScatter, [f32(2, 4, 3), f32(2, 1, 4)], "axis 2 of past_cache and update: 3 and 4 differ")
     refuse(TensorScatter, [f32(2, 4, 3), f32(2, 1)], "update has rank 2, past_cache 3")
     refuse(TensorScatter, [f32(2, 4, 3), f32(2, 1, 3)], "axis is 0, the batch axis", axis=0)
-    refuse(TensorScatter, [f32(2, 4, 3), f32(2, 1, 3)], "mode is 'ring'", mode="ring")
+    refuse(TensorScatter, [f32(2, 4, 3), f32(2, 1, 3)], "unknown mode 'ring'", mode="ring")
     for first in (3, -1):
         with pytest.raises(IndexError, match="are not all in a cache of 4"):
             TensorScatter(random(1, 4, 2), random(1, 2, 2), np.array([first]))

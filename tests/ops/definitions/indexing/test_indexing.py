@@ -222,13 +222,13 @@ def test_scattering_changes_a_copy():
 
 
 def test_scattering_refuses_what_does_not_fit():
-    refuse(ScatterElements, [f32(3, 2), i64(1, 2), f32(1, 2)], "reduction is 'sum'", reduction="sum")
+    refuse(ScatterElements, [f32(3, 2), i64(1, 2), f32(1, 2)], "unknown reduction 'sum'", reduction="sum")
     refuse(ScatterElements, [f32(3, 2), i64(2), f32(2)], "indices has rank 1, data 2")
     refuse(ScatterElements, [f32(3, 2), i64(1, 2), f32(1, 1)], "indices and updates have different shapes")
     refuse(ScatterElements, [f32(3, 2), i64(1, 2), f32(1, 2)], "axis 2 is outside", axis=2)
     refuse(ScatterND, [f32(3, 2), i64(1, 3), f32(1)], "indices name 3 axes of a tensor of rank 2")
     refuse(ScatterND, [f32(3, 2), i64(4, 1), f32(4, 3)], "updates do not fill the slices")
-    refuse(ScatterND, [f32(3), i64(1, 1), f32(1)], "reduction is 'sum'", reduction="sum")
+    refuse(ScatterND, [f32(3), i64(1, 1), f32(1)], "unknown reduction 'sum'", reduction="sum")
     assert fact_of(ScatterND, UNKNOWN, i64(1, 1), f32(1)).shape is None
     assert fact_of(ScatterND, f32(N, 2), i64(4, N), f32(4)).shape == (N, 2)
 

@@ -83,7 +83,7 @@ X, TARGET = TensorFact(DType.FLOAT32, (2, 3, 4)), TensorFact(DType.INT64, (2, 4)
 @pytest.mark.parametrize(
     ("operands", "attributes", "message"),
     [
-        pytest.param([X, TARGET], {"reduction": "max"}, "reduction is 'max'", id="reduction"),
+        pytest.param([X, TARGET], {"reduction": "max"}, "unknown reduction 'max'", id="reduction"),
         pytest.param([X, TensorFact(DType.INT64, (2,))], {}, "answers do not fit", id="answers"),
         pytest.param([X, TARGET, TensorFact(DType.FLOAT32, (4,))], {}, "classes and weights", id="weights"),
         pytest.param([TensorFact(DType.FLOAT32, (2,)), TARGET], {}, "rank 1", id="rank"),

@@ -294,7 +294,7 @@ def test_blocks_know_every_type(dtype):
 
 def test_blocks_refuse_what_does_not_part():
     refuse(DepthToSpace, [f32(1, 6, 2, 2)], "6 channels are no multiple of 2", blocksize=2)
-    refuse(DepthToSpace, [f32(1, 4, 2, 2)], "mode is 'XYZ'", blocksize=2, mode="XYZ")
+    refuse(DepthToSpace, [f32(1, 4, 2, 2)], "unknown mode 'XYZ'", blocksize=2, mode="XYZ")
     refuse(DepthToSpace, [f32(1, 4, 2)], "input has rank 3", blocksize=2)
     refuse(SpaceToDepth, [f32(1, 4, 3, 2)], "does not part into blocks of 2", blocksize=2)
     refuse(SpaceToDepth, [f32(1, 4, 2, 2)], "blocksize is 0", blocksize=0)

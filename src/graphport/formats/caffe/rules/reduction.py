@@ -35,7 +35,7 @@ def reduction(at: Layer, *, operation: str = "SUM", axis: int = 0, coeff: float 
     """Reduce all axes from `axis` on."""
     op_defs = {"SUM": ReduceSum, "ASUM": ReduceL1, "SUMSQ": ReduceSumSquare, "MEAN": ReduceMean}
     if operation not in op_defs:
-        message = f"operation is {operation}"
+        message = f"unknown operation {operation!r}, expected one of {', '.join(op_defs)}"
         raise UnsupportedError(message)
     axes = at.integers(*range(at.axis(axis), len(at.dims())))
     y = at.b(op_defs[operation], at.x, axes, keepdims=0)

@@ -82,7 +82,7 @@ class Net:
         return y if bias is None else self.op(Add, y, self.weight(bias, f"{name}.bias"), stem=name)
 
     def tied_linear(self, x: Value, table: Value, name: str) -> Value:
-        """Return x Eᵀ for a table that is read elsewhere, too.  Shapes: x [B, S, H], table [V, H] → [B, S, V]."""
+        """Return x Eᵀ; E is the embedding table, too.  Shapes: x [B, S, H], table [V, H] → [B, S, V]."""
         rows, width = (int(str(dim)) for dim in self.build.dims(table))
         flat = self.op(Reshape, x, self.integers(-1, width), stem=name)
         product = self.op(Gemm, flat, table, transB=1, stem=name)

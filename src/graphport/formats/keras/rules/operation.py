@@ -183,10 +183,10 @@ def floating(b: Builder, x: Value) -> Value:
 
 
 def named_dtype(name: Any) -> DType:
-    """The element type of a name.
+    """Return the dtype with the Keras name `name`.
 
     Raises:
-        UnsupportedError: there is none of this name.
+        UnsupportedError: the name is unknown.
     """
     found = DTYPES.get(str(name).rpartition(".")[2]) if isinstance(name, str) else None
     if found is None:

@@ -305,7 +305,7 @@ def take_elements(b: Builder, x: Value, indices: Any, *, axis: Any = None) -> Va
 def gather(b: Builder, x: Value, indices: Any, *, axis: Any = 0, batch_dims: int = 0) -> Value:
     """Elements of an axis by index, as `tf.gather`."""
     if batch_dims:
-        message = f"indices with {batch_dims} batch dims"
+        message = f"batch_dims is {batch_dims}, expected 0"
         raise UnsupportedError(message)
     return b(Gather, x, tensor(b, indices, DType.INT64), axis=axis or 0)
 

@@ -208,7 +208,7 @@ class Integers:
     input_scale: Storage
 
     def parameters(self, place: int, *, term: int = 2) -> dict[str, Any]:
-        """Return the parameter that enables integers, and weights from `place` on."""
+        """Return `int8_scale_term` and both scales, as weights `place` and `place + 1`."""
         return {f"p{TERM}": term, f"w{place}": self.scales, f"w{place + 1}": self.input_scale}
 
     def by_group(self, groups: int) -> Integers:

@@ -286,7 +286,7 @@ def _count_wide(
 
 
 def _overflows(emit: OpBuilder, start: Value, stop: Value) -> Value:
-    """Whether the way from `start` to `stop` is longer than int64 counts."""
+    """Whether `stop - start` overflows int64."""
     way = emit("Sub", stop, start)
     conditions = emit("Greater", stop, start), emit("Less", way, 0), emit("Less", stop, start), emit("Greater", way, 0)
     return emit("Or", emit("And", *conditions[:2]), emit("And", *conditions[2:]))

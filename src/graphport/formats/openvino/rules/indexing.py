@@ -294,11 +294,11 @@ def one_hot(
         int_indices = b(Where, b(Less, int_indices, b.like(int_indices, 0)), count, int_indices)
     ends = [as_vector_of(b, off), as_vector_of(b, on)]
     dtype = dtype_of(on)
-    # Runtimes know this operator in few types.
+    # Runtimes have OneHot kernels for few dtypes.
     values = cast(b, b(Concat, *ends, axis=0), _hot_in(dtype))
     if b.dims(int_indices):
         return cast(b, b(OneHot, int_indices, count, values, axis=axis), dtype)
-    # ONNX has no hot place of a number alone, only of a vector.
+    # ONNX OneHot does not accept a scalar index, so use a vector of one index.
     line = b(OneHot, b(Unsqueeze, int_indices, vector(b, [0])), count, values, axis=-1)
     return cast(b, b(Squeeze, line, vector(b, [0])), dtype)
 

@@ -400,7 +400,7 @@ def Mod(a: T, b: T, *, fmod: int = 0) -> T:
 
 def _shift_shape(x: TensorFact, y: TensorFact, *, direction: str) -> TensorFact:
     if direction not in ("LEFT", "RIGHT"):
-        message = f"direction is {direction!r}"
+        message = f"unknown direction {direction!r}"
         raise ShapeError(message, "LEFT or RIGHT")
     return x.with_shape(broadcast(x.dims, y.dims))
 

@@ -25,7 +25,7 @@ _FAR = 2**31
 
 def _cast_shape(input: TensorFact, *, to: DType, saturate: int = 1, round_mode: str = "up") -> TensorFact:
     if round_mode not in ("up", "down", "nearest"):
-        message = f"round_mode is {round_mode!r}"
+        message = f"unknown round_mode {round_mode!r}"
         raise ShapeError(message, "up, down or nearest")
     if not isinstance(to, DType) or to in COMPLEX:  # pyright: ignore[reportUnnecessaryIsInstance]  a file may say any
         message = f"nothing is cast to {to}"

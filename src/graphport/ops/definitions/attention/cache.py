@@ -24,7 +24,7 @@ Indices = Annotated[Tensor, Types("tensor(int64)", INT64)]
 @viewed
 def _scatter_shape(op: TensorScatterView[TensorFact]) -> TensorFact:
     if op.mode not in ("linear", "circular"):
-        message = f"mode is {op.mode!r}"
+        message = f"unknown mode {op.mode!r}"
         raise ShapeError(message, "linear or circular")
     if op.past_cache.shape is None or op.update.shape is None:
         return TensorFact(op.past_cache.dtype, op.past_cache.shape)

@@ -16,7 +16,7 @@ from graphport.ops.types import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window with one entry a spatial axis in each field."""
+    """A sliding window; each field has one element per spatial axis."""
 
     kernel: tuple[Dim, ...]
     strides: tuple[int, ...]

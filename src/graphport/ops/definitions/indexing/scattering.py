@@ -29,7 +29,7 @@ _REDUCTIONS: dict[str, Any] = {
 
 def _check_reduction(reduction: str) -> None:
     if reduction not in _REDUCTIONS:
-        message = f"reduction is {reduction!r}"
+        message = f"unknown reduction {reduction!r}"
         raise ShapeError(message, ", ".join(_REDUCTIONS))
 
 

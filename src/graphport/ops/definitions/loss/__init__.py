@@ -26,7 +26,7 @@ _REDUCTIONS = ("none", "sum", "mean")
 @viewed
 def _loss_shape(op: NegativeLogLikelihoodLossView[TensorFact]) -> TensorFact:
     if op.reduction not in _REDUCTIONS:
-        message = f"reduction is {op.reduction!r}"
+        message = f"unknown reduction {op.reduction!r}"
         raise ShapeError(message, ", ".join(_REDUCTIONS))
     if op.input.shape is not None:
         if op.input.rank < 2:

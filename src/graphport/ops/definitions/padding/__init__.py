@@ -29,7 +29,7 @@ _MODES = ("constant", "reflect", "edge", "wrap")
 @viewed
 def _pad_shape(op: PadView[TensorFact]) -> TensorFact:
     if op.mode not in _MODES:
-        message = f"mode is {op.mode!r}"
+        message = f"unknown mode {op.mode!r}"
         raise ShapeError(message, ", ".join(_MODES))
     rank = op.data.rank
     _check_count(op.pads, rank if op.axes is None else op.axes)

@@ -38,7 +38,7 @@ def recurrent_shapes(
         ShapeError: the shape of an operand or an attribute does not fit.
     """
     if op.direction not in DIRECTIONS:
-        message = f"direction is {op.direction!r}"
+        message = f"unknown direction {op.direction!r}"
         raise ShapeError(message, ", ".join(DIRECTIONS))
     if op.layout not in (0, 1):
         message = f"layout is {op.layout}"

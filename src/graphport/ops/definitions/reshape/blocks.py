@@ -25,7 +25,7 @@ def _blocks(input: TensorFact, blocksize: int) -> tuple[Dim, Dim, Dim, Dim]:
 
 def _depth_to_space_shape(input: TensorFact, *, blocksize: int, mode: str = "DCR") -> TensorFact:
     if mode not in ("DCR", "CRD"):
-        message = f"mode is {mode!r}"
+        message = f"unknown mode {mode!r}"
         raise ShapeError(message, "DCR or CRD")
     n, c, h, w = _blocks(input, blocksize)
     if isinstance(c, int) and c % blocksize**2:

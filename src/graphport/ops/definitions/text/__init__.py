@@ -150,7 +150,7 @@ def RegexFullMatch(x: T1, *, pattern: str | None = None) -> Matches:
 @viewed
 def _vector_shape(op: TfIdfVectorizerView[TensorFact]) -> TensorFact:
     if op.mode not in ("TF", "IDF", "TFIDF"):
-        message = f"mode is {op.mode!r}"
+        message = f"unknown mode {op.mode!r}"
         raise ShapeError(message, "TF, IDF or TFIDF")
     if not 1 <= op.min_gram_length <= op.max_gram_length or op.max_skip_count < 0:
         message = f"grams of {op.min_gram_length} to {op.max_gram_length} items, {op.max_skip_count} skipped"

@@ -184,7 +184,7 @@ def _named(params: Sequence[Value], count: int, directions: int, *, has_biases: 
     names = _LIST if has_biases else _LIST[:2]
     ends = [f"l{layer}{end}" for layer in range(count) for end in ("", "_reverse")[:directions]]
     if len(params) != len(names) * len(ends):
-        message = f"{len(params)} weights, expected {len(names) * len(ends)}"
+        message = f"{len(params)} weight tensors, expected {len(names) * len(ends)}"
         raise UnsupportedError(message)
     return dict(zip([f"{name}_{end}" for end in ends for name in names], params, strict=True))
 
