@@ -368,8 +368,8 @@ def test_layers_in_bodies_stay_floating_and_are_named():
     ]
     inputs = [("x", ["N", 4, 3, 3]), typed("c", [], onnx.TensorProto.BOOL)]
     found = gp.from_onnx(model(nodes, inputs, [("y", ["N", 4, 3, 3])], {"w": w}))
-    x = nets.samples(nets.depthwise(), 12)["x"][:, :, :3, :3]
-    items = [{"x": x[i : i + 1], "c": np.asarray(bool(i % 2))} for i in range(12)]
+    x = nets.samples(nets.depthwise(), 16)["x"][:, :, :3, :3]
+    items = [{"x": x[i : i + 1], "c": np.asarray(bool(i % 2))} for i in range(16)]
     quantized = gp.quantize(found, items)
     assert [finding.code for finding in quantized.report.findings] == ["QUANT0008"]
     assert quantized.report.snr_db > 15
