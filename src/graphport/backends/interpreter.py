@@ -163,7 +163,7 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
     if function is None:
         message = f"{node.op} has no reference implementation"
         raise LookupError(message)
-    fault = _operand_fault(node, operands)
+    fault = _operand_fault(node, operands) or _size_fault(node, operands, work)
     if fault:
         raise DiagnosticError(Diagnostic("RUN0005", f"{node.op} {node.name}: {fault}", node.origin))
     try:
@@ -178,6 +178,38 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
     # A list is one result, a sequence; several results are a tuple.
     answers: tuple[Any, ...] = tuple(answer) if is_sequence(answer) and not isinstance(answer, list) else (answer,)
     return tuple(_array(answer, value) for answer, value in zip(answers, node.outputs, strict=False))
+
+
+def _size_fault(node: Node, operands: list[Any], work: _Work) -> str:
+    """Why a result whose size the elements of operands decide is not computed; empty if it is.
+
+    The memory of a run is only checked between nodes, and one node may take all memory of the machine.
+    """
+    if not work.nbytes or node.op not in _SIZED_BY_ELEMENTS:
+        return ""
+    try:
+        elements = _count_elements(node.op, operands)
+    except (ArithmeticError, ValueError, IndexError, TypeError):
+        return ""  # the function of the operator reports the operands
+    return f"the result has {elements:.3g} elements" if elements * _BYTES_PER_ELEMENT > work.nbytes else ""
+
+
+_SIZED_BY_ELEMENTS = frozenset({"Range", "ConstantOfShape", "Expand", "Tile"})
+_BYTES_PER_ELEMENT = 8
+
+
+def _count_elements(op: str, operands: list[Any]) -> float:
+    first, *others = (np.asarray(each) for each in operands)
+    match op:
+        case "Range":
+            limit, delta = others
+            return float(np.float64(limit) - np.float64(first)) / float(delta)
+        case "Expand":
+            return math.prod(np.broadcast_shapes(first.shape, tuple(others[0].tolist())))
+        case "Tile":
+            return first.size * math.prod(others[0].tolist())
+        case _:
+            return math.prod(first.tolist())
 
 
 def _operand_fault(node: Node, operands: list[Any]) -> str:
