@@ -87,6 +87,12 @@ def test_help_lists_the_verbs():
     assert headings == list(GROUPS)
 
 
+def test_the_summaries_of_all_groups_begin_in_one_column():
+    lines = [line for line in run("--help").output.splitlines() if line[2:].partition(" ")[0] in VERBS]
+    assert len(lines) == len(VERBS)
+    assert len({len(line) - len(line[2:].partition(" ")[2].lstrip()) for line in lines}) == 1
+
+
 def test_verbs_are_in_one_group_each_and_have_a_module():
     modules = {
         path.stem for path in Path(cli_package.__file__).parent.glob("*.py") if "\ndef verb(" in path.read_text()

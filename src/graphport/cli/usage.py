@@ -26,7 +26,7 @@ _ARGUMENTS = {
     "DST": "File or folder to write; its name or --format selects the format; - is standard output.",
 }
 """Descriptions of the arguments that several commands have."""
-_NAME_WIDTH = 8
+_NAME_WIDTH = 10
 """Width of the names of commands, so that the columns of all headings align."""
 _JSON = "--json"
 _OWN = ("--json", "--color", "--quiet", "--log-file", "--help")
