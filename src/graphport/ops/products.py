@@ -63,7 +63,7 @@ def _adds_no_axes(value: Value, rank: int) -> bool:
     """Whether each consumer has another operand of at least this rank."""
     for use in value.uses:
         operands = use.user.operands if isinstance(use.user, Node) else ()
-        others = [operand.fact for operand in operands if operand is not None and operand is not value]
+        others = [operand.fact for operand in operands if operand is not value]
         if not any(isinstance(fact, TensorFact) and len(fact.shape or ()) >= rank for fact in others):
             return False
     return True
