@@ -416,3 +416,12 @@ def test_a_softmax_of_numbers_that_are_rounded_by_more_than_1_is_undefined(tmp_p
     assert found is not None
     assert found.is_rounded
     assert undefined_result(graph, {"x": np.float32([[0.5, 0.5, -100]])}) is None
+
+
+def test_branches_are_paired_by_name(tmp_path):
+    pytest.importorskip("openvino")
+    pair = TESTS / "proof/pairs/if_length_64_branch_wrong.a.onnx"
+    proof = gp.convert(pair, tmp_path / "net.xml").proof
+    assert proof.verdict.passed, proof.sentence
+    other = TESTS / "proof/pairs/if_length_64_branch_wrong.b.onnx"
+    assert gp.verify(other, tmp_path / "net.xml").failed

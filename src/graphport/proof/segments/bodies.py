@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.facts import TensorFact
+from graphport.ir.graph import Graph
 from graphport.proof.segments.matching import Match
 from graphport.proof.segments.segments import Segmentation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from graphport.ir.graph import Graph, Node, Value
+    from graphport.ir.graph import Node, Value
     from graphport.proof.segments.segments import Segment
 
 _OPERATORS = frozenset({"If", "Loop", "Scan"})
@@ -29,7 +30,11 @@ def body_segments(output: Match, segmentation: Segmentation) -> Iterator[tuple[G
     if a is None or b is None or a.op != b.op or a.op not in _OPERATORS:
         return
     states = _common_states(a, b, segmentation)
-    for body_a, body_b in zip(a.bodies(), b.bodies(), strict=False):
+    # Files list the branches of If in either order.
+    attributes = [(graph, b.attributes.get(name)) for name, graph in a.attributes.items()]
+    for body_a, body_b in attributes:
+        if not isinstance(body_a, Graph) or not isinstance(body_b, Graph):
+            continue
         inputs = [_input(a, (body_a.inputs[i], body_b.inputs[j]), i, segmentation) for i, j in states]
         inner = Segmentation([*segmentation.by_a.values(), *(each for each in inputs if each is not None)])
         for i, j in _common_results(a, (body_a, body_b), states):

@@ -60,7 +60,8 @@ class Numbering:
         if op_def is not None and op_def.is_random:
             return node
         count = len(node.outputs) if op_def is None or op_def.is_variadic_output else 0
-        bodies = tuple(self._body(body, depth + 1) for body in node.bodies())
+        graphs = [(name, body) for name, body in sorted(node.attributes.items()) if isinstance(body, Graph)]
+        bodies = tuple((name, self._body(body, depth + 1)) for name, body in graphs)
         return (node.op, count, operands, self._attributes(node), bodies)
 
     def _body(self, body: Graph, depth: int) -> Hashable:
