@@ -49,7 +49,7 @@ from graphport.ops import registry
 from graphport.ops.declare import EXPORT_RULES, IMPORT_RULES
 for dialect in (*registry.dialects(), *(name.replace("_", ".") for name in registry.dialects())):
     registry.load(dialect)
-pages = registry.pages()
+pages = registry.op_defs()
 patterns = sum(len(texts) for page in pages.values() for texts in page.spellings.values())
 apart = sum(bool(getattr(page, "decomposes", "")) for page in pages.values())
 rules = [rule.function for table in (IMPORT_RULES, EXPORT_RULES) for found in table.values() for rule in found]
@@ -82,7 +82,7 @@ def main() -> None:
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in (root / "graphport").rglob("*.py")}
     print(*figures, sep="\n")
     print("lines of ops", _lines(ops))
-    print("lines of pages", _lines(path for path in ops if root / "graphport/ops/definitions" in path.parents))
+    print("lines of definitions", _lines(path for path in ops if root / "graphport/ops/definitions" in path.parents))
     print("lines a rule, by dialect", *_lines_a_rule(root, figures))
     print("files of ops", len(ops))
     print("functions of ops", sum(isinstance(node, ast.FunctionDef) for path in ops for node in ast.walk(trees[path])))

@@ -1,4 +1,4 @@
-"""The views below `src/graphport/ops/views/`, a module a family, made from the signatures of pages.
+"""The views below `src/graphport/ops/views/`, a module a family, generated from operator signatures.
 
 python tools/operator_views.py            write them
 python tools/operator_views.py --check    say which are out of date; exit code 1
@@ -88,7 +88,7 @@ def _literal(value: object) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Write the modules, or say which differ."""
-    parser = argparse.ArgumentParser(description="views of operators from their pages")
+    parser = argparse.ArgumentParser(description="Generate the views of operators from their definitions.")
     parser.add_argument("--check", action="store_true", help="write nothing, and fail if something is out of date")
     arguments = parser.parse_args(argv)
     stale = {path: text for path, text in _paths().items() if not path.exists() or path.read_text("utf-8") != text}
