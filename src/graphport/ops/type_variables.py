@@ -64,7 +64,7 @@ def _bind_type(name: str, types: Types, fact: Fact, bound: dict[str, DType]) -> 
         return
     if fact.dtype not in types.dtypes:
         message = f"{name} is {fact.dtype}"
-        raise ElementTypeError(message, f"it may be {', '.join(sorted(map(str, types.dtypes)))}", dtype=fact.dtype)
+        raise ElementTypeError(message, f"expected {', '.join(sorted(map(str, types.dtypes)))}", dtype=fact.dtype)
     if bound.setdefault(types.name, fact.dtype) is not fact.dtype:
         message = f"{name} is {fact.dtype}, another operand {bound[types.name]}"
         raise ShapeError(message, "both must have equal element types; cast one operand")

@@ -103,7 +103,7 @@ class Noise:
     """Expected additional noise of samples beyond the observed range, as a fraction of the noise."""
 
     def add(self, expected: Mapping[str, Any], found: Mapping[str, Any], count: int = 1) -> None:
-        """Add the outputs of a run on `count` samples."""
+        """Accumulate signal and noise of the outputs `found` of a quantized run on `count` samples."""
         for name, x in expected.items():
             if not is_array(x) or name not in found:
                 continue

@@ -310,7 +310,7 @@ def test_reverse_sequence_is_that_of_onnx_runtime(axes, dtype):
 
 
 def test_reverse_sequence_refuses_what_does_not_fit():
-    refuse(ReverseSequence, [f32(3, 4), i64(3)], "batch_axis 0 and time_axis 0", batch_axis=0, time_axis=0)
+    refuse(ReverseSequence, [f32(3, 4), i64(3)], "batch_axis is 0 and time_axis is 0", batch_axis=0, time_axis=0)
     refuse(ReverseSequence, [f32(3, 4), i64(3)], "samples and lengths: 4 and 3 differ")
     refuse(ReverseSequence, [f32(3), i64(3)], "input has rank 1")
     refuse(ReverseSequence, [f32(3, 4), i64(4, 1)], "sequence_lens has rank 2")

@@ -43,7 +43,7 @@ def _is(value: Value, number: float) -> bool:
 def _is_log1p(node: Node) -> bool:
     """Where(Or(Equal(near, 1), IsInf(x)), x, Log(near) * (x / (near - 1)))  with  near = x + 1.
 
-    Only infinity is itself, not its opposite.
+    IsInf must detect positive infinity only: log1p(-inf) is NaN.
     """
     condition, x, corrected = node.operands
     either, product = _operands_of(condition, "Or"), _operands_of(corrected, "Mul")

@@ -77,7 +77,7 @@ def _convolved(at: Layer, count: int, group: int) -> Value:
     if begin[0] in _SAME:
         steps = {"strides": attributes["strides"], "dilations": attributes["dilations"]}
         slid = window(b.dims(x)[2:], kernel, auto_pad=_SAME[begin[0]], **steps)
-        _refuse_taken_away(b.dims(x)[2:], slid)
+        _refuse_mixed_padding(b.dims(x)[2:], slid)
         if slid.padding is None:
             attributes |= {"auto_pad": _SAME[begin[0]], "pads": None}
         else:
@@ -108,8 +108,8 @@ def _weight_operands(at: Layer, count: int) -> tuple[Value, Value | None, Axes]:
     return weight, bias, tuple(length(dims, axis) for axis in range(3, 3 + count))
 
 
-def _refuse_taken_away(dims: Sequence[Dim], slid: Window) -> None:
-    """Refuse padding to equal lengths that adds along an axis and would take away along another one."""
+def _refuse_mixed_padding(dims: Sequence[Dim], slid: Window) -> None:
+    """Refuse SAME padding that is positive on one axis and negative on another."""
     numbers = zip(dims, slid.kernel, slid.strides, slid.dilations, strict=True)
     rest = [(k - 1) * d + 1 + (n - 1) // s * s - n for n, k, s, d in numbers]
     adds = any(isinstance(n, int) and n > 0 for pair in slid.pads for n in pair)

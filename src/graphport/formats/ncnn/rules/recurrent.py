@@ -91,7 +91,7 @@ _GATES = {"LSTM": (0, 2, 1, 3), "GRU": (1, 0, 2), "RNN": (0,)}
 
 
 def _matrices(at: Layer, order: Sequence[int], hidden: int, width: int) -> tuple[Value, Value]:
-    """The weights of the input and of the state, which has `width` features."""
+    """Return W and R with gates in the order `order`; the projected hidden state has `width` features."""
     ways, rows = _num_directions(at), len(order) * hidden
     shapes = {0: [ways, rows, at.integer(1) // (ways * rows)], 2: [ways, rows, width]}
     if not at.integer(TERM):

@@ -80,7 +80,8 @@ class NodeLocations:
     def span(self, index: int) -> Span:
         """The place of node `index` in its file."""
         name = self._names[index]
-        scope = module_scope(name, self.metadata.get(index, ())) if isinstance(name, str) else None
+        is_text = isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance]  bytes if it is not UTF-8
+        scope = module_scope(name, self.metadata.get(index, ())) if is_text else None
         return Span(self._source, place=self.text(index), scope=scope)
 
 

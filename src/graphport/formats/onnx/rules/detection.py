@@ -27,7 +27,7 @@ RoiAlign(x, rois, batch_indices, *, mode="avg", output_height=1, output_width=1,
 
 @RoiAlignView.export_rule("onnx", until=15)
 def roi_align_without_half_pixels(b: Builder, op: RoiAlignView) -> Value:
-    """Places were not shifted by half a pixel."""
+    """Export RoiAlign to opset 10, which samples without the shift by half a pixel (output_half_pixel)."""
     unsupported(
         (
             op.coordinate_transformation_mode != "output_half_pixel",

@@ -58,7 +58,7 @@ class Blobs:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._size = 0
-        self._position = 0
+        self._position: int = 0
         self._small: dict[bytes, ByteRange] = {}
         self._large: dict[tuple[int, bytes], ByteRange | dict[bytes, ByteRange]] = {}
         """Pieces by size and first bytes; where several match, by digest."""
@@ -104,7 +104,7 @@ class Blobs:
             chunk = self._file.read(min(left, _CHUNK))
             digest.update(chunk)
             left -= len(chunk)
-        self._position = piece.offset + piece.size - left
+        self._position = self._file.tell()
         return digest.digest()
 
     def finish(self) -> None:

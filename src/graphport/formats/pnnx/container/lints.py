@@ -63,7 +63,7 @@ def doubts_of_operator(
     if op_type != _ATTENTION:
         return
     if not any(keys) and len(operands) > 1 and operands[0].dtype is DType.BOOL:
-        message = f"{line} has the boolean tensor {operands[0].name} as query"
+        message = f"{line} has the boolean tensor {operands[0].name} as first operand, where attention has its query"
         yield Diagnostic("PNNX0204", message, place(), "the reader treats it as the mask", Severity.WARNING)
     if "attn_mask" not in keys:
         return

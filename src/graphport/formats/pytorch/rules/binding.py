@@ -275,7 +275,7 @@ def emits(*words: str, ignores: Sequence[str] = ()) -> Callable[[Function], Func
 
 
 def bound(op_type: str, function: Function, ignores: Sequence[str] = ()) -> Function:
-    """Return `function` as a rule for nodes of `op_type`, with arguments bound as in `emits`."""
+    """Return `function` as a rule that gets its arguments by PyTorch's names, except those in `ignores`."""
     return _Bound(op_type, function, frozenset(ignores))
 
 

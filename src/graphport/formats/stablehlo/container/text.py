@@ -566,7 +566,7 @@ class TextReader:
         return first
 
     def _ranges(self) -> list[tuple[int, ...]]:
-        """`[0:3, 0:8:2]`, of a slice; or `[1]`."""
+        """Parse the ranges of a slice, start:limit:stride of each axis: `[0:3, 0:8:2]`."""
         lexer = self._lexer
         lexer.expect("[")
         found: list[tuple[int, ...]] = []

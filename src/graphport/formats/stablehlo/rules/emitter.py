@@ -415,7 +415,7 @@ class Emitter:
     # Operations
 
     def block(self, block: Block, operands: Sequence[Held]) -> list[Held]:
-        """The results of a block for operands."""
+        """Emit the operations of a block with `operands` as its arguments. Return the operands of its return."""
         if len(block.arguments) != len(operands):
             refuse("SH0007", f"a region has {len(block.arguments)} arguments, got {len(operands)}")
         for (key, _), operand in zip(block.arguments, operands, strict=True):

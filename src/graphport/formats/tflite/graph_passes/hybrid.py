@@ -114,7 +114,7 @@ def _fuse(graph: Graph, node: Node) -> None:
     codes = None if filters is None or filters.op != "Cast" else filters.operands[0].storage
     if less is None or codes is None or codes.dtype is not DType.INT8 or len(codes.shape) != 2:
         return
-    source = _source(less)
+    source = _quantized_value(less)
     if source is None:
         return
     rows, step = rounded_rows(_expected, source)
@@ -144,9 +144,9 @@ def _fuse(graph: Graph, node: Node) -> None:
     graph.remove(last)
 
 
-def _source(less: Node) -> Value | None:
-    """Return the quantized value: the operand of the innermost division."""
-    node: Node | None = less
+def _quantized_value(difference: Node) -> Value | None:
+    """Return x of Sub(Clip(Add(Round(Div(x, scale)), zero), ...), zero), the expanded quantization of x."""
+    node: Node | None = difference
     for op in ("Sub", "Clip", "Add", "Round"):
         if node is None or node.op != op:
             return None

@@ -129,7 +129,7 @@ def _ints(graph: Graph, numbers: Sequence[int] | np.ndarray[Any, Any]) -> Value:
 
 
 def _layout(node: Node) -> str:
-    """Return how a node identifies axes; see `binding.word`."""
+    """Return how the attributes or operands of a node name axes (a value of `LAYOUTS`); empty if they do not."""
     kind = LAYOUTS.get(node.op_type, "") if node.dialect == _DIALECT else ""
     if (len(node.outputs) != 1 and kind not in _SPLIT_OPERANDS) or _is_by_axis(node):
         return ""

@@ -55,8 +55,8 @@ def _convolve(op: Operator, w: Value, group: int, axes: str) -> Value:
 def conv_2d(op: Operator) -> Value:
     """CONV_2D with filters [maps, height, width, channels of a group]."""
     if len(op.dims(0)) != 4 or len(op.dims(1)) != 4:
-        message = f"ranks {len(op.dims(0))} and {len(op.dims(1))}"
-        raise ShapeError(message, "x and filters must have rank 4")
+        message = f"x has rank {len(op.dims(0))} and filters have rank {len(op.dims(1))}"
+        raise ShapeError(message, "expected rank 4")
     return _convolve(op, op.weight(1, (0, 3, 1, 2)), _groups(op.dims(0)[3], op.dims(1)[3]), _TALL)
 
 

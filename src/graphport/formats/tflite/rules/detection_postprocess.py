@@ -50,7 +50,7 @@ def detection_post_process(op: Operator) -> tuple[Value, Value, Value, Value]:
     b, options = op.b, _options(op)
     _, n, columns = sizes(op.dims(1, 3), "the scores")
     if columns not in (options.classes, options.classes + 1) or sizes(op.dims(0), "the boxes") != (1, n, 4):
-        message = f"boxes {list(op.dims(0))} and scores {list(op.dims(1))} of {options.classes} classes"
+        message = f"boxes {list(op.dims(0))} and scores {list(op.dims(1))} do not match {options.classes} classes"
         raise ShapeError(message, "expected boxes [1, n, 4], scores [1, n, classes] or [1, n, classes + 1]")
     corners = _corners(b, reshaped(b, op[0], (n, 4)), reshaped(b, op[2], (n, 4)), options.scales)
     scores = op[1]

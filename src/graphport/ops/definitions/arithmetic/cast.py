@@ -28,7 +28,7 @@ def _cast_shape(input: TensorFact, *, to: DType, saturate: int = 1, round_mode: 
         message = f"unknown round_mode {round_mode!r}"
         raise ShapeError(message, "up, down or nearest")
     if not isinstance(to, DType) or to in COMPLEX:  # pyright: ignore[reportUnnecessaryIsInstance]  a file may say any
-        message = f"nothing is cast to {to}"
+        message = f"a cast to {to} is not defined"
         raise ShapeError(message)
     if input.dtype is to:
         return input

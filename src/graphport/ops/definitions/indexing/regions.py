@@ -21,7 +21,7 @@ def _reverse_shape(
     input: TensorFact, sequence_lens: TensorFact, *, batch_axis: int = 1, time_axis: int = 0
 ) -> TensorFact:
     if {batch_axis, time_axis} != {0, 1}:
-        message = f"batch_axis {batch_axis} and time_axis {time_axis}"
+        message = f"batch_axis is {batch_axis} and time_axis is {time_axis}"
         raise ShapeError(message, "expected 0 and 1, in either order")
     if sequence_lens.shape is not None and sequence_lens.rank != 1:
         message = f"sequence_lens has rank {sequence_lens.rank}"

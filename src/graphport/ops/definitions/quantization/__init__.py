@@ -112,10 +112,10 @@ def _quantize_shape(op: QuantizeLinearView[TensorFact]) -> TensorFact:
     dtype = DType.UINT8 if dtype is None and op.y_zero_point is None else dtype
     if dtype is not None and dtype not in NARROW:
         message = f"output_dtype is {dtype}"
-        raise ShapeError(message, f"it may be {', '.join(sorted(map(str, NARROW)))}")
+        raise ShapeError(message, f"expected {', '.join(sorted(map(str, NARROW)))}")
     if op.precision is not None and op.precision not in REALS:
         message = f"precision is {op.precision}"
-        raise ShapeError(message, f"it may be {', '.join(sorted(map(str, REALS)))}")
+        raise ShapeError(message, f"expected {', '.join(sorted(map(str, REALS)))}")
     return TensorFact(dtype, op.x.shape)
 
 

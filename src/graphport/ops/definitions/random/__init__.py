@@ -35,7 +35,7 @@ def _generator(seed: float | None) -> np.random.Generator:
 def _made_shape(dtype: DType, shape: Sequence[int]) -> TensorFact:
     if dtype not in FLOATS:
         message = f"dtype is {dtype}"
-        raise ShapeError(message, f"it may be {', '.join(sorted(map(str, FLOATS)))}")
+        raise ShapeError(message, f"expected {', '.join(sorted(map(str, FLOATS)))}")
     if any(n < 0 for n in shape):
         message = f"the shape {list(shape)} has a negative dim"
         raise ShapeError(message)

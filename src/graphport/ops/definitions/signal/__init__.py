@@ -165,7 +165,7 @@ def STFT(
 def _window_shape(size: TensorFact, *, output_datatype: DType = DType.FLOAT32, periodic: int = 1) -> TensorFact:
     if output_datatype not in NUMBERS_4:
         message = f"output_datatype is {output_datatype}"
-        raise ShapeError(message, f"it may be {', '.join(sorted(map(str, NUMBERS_4)))}")
+        raise ShapeError(message, f"expected {', '.join(sorted(map(str, NUMBERS_4)))}")
     length = _scalar_element(size, OPEN)
     if decide_less(length, 0):
         message = f"the window size is {length}, expected at least 0"
@@ -240,7 +240,7 @@ def BlackmanWindow(size: Size, *, output_datatype: DType = DType.FLOAT32, period
 def _mel_shape(op: MelWeightMatrixView[TensorFact]) -> TensorFact:
     if op.output_datatype not in NUMBERS_4:
         message = f"output_datatype is {op.output_datatype}"
-        raise ShapeError(message, f"it may be {', '.join(sorted(map(str, NUMBERS_4)))}")
+        raise ShapeError(message, f"expected {', '.join(sorted(map(str, NUMBERS_4)))}")
     bins, length = _scalar_element(op.num_mel_bins, OPEN), _scalar_element(op.dft_length, OPEN)
     return TensorFact(op.output_datatype, (OPEN if length is OPEN else length // 2 + 1, maximum(bins, 0)))
 

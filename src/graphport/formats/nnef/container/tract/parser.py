@@ -75,10 +75,10 @@ class Document:
 
 
 def parse(source: Source) -> Document:
-    """Read the text of `source`.
+    """Parse `graph.nnef` in the syntax of tract.
 
     Raises:
-        DiagnosticError: NNEF0201 and its like, where it stops being a text.
+        DiagnosticError: NNEF0201 and other syntax errors.
     """
     return _Parser(source).document()
 
