@@ -15,7 +15,7 @@ TESTS = [
     test_expression.test_deep_expressions_are_computed,
     test_tutorial.TestSyntaxAnalysis().test_the_depth_does_not_matter,
     test_expressions.test_deep_nesting_takes_memory_not_the_stack,
-    test_expand.test_what_is_large_but_honest_passes,
+    test_expand.test_large_valid_files_are_accepted,
     test_inference.test_deep_expressions_are_typed,
     test_printer.test_deep_trees_print,
     test_formatter.test_deep_and_long_texts_are_formatted,

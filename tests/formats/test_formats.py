@@ -92,7 +92,7 @@ def test_what_is_in_no_format_is_refused(tmp_path, content, code):
 
 
 def test_an_empty_folder_is_refused(tmp_path):
-    assert code_of(recognize, tmp_path) == "IO0002"
+    assert code_of(recognize, tmp_path) == "IO0017"
 
 
 @pytest.mark.parametrize("name", ["missing.onnx", "missing/net.onnx", "", "file/net.onnx", "nul\0.onnx"])

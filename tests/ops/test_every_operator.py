@@ -615,32 +615,45 @@ NO_KERNEL: Mapping[str, tuple[str, Maker]] = {
 }
 
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
-    "pages/activation/test_activation.py": ("Softmax", "LogSoftmax", "Hardmax"),
-    "pages/arithmetic/test_shifts.py": ("BitShift", "CastLike"),
-    "pages/attention/test_attention.py": ("Attention", "RotaryEmbedding"),
-    "pages/attention/test_cache.py": ("TensorScatter",),
-    "pages/convolution/test_convolution.py": ("Conv", "ConvTranspose", "DeformConv", "QLinearConv"),
-    "pages/detection/test_detection.py": ("NonMaxSuppression", "RoiAlign"),
-    "pages/generate/test_generate.py": ("Range",),
-    "pages/indexing/test_indexing.py": ("Gather", "GatherElements", "Slice"),
-    "pages/loss/test_loss.py": ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
-    "pages/matmul/test_determinant.py": ("Det",),
-    "pages/matmul/test_matmul.py": ("Gemm",),
-    "pages/normalization/test_normalization.py": ("LayerNormalization", "LRN", "RMSNormalization"),
-    "pages/padding/test_center.py": ("CenterCropPad",),
-    "pages/padding/test_padding.py": ("Pad",),
-    "pages/pooling/test_pooling.py": ("AveragePool", "LpPool", "MaxPool", "MaxRoiPool"),
-    "pages/quantization/test_quantization.py": ("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"),
-    "pages/recurrent/test_recurrent.py": ("GRU", "LSTM", "RNN"),
-    "pages/reduction/test_reduction.py": (
+    "definitions/activation/test_activation.py": ("Softmax", "LogSoftmax", "Hardmax"),
+    "definitions/arithmetic/test_shifts.py": ("BitShift", "CastLike"),
+    "definitions/attention/test_attention.py": ("Attention", "RotaryEmbedding"),
+    "definitions/attention/test_cache.py": ("TensorScatter",),
+    "definitions/convolution/test_convolution.py": ("Conv", "ConvTranspose", "DeformConv", "QLinearConv"),
+    "definitions/detection/test_detection.py": ("NonMaxSuppression", "RoiAlign"),
+    "definitions/generate/test_generate.py": ("Range",),
+    "definitions/indexing/test_indexing.py": ("Gather", "GatherElements", "Slice"),
+    "definitions/loss/test_loss.py": ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
+    "definitions/matmul/test_determinant.py": ("Det",),
+    "definitions/matmul/test_matmul.py": ("Gemm",),
+    "definitions/normalization/test_normalization.py": ("LayerNormalization", "LRN", "RMSNormalization"),
+    "definitions/padding/test_center.py": ("CenterCropPad",),
+    "definitions/padding/test_padding.py": ("Pad",),
+    "definitions/pooling/test_pooling.py": ("AveragePool", "LpPool", "MaxPool", "MaxRoiPool"),
+    "definitions/quantization/test_quantization.py": ("DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"),
+    "definitions/recurrent/test_recurrent.py": ("GRU", "LSTM", "RNN"),
+    "definitions/reduction/test_reduction.py": (
         *("ArgMax", "ArgMin", "CumSum", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"),
         *("ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "TopK"),
     ),
-    "pages/reshape/test_columns.py": ("Col2Im",),
-    "pages/reshape/test_reshape.py": ("Concat",),
-    "pages/resize/test_resize.py": ("GridSample", "Resize"),
-    "pages/signal/test_signal.py": ("BlackmanWindow", "DFT", "HammingWindow", "HannWindow", "MelWeightMatrix", "STFT"),
-    "pages/text/test_text.py": ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"),
+    "definitions/reshape/test_columns.py": ("Col2Im",),
+    "definitions/reshape/test_reshape.py": ("Concat",),
+    "definitions/resize/test_resize.py": ("GridSample", "Resize"),
+    "definitions/signal/test_signal.py": (
+        "BlackmanWindow",
+        "DFT",
+        "HammingWindow",
+        "HannWindow",
+        "MelWeightMatrix",
+        "STFT",
+    ),
+    "definitions/text/test_text.py": (
+        "RegexFullMatch",
+        "StringConcat",
+        "StringNormalizer",
+        "StringSplit",
+        "TfIdfVectorizer",
+    ),
 }
 
 SEQUENCES = """
@@ -814,7 +827,7 @@ def _fits(fact: Any, value: Any, sizes: Mapping[str, int]) -> None:
         return
     assert len(fact.shape) == value.ndim
     if not value.size:
-        # No size is 0: a loop without a round, of which ONNX Runtime and the page leave open dims 0.
+        # No size is 0: a loop without a round, of which ONNX Runtime and the definition leave open dims 0.
         return
     for dim, n in zip(fact.shape, value.shape, strict=True):
         if isinstance(dim, int):
@@ -826,7 +839,7 @@ def _fits(fact: Any, value: Any, sizes: Mapping[str, int]) -> None:
 def test_no_definition_is_omitted() -> None:
     grouped = [name for names in (*MODELS, *ELSEWHERE.values()) for name in names]
     tested = [*TABLE, *NO_KERNEL, *grouped]
-    assert len(tested) == len(set(tested)), "a page is in two places"
+    assert len(tested) == len(set(tested)), "an operator is listed twice"
     ours = {name for name, op_def in OP_DEFS.items() if not op_def.domain and not op_def.is_random}
     assert set(tested) == ours
 

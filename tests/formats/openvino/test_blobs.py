@@ -35,4 +35,5 @@ def test_each_tensor_is_there_and_what_is_the_same_is_there_once(arrays):
     blobs.finish()
     for array, piece in zip(arrays, pieces, strict=True):
         assert file.getvalue()[piece.offset : piece.offset + piece.size] == array.tobytes()
-    assert len(file.getvalue()) == sum(map(len, {array.tobytes() for array in arrays}))
+    # OpenVINO crashes on an empty file, so that one byte is written if no tensor has elements.
+    assert len(file.getvalue()) == max(sum(map(len, {array.tobytes() for array in arrays})), 1)

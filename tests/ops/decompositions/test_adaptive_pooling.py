@@ -13,7 +13,7 @@ import graphport as gp
 TEXT = """7767517
 3 {blobs}
 pnnx.Input    in   0 1 0 #0={shape}f32
-{word} pool 1 {count} 0 {results} {attributes}
+{op_type} pool 1 {count} 0 {results} {attributes}
 pnnx.Output   out  {count} 0 {results}
 """
 

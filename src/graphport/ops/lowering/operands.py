@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from typing import cast as as_type
 
-import ml_dtypes
 import numpy as np
 
 from graphport.core.dtypes import DType
@@ -174,6 +173,8 @@ def finite_limits(dtype: DType) -> tuple[float, float]:
     Raises:
         ShapeError: the dtype has no order (bool, complex, string).
     """
+    import ml_dtypes  # 0.03 s that most models need not pay
+
     if dtype.is_floating:
         limits = ml_dtypes.finfo(dtype.numpy)
         return float(limits.min), float(limits.max)
