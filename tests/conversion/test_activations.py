@@ -45,7 +45,7 @@ def expected_bytes(proto: onnx.ModelProto) -> list[int]:
     return found
 
 
-def test_live_bytes_are_those_of_values_that_are_still_read():
+def test_live_bytes_count_values_with_later_consumers():
     proto = skip_connection()
     rows = gp.report(gp.load(proto)).to_rows()
     assert [row["live_bytes"] for row in rows] == expected_bytes(proto)

@@ -24,7 +24,7 @@ def test_every_format_defines_every_field_of_the_contract():
     assert coverage(graph) == {name: {} for name, kind in FORMATS.items() if kind.writes and kind.takes_any_model}
 
 
-def test_operators_of_another_domain_are_stated_by_onnx_alone():
+def test_only_onnx_supports_custom_domain_operators():
     proto = model(
         [node("Foo", ["x"], ["y"], domain="com.example")], [("x", [2])], [("y", [2])], domains={"com.example": 1}
     )
@@ -33,7 +33,7 @@ def test_operators_of_another_domain_are_stated_by_onnx_alone():
     assert missing_operators(graph, FORMATS["nnef"]) == {"com.example.Foo": 1}
 
 
-def test_op_types_of_another_format_are_not_written_by_onnx_in_bodies_either():
+def test_onnx_rejects_foreign_dialect_op_types_in_bodies():
     body = Graph("then")
     body.add_output(body.append(Node("strange", [], [Value("b")], dialect="nnef")).output)
     graph = Graph()

@@ -25,7 +25,7 @@ def rolled(shift: int, *, is_last: bool) -> gp.Model:
 
 @pytest.mark.parametrize("backend", ["litert", "tract", "ncnn", "openvino"])
 @pytest.mark.parametrize("is_last", [False, True], ids=["before another operator", "as the result"])
-def test_a_roll_by_nothing_is_the_tensor(backend, is_last):
+def test_roll_with_empty_slices_matches_numpy(backend, is_last):
     for shift in (0, 1, 2):
         found = gp.run(rolled(shift, is_last=is_last), {"x": X}, backend=backend)["y"]
         np.testing.assert_array_equal(found, np.roll(X, -shift, 1))

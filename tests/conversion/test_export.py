@@ -31,7 +31,7 @@ def graph_of(nodes, outputs, inputs=(("x", [2, 3]),), constants=None):
     return legalize(from_proto(model(nodes, inputs, outputs, constants)))[0]
 
 
-def test_all_that_cannot_be_expressed_is_reported_at_once_with_counts():
+def test_all_unsupported_operators_are_reported_together_with_counts():
     nodes = [node("Hardmax", ["x"], ["a"]), node("Hardmax", ["a"], ["b"]), node("Relu", ["b"], ["c"])]
     nodes += [node("NonZero", ["c"], ["d"]), node("Foo", ["c"], ["e"], domain="com.example")]
     proto = model(nodes, [("x", [2, 3])], [("e", [2, 3])], domains={"com.example": 1})
@@ -53,7 +53,7 @@ def test_the_argument_is_not_changed():
     assert to_text(graph) == before
 
 
-def test_what_no_output_depends_on_need_not_be_written():
+def test_nodes_without_path_to_outputs_are_not_exported():
     graph = graph_of([node("Relu", ["x"], ["y"]), node("NonZero", ["x"], ["unread"])], [("y", [2, 3])])
     exported, findings = export_graph(graph, "nnef")
     assert findings == []
@@ -80,7 +80,7 @@ def test_an_output_that_is_stated_by_its_operand_keeps_its_name(say):
     assert [value.name for value in exported.outputs] == ["y"]
 
 
-def test_an_inner_value_that_is_stated_by_its_operand_goes(say):
+def test_export_rule_may_replace_result_by_its_operand(say):
     say("Relu", lambda b, x: (x,))
     say("Sigmoid", lambda b, x: b.emit("sigmoid", x))
     graph = graph_of([node("Relu", ["x"], ["h"]), node("Sigmoid", ["h"], ["y"])], [("y", [2, 3])])
@@ -89,7 +89,7 @@ def test_an_inner_value_that_is_stated_by_its_operand_goes(say):
     assert [str(said) for said in exported] == ["%y = madeup.sigmoid(%x)"]
 
 
-def test_an_export_rule_that_gives_up_leaves_nothing_after(say):
+def test_failed_export_rule_leaves_no_nodes(say):
     def try_it(b, x):
         b.emit("tried", x)
 
@@ -113,7 +113,7 @@ def test_export_and_legalizing_preserves_the_semantics():
     np.testing.assert_allclose(reference.prepare(again).run({"x": x})["y"], expected, rtol=1e-6)
 
 
-def test_a_rule_may_be_built_from_canonical_operators(say):
+def test_export_rule_may_emit_canonical_operators(say):
     say("Softsign", lambda b, x: (b(Div, x, b(Add, b(Abs, x), b.like(x, 1.0))),))
     for name in ("Div", "Add", "Abs"):
         say(name, lambda b, *operands, name=name: b.emit(name.lower(), *operands, facts=[operands[0].fact]))
@@ -125,7 +125,7 @@ def test_a_rule_may_be_built_from_canonical_operators(say):
     verify(exported)
 
 
-def test_what_a_part_cannot_be_expressed_for_is_reported_of_the_whole(say):
+def test_unsupported_part_of_a_lowering_is_reported_for_the_whole_operator(say):
     say("Softsign", lambda b, x: (b(Div, b(Abs, x), b(Abs, x)),))
     say("Div", lambda b, left, right: b.emit("div", left, right, facts=[left.fact]))
     graph = graph_of([node("Softsign", ["x"], ["y"]), node("Softsign", ["y"], ["z"])], [("z", [2, 3])])
@@ -136,7 +136,7 @@ def test_what_a_part_cannot_be_expressed_for_is_reported_of_the_whole(say):
 
 
 @pytest.mark.parametrize("ending", ["caffe", "ncnn", "nnef", "openvino", "pnnx", "tflite"])
-def test_an_extent_too_long_to_write_is_refused_and_no_fault_of_ours(ending, monkeypatch):
+def test_symbolic_dim_too_long_to_write_is_unsupported_not_a_bug(ending, monkeypatch):
     monkeypatch.setenv("GRAPHPORT_DEBUG", "1")
     wide = "+".join(f"a{number}" for number in range(200))
     proto = model(
@@ -148,7 +148,7 @@ def test_an_extent_too_long_to_write_is_refused_and_no_fault_of_ours(ending, mon
     assert {finding.code for finding in findings} <= {"LEG0002"}
 
 
-def test_a_name_goes_to_the_first_result_alone():
+def test_node_name_is_kept_by_the_first_result_only():
     """Of an operator whose results are said by a node each."""
     operator = node("LayerNormalization", ["x", "g"], ["y", "m", "i"], name="norm")
     graph = graph_of([operator], [("y", None), ("m", None), ("i", None)], constants={"g": np.ones(3, np.float32)})
@@ -161,7 +161,7 @@ def test_a_name_goes_to_the_first_result_alone():
         assert [value.name for value in exported.outputs] == ["y", "m", "i"]
 
 
-def test_of_lengths_that_nothing_said_reads_only_their_readers_are_reported():
+def test_unsupported_shape_is_reported_only_with_a_supported_consumer():
     """A shape that only what cannot be said reads is no reason of its own."""
     nodes = [node("Shape", ["x"], ["s"]), node("Neg", ["s"], ["n"]), node("Expand", ["x", "n"], ["y"])]
     graph = graph_of(nodes, [("y", None)])
@@ -172,7 +172,7 @@ def test_of_lengths_that_nothing_said_reads_only_their_readers_are_reported():
     assert unsupported(graph, "madeup") == {"Expand": 1, "Cast": 1}
 
 
-def test_a_rule_is_asked_once_for_nodes_that_are_alike_unless_it_looks_around(say):
+def test_export_rule_result_is_cached_unless_it_reads_neighbours(say):
     for looks, is_canonical in ((False, False), (True, False), (False, True)):
         asked = []
 
@@ -204,7 +204,7 @@ MANY = ("Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Ceil", "Floor", "Exp")
 
 
 @pytest.mark.parametrize("count", [1, 6, 7, 8])
-def test_what_many_fail_for_alike_is_reported_once(say, count):
+def test_operators_with_equal_cause_share_one_finding(say, count):
     refusing(say, *MANY, cause="nothing is said at night", help="wait for the day")
     nodes = [node("Tanh" if count > 2 else "Relu", ["x"], ["again"])]
     nodes += [node(name, ["x"], [f"y{place}"]) for place, name in enumerate(MANY[:count])]
@@ -220,7 +220,7 @@ def test_what_many_fail_for_alike_is_reported_once(say, count):
     assert "graph.node[0]" in str(finding.span)
 
 
-def test_causes_are_reported_before_reasons_and_each_alone(say):
+def test_findings_with_a_cause_precede_findings_without(say):
     refusing(say, "Relu", cause="one")
     refusing(say, "Abs", cause="two")
     refusing(say, "Neg")
@@ -234,7 +234,7 @@ def test_causes_are_reported_before_reasons_and_each_alone(say):
     assert ["graph.node[1]" in str(findings[0].span), "graph.node[0]" in str(findings[2].span)] == [True, True]
 
 
-def test_what_is_left_to_its_readers_is_reported_where_nothing_else_is(say):
+def test_secondary_reason_is_reported_only_without_a_primary_reason(say):
     refusing(say, "Relu", is_secondary=True)
     refusing(say, "Abs")
     nodes = [node("Relu", ["x"], ["h"]), node("Abs", ["h"], ["y"])]
@@ -244,7 +244,7 @@ def test_what_is_left_to_its_readers_is_reported_where_nothing_else_is(say):
     assert [finding.message for finding in findings] == ["madeup: unsupported operator Relu (1): it is late"]
 
 
-def test_where_a_model_may_be_cut_is_what_is_computed_before_it(say):
+def test_remedy_cuts_at_computed_operands_of_the_unsupported_node(say):
     say("Relu", lambda b, x: b.emit("relu", x, facts=[x.fact]))
     nodes = [node("Relu", ["x"], [f"h{place}"]) for place in range(8)]
     nodes += [node("Sum", ["x", "w", *(f"h{place}" for place in range(8)), "h0"], ["y"]), node("Hardmax", ["x"], ["z"])]
@@ -254,7 +254,7 @@ def test_where_a_model_may_be_cut_is_what_is_computed_before_it(say):
     assert helps == {"Sum": cut, "Hardmax": "choose another format"}
 
 
-def test_what_nodes_are_refused_for_alike_is_reported_once_whatever_values_are_called(say):
+def test_reasons_that_differ_only_in_value_names_share_one_finding(say):
     def refuse(b, x):
         message = f"{x.name} is {x.fact}, which is too little"
         raise UnsupportedError(message)
@@ -287,7 +287,7 @@ def test_a_model_does_not_grow_without_bounds(say, monkeypatch, most, fits):
     assert [each.code for each in caught.value.diagnostics] == ["LEG0008"]
 
 
-def test_no_cut_is_named_at_an_unknown_value_or_after_an_unsupported_node(say):
+def test_no_cut_is_proposed_at_unknown_values_or_after_unsupported_nodes(say):
     nodes = [node("Relu", ["x"], ["h"]), node("Abs", ["h"], ["y"])]
     graph = graph_of(nodes, [("y", [2, 3])])
     assert {finding.help for finding in export_graph(graph, "madeup")[1]} == {"choose another format"}

@@ -42,7 +42,7 @@ def test_a_perceptron():
     assert found.unsupported["nnef"] == found.unsupported["onnx"] == {}
 
 
-def test_operators_come_most_frequent_first():
+def test_operators_are_sorted_by_frequency():
     nodes = [node("Abs", ["x"], ["a"]), node("Neg", ["a"], ["b"]), node("Neg", ["b"], ["y"])]
     assert list(inspected(model(nodes, [("x", [2])], [("y", [2])])).operators.items()) == [("Neg", 2), ("Abs", 1)]
 
@@ -148,7 +148,7 @@ def test_multiply_accumulates_of_attention():
     assert inspected(proto).macs == 2 * 4 * 5 * 7 * (8 + 6)
 
 
-def test_every_formula_takes_what_its_page_takes():
+def test_macs_formulas_accept_the_operator_signature():
     for op_def in registry.op_defs().values():
         if op_def.macs is not None:
             operands = [None] * len(op_def.signature.operands)
@@ -168,7 +168,7 @@ def test_nodes_of_unknown_shape_are_counted():
     assert found.macs_unknown == {"MatMul": 1}
 
 
-def test_bodies_count_once_and_unread_constants_not_at_all():
+def test_bodies_are_counted_once_and_unused_constants_are_not():
     branches = [
         helper.make_graph(
             [node("MatMul", ["x", f"w_{name}"], [name])],
@@ -191,7 +191,7 @@ def test_bodies_count_once_and_unread_constants_not_at_all():
     assert (found.parameters, found.weight_bytes) == (24, 96)
 
 
-def test_narrow_numbers_are_counted_as_they_are_packed():
+def test_int4_weights_are_counted_packed():
     nodes = [node("DequantizeLinear", ["w", "s"], ["y"])]
     proto = model(nodes, [], [("y", None)], {"s": np.float32(1)}, opset=21)
     proto.graph.initializer.append(helper.make_tensor("w", TensorProto.INT4, [5], [1, 2, 3, 4, 5]))
@@ -206,7 +206,7 @@ def test_shapes_and_axes_are_no_parameters():
     assert (found.parameters, found.weight_bytes) == (2, 8)
 
 
-def test_parameters_whose_numbers_are_not_there_are_counted_as_declared(tmp_path):
+def test_parameters_without_data_are_counted_by_declared_shape(tmp_path):
     path = tmp_path / "text.nnef"
     path.write_text(NNEF)
     graph, _ = legalize(FORMATS["nnef"].read(path)[0])
@@ -225,7 +225,7 @@ def test_parameters_that_are_shared_count_once(tmp_path):
     assert found.weight_bytes <= (3 * 2 * 9 + 2 * 3) * 4
 
 
-def test_opaque_operators_have_their_own_name():
+def test_opaque_operators_are_listed_with_their_domain():
     proto = model(
         [node("Foo", ["x"], ["y"], domain="com.example")], [("x", [2])], [("y", [2])], domains={"com.example": 1}
     )
@@ -235,7 +235,7 @@ def test_opaque_operators_have_their_own_name():
     assert found.unsupported["onnx"] == {}
 
 
-def test_weights_that_nodes_hold_are_counted_where_somebody_reads_them():
+def test_weights_in_attributes_are_counted_if_used():
     held = helper.make_tensor("t", TensorProto.FLOAT, [3, 4], np.zeros(12, np.float32))
     other = helper.make_tensor("u", TensorProto.DOUBLE, [5], np.zeros(5))
     shape = helper.make_tensor("s", TensorProto.INT64, [2], np.array([2, 3]))
@@ -252,7 +252,7 @@ def test_weights_that_nodes_hold_are_counted_where_somebody_reads_them():
     assert (found.parameters, found.weight_bytes) == (12 + 5, 12 * 4 + 5 * 8)
 
 
-def test_rows_and_the_caption_tell_formulas_as_text():
+def test_rows_and_caption_show_symbolic_macs():
     nodes = [node("MatMul", ["x", "w"], ["h"]), node("MatMul", ["z", "w"], ["y"]), node("Relu", ["h"], ["r"])]
     outputs = [("r", None), ("y", None)]
     found = inspected(model(nodes, [("x", ["N", 3]), ("z", None)], outputs, {"w": ones(3, 4)}))

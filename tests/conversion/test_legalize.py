@@ -42,7 +42,7 @@ def one_word(op_type: str, results: int = 1) -> Graph:
     return graph
 
 
-def test_a_canonical_graph_is_returned_itself():
+def test_legalize_returns_a_canonical_graph_unchanged():
     graph, _ = legalize(from_proto(perceptron()))
     again, findings = legalize(graph)
     assert again is graph
@@ -56,7 +56,7 @@ def test_the_argument_is_not_changed():
     assert to_text(graph) == before
 
 
-def test_an_old_opset_becomes_the_pinned_one():
+def test_old_opset_is_upgraded_to_the_pinned_opset():
     graph, findings = legalize(from_proto(perceptron(opset=9)))
     verify(graph)
     assert findings == []
@@ -95,7 +95,7 @@ def test_an_op_type_without_rule_stays_with_a_warning_at_its_location():
     assert graph.opsets == {"": OPSET, "com.example": 1}
 
 
-def test_an_unknown_operator_of_onnx_keeps_its_opset_and_can_be_written_again():
+def test_unknown_onnx_operator_keeps_its_opset_on_export():
     proto = model([node("Madeup", ["x"], ["h"]), node("Relu", ["h"], ["y"])], [("x", [2, 3])], [("y", [2, 3])])
     graph, _ = legalize(from_proto(proto))
     assert graph.opsets["onnx"] == 17
@@ -105,7 +105,7 @@ def test_an_unknown_operator_of_onnx_keeps_its_opset_and_can_be_written_again():
 
 
 @pytest.mark.parametrize("error", [UnsupportedError("it turns left"), UnsupportedError()], ids=["reason", "none"])
-def test_a_lowering_that_gives_up_leaves_nothing_after(speak, error):
+def test_failed_import_rule_leaves_no_nodes(speak, error):
     def turn(b, x):
         b(Relu, x)
         raise error
@@ -117,7 +117,7 @@ def test_a_lowering_that_gives_up_leaves_nothing_after(speak, error):
     assert str(error) in findings[0].message
 
 
-def test_a_body_that_no_node_got_reads_nothing_any_more(speak):
+def test_unused_body_of_a_failed_import_rule_has_no_uses(speak):
     def turn(b, x):
         made = b(Relu, x)
         body = Graph("body")
@@ -144,7 +144,7 @@ def test_a_lowering_that_finds_the_node_wrong_is_an_error(speak):
     ]
 
 
-def test_one_value_as_two_results_has_both_names(speak):
+def test_import_rule_may_return_one_value_as_two_results(speak):
     def double(b, x):
         y = b(Relu, x)
         return y, y
@@ -158,7 +158,7 @@ def test_one_value_as_two_results_has_both_names(speak):
     np.testing.assert_array_equal(found["y0"], found["y1"])
 
 
-def test_an_operand_as_result_keeps_both_names(speak):
+def test_import_rule_may_return_its_operand(speak):
     speak("same", lambda b, x: x)
     graph, _ = legalize(one_word("same"))
     verify(graph)
@@ -174,7 +174,7 @@ def test_a_declared_shape_that_cannot_be_is_reported():
     assert str(graph.outputs[0].fact) == "float32[2, 3]"
 
 
-def test_bodies_are_legalized_with_what_surrounds_them():
+def test_legalize_converts_bodies_with_captured_values():
     branch = [helper.make_graph([node("Softmax", ["x"], [name])], name, [], [typed(name, [2, 3])]) for name in "ab"]
     proto = model(
         [node("If", ["c"], ["y"], then_branch=branch[0], else_branch=branch[1])],
@@ -192,7 +192,7 @@ def test_bodies_are_legalized_with_what_surrounds_them():
     np.testing.assert_allclose(found.sum(axis=1), [1, 1], rtol=1e-6)
 
 
-def test_what_the_file_declares_after_an_opaque_node_stays_however_often_it_is_legalized():
+def test_legalizing_twice_keeps_declared_shapes_after_an_opaque_node():
     nodes = [node("Foo", ["x"], ["h"], domain="com.example"), node("Relu", ["h"], ["y"])]
     proto = model(nodes, [("x", [2])], [typed("y", ["R", "K"], TensorProto.FLOAT)], domains={"com.example": 1})
     graph, _ = legalize(from_proto(proto))

@@ -34,7 +34,7 @@ def test_a_split_into_more_results_than_it_has_is_refused():
 
 
 @pytest.mark.parametrize(("axis", "tiles"), [([0, 1], [2]), ([0], [2, 3]), ([5], [2])])
-def test_an_old_tile_takes_one_axis(tmp_path, axis, tiles):
+def test_tile_1_with_non_scalar_operands_is_a_diagnostic(tmp_path, axis, tiles):
     nodes = [helper.make_node("Tile", ["x", "t", "a"], ["y"])]
     constants = {"t": np.array(tiles, np.int64), "a": np.array(axis, np.int64)}
     proto = model(nodes, [info("x", [2, 3])], [info("y", None)], constants, opset=5)

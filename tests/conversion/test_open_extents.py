@@ -77,7 +77,7 @@ def counted():
     return model(nodes, [("x", ["N", "W"])], [("y", ["N", "W"]), ("z", [2, "K"])], numbers)
 
 
-def test_what_is_counted_out_of_extents_waits_for_them_and_what_data_decide_does_not(tmp_path):
+def test_binding_is_proposed_for_symbolic_but_not_data_dependent_dims(tmp_path):
     onnx.save(counted(), tmp_path / "m.onnx")
     helps = {
         finding.message.split()[3]: finding.help for finding in refused(gp.load(tmp_path / "m.onnx"), tmp_path, "ncnn")
@@ -86,7 +86,7 @@ def test_what_is_counted_out_of_extents_waits_for_them_and_what_data_decide_does
     assert "bind" not in helps["NonZero"]
 
 
-def test_one_symbol_has_one_length_in_all_inputs(tmp_path):
+def test_proposed_binding_of_a_symbol_is_equal_in_all_inputs(tmp_path):
     nodes = [node("Shape", ["x"], ["shape"]), node("Expand", ["y", "shape"], ["z"])]
     proto = model(nodes, [("x", ["N", "T"]), ("y", ["T"])], [("z", ["N", "T"])])
     onnx.save(proto, tmp_path / "m.onnx")
@@ -104,7 +104,7 @@ def test_a_refusal_names_the_flavour_that_has_op_types_for_it(tmp_path):
     gp.save(loaded, tmp_path / "out.nnef", format="nnef", flavour="tract")
 
 
-def test_no_extents_are_requested_where_binding_does_not_help(tmp_path):
+def test_no_binding_is_proposed_for_data_dependent_dims(tmp_path):
     outputs = [onnx.helper.make_empty_tensor_value_info("indices")]
     proto = model([node("NonZero", ["x"], ["indices"])], [("x", ["N", 8])], outputs)
     onnx.save(proto, tmp_path / "m.onnx")

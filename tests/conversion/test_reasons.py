@@ -54,7 +54,7 @@ def test_each_reason_is_reported_once(tmp_path):
     assert finding.message.count(REASON) == 1
 
 
-def test_where_a_model_may_be_cut_is_reported(tmp_path):
+def test_remedy_names_the_cut_before_the_unsupported_node(tmp_path):
     nodes = [node("Relu", ["x"], ["h"]), node("NonZero", ["h"], ["y"])]
     loaded = gp.from_onnx(onnx_model(nodes, [("x", [1, 3])], [("y", None, TensorProto.INT64)], opset=17))
     with pytest.raises(DiagnosticError) as caught:

@@ -60,7 +60,7 @@ def test_the_cache_does_not_change_results(name, tmp_path, monkeypatch):
     assert found[0] == found[1]
 
 
-def test_layers_that_differ_in_weights_alone_are_read_once_and_keep_their_weights(tmp_path, monkeypatch):
+def test_rule_cache_hits_for_layers_that_differ_only_in_weights(tmp_path, monkeypatch):
     asked, remember = [], RuleCache.remember
 
     def counted(self, key, node, *rest):
@@ -104,7 +104,7 @@ def test_attributes_that_are_nearly_the_same_are_two(pair):
     assert [str(each["alpha"]) for each in (first, second)] == [str(number) for number in pair]
 
 
-def test_one_value_read_twice_is_not_two_values():
+def test_rule_cache_distinguishes_repeated_from_distinct_operands():
     first, second, third = two("opset1.Add", {}, {}, {}, operands="xy xx yx")
     assert [each["inputs"] for each in (first, second, third)] == [["x", "y"], ["x", "x"], ["y", "x"]]
 
@@ -138,7 +138,7 @@ def test_a_replayed_operator_has_the_results_that_onnx_requires(tmp_path):
     assert all(None not in node.outputs for node in result if node.op_type == "TopK")
 
 
-def test_results_that_no_node_computes_and_names_stay_where_they_are(tmp_path):
+def test_rule_cache_keeps_names_and_forwards_operands_of_dropped_nodes(tmp_path):
     """A dropped layer gives what it is given; names of values and nodes are those of the file."""
     lines = ["Input x 0 1 x 0=4 1=4 2=2"]
     lines += [f"Dropout d{n} 1 1 {'x' if n == 0 else f'd{n - 1}'} d{n}" for n in range(3)]
@@ -213,7 +213,7 @@ def test_cached_rules_emit_nodes_in_the_same_order():
     assert not template.is_in_order
 
 
-def test_a_node_that_reads_what_it_read_keeps_its_operands():
+def test_template_replays_nodes_with_the_same_operand_order():
     for operands, is_in_order in ((("x", "c"), True), (("c", "x"), False), (("x",), False), (("x", "c", "x"), False)):
         net, other = Net(), Net()
         template = net.kept(net.made("Other", *[getattr(net, name) for name in operands]))
@@ -222,7 +222,7 @@ def test_a_node_that_reads_what_it_read_keeps_its_operands():
         assert other.node.inputs == tuple(getattr(other, name) for name in operands)
 
 
-def test_constants_that_a_rule_made_twice_use_of_are_one():
+def test_template_stores_a_repeated_constant_once():
     net, other = Net(), Net()
     three, four = net.constant([3.0]), net.constant([4.0])
     one = net.made("One", three, net.x)
@@ -236,7 +236,7 @@ def test_constants_that_a_rule_made_twice_use_of_are_one():
 
 
 @pytest.mark.parametrize(("count", "is_kept"), [(0, False), (1, True), (32, True), (33, False)])
-def test_as_many_steps_as_are_worth_it(count, is_kept):
+def test_template_is_cached_up_to_a_maximum_number_of_steps(count, is_kept):
     net = Net()
     assert (net.kept(*[net.made("One", net.x) for _ in range(count)]) is not None) is is_kept
 
@@ -324,7 +324,7 @@ def test_results_are_those_of_the_last_step_in_order():
     assert net.kept(one, last, answer=(*last.outputs, None)) is not None
 
 
-def test_what_a_rule_states_or_asks_besides_is_not_kept():
+def test_rules_that_report_findings_or_declare_symbols_are_not_cached():
     findings: list[Any] = []
     net = Net()
     net.repetition = RuleCache(net.graph, findings)
@@ -337,7 +337,7 @@ def test_what_a_rule_states_or_asks_besides_is_not_kept():
     assert net.kept(net.made("One", net.x)) is not None
 
 
-def test_as_much_is_remembered_as_there_is_room_for(monkeypatch):
+def test_rule_cache_evicts_templates_above_its_limit(monkeypatch):
     monkeypatch.setattr("graphport.conversion.rule_cache._MAX_CACHED_TEMPLATES", 2)
     net = Net()
     for key in "abc":
@@ -394,7 +394,7 @@ def test_attributes_distinguish_nodes(name):
     assert [key(each) for each in (deep, stored, body, {"a": (1, stored["a"])})] == [None] * 4
 
 
-def test_attributes_are_distinguished_by_what_they_state_and_not_by_which_objects_they_are():
+def test_rule_cache_key_compares_attributes_by_value():
     net = Net()
     keys = set()
     for number in range(5000):
@@ -442,7 +442,7 @@ def test_operands_distinguish_nodes():
     assert key(graph.add_constant("k", FACT, None)) == absent
 
 
-def test_versions_op_types_and_wanted_results_distinguish_nodes():
+def test_rule_cache_key_includes_version_op_type_and_used_results():
     net = Net(outputs=2)
     keys = [net.repetition.key(net.node, 1), net.repetition.key(net.node, 2), net.repetition.key(net.node, None)]
     net.node.restate("Other", "d", {})
@@ -455,7 +455,7 @@ def test_versions_op_types_and_wanted_results_distinguish_nodes():
     assert len(set(keys)) == len(keys)
 
 
-def test_what_is_lifted_is_distinguished_by_who_made_its_operands():
+def test_export_key_includes_the_producers_of_operands():
     net = Net()
     graph, x = net.graph, net.x
     made = [
@@ -483,7 +483,7 @@ def test_what_is_lifted_is_distinguished_by_who_made_its_operands():
     assert returned != keys[1]  # whether a result is returned counts
 
 
-def test_constants_of_few_numbers_are_alike_by_these():
+def test_rule_cache_key_includes_elements_of_small_constants():
     fact = TensorFact(DType.FLOAT32, (2,))
     graph = Graph()
     x = graph.add_input("x", fact)

@@ -31,7 +31,7 @@ def _layers(count: int) -> Graph:
     return legalize(from_proto(proto))[0]
 
 
-def test_what_formats_cannot_write_is_counted_as_in_the_whole():
+def test_sampled_graph_has_the_coverage_of_the_whole_graph():
     graph = _layers(60)
     small, stands_for = sample_graph(graph, large=0)
     verify(small)
@@ -40,7 +40,7 @@ def test_what_formats_cannot_write_is_counted_as_in_the_whole():
     assert coverage(small, stands_for) == coverage(graph)
 
 
-def test_a_small_graph_represents_itself():
+def test_sampling_returns_a_small_graph_unchanged():
     graph = _layers(3)
     assert sample_graph(graph) == (graph, {})
 
@@ -63,7 +63,7 @@ def _chain(count: int, **changed: float) -> Graph:
     return legalize(from_proto(model(nodes, [typed("x", [1, 4])], [typed(last, [1, 4])])))[0]
 
 
-def test_two_of_each_kind_stand_for_all_of_it_and_their_neighbours_for_nobody():
+def test_sampling_keeps_two_nodes_of_each_kind_and_uncounted_neighbours():
     graph = _chain(10)
     small, stands_for = sample_graph(graph, large=10)
     verify(small)
@@ -77,7 +77,7 @@ def test_two_of_each_kind_stand_for_all_of_it_and_their_neighbours_for_nobody():
     assert sample_graph(graph, large=11) == (graph, {})
 
 
-def test_what_differs_in_an_attribute_is_of_another_kind_and_so_are_its_neighbours():
+def test_sampling_distinguishes_nodes_by_attributes_and_neighbours():
     _, stands_for = sample_graph(_chain(12, r6=0.2), large=0)
     assert stands_for == {
         "r0": 1,

@@ -149,7 +149,7 @@ def flat(calls):
 
 
 @pytest.mark.parametrize("op_type", CALLS)
-def test_it_runs_on_both_alike(document, op_type):
+def test_reference_and_onnxruntime_agree_on_standard_operations(document, op_type):
     model = gp.load(document(*CALLS[op_type]))
     assert is_canonical(model.graph)
     assert {finding.code for finding in model.findings} <= {"NNEF0631"}, "deprecated, and nothing else"

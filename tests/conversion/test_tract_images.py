@@ -58,7 +58,7 @@ def test_smaller_images_and_cells_load_in_tract(tmp_path, case):
     assert "tract on net.nnef.tgz agree" in str(report.proof)
 
 
-def test_slices_of_one_start_keep_their_lengths(tmp_path):
+def test_slices_with_a_shared_start_keep_their_lengths(tmp_path):
     nodes = [node("Slice", ["x", "s00", "end", "axes", "steps"], [name]) for name in ("a", "b")]
     nodes.append(node("Concat", ["a", "b"], ["y"], axis=1))
     proto = model(nodes, [("x", [1, 3, "H", "W"])], [("y", None)], {"s00": np.array([0, 0]), **BOUNDS})

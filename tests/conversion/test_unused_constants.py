@@ -9,12 +9,12 @@ from graphport.formats.onnx import from_proto
 from tests.models import model, node, perceptron, write_nnef
 
 
-def test_a_graph_whose_constants_are_all_read_is_returned_itself():
+def test_graph_without_unused_constants_is_returned_unchanged():
     graph, _ = legalize(from_proto(perceptron()))
     assert remove_unused_constants(graph) is graph
 
 
-def test_a_node_that_makes_a_constant_for_nobody_goes_from_a_copy():
+def test_unused_constant_nodes_are_removed_from_a_copy():
     constants = [node("Constant", [], [name], value_float=1.0) for name in ("idle", "read")]
     proto = model([*constants, node("Add", ["x", "read"], ["y"])], [("x", [2])], [("y", [2])], {})
     graph, _ = legalize(from_proto(proto))
@@ -22,7 +22,7 @@ def test_a_node_that_makes_a_constant_for_nobody_goes_from_a_copy():
     assert len(graph) == 3
 
 
-def test_what_a_reshaped_view_replaces_goes_from_a_copy(tmp_path):
+def test_constants_replaced_by_a_reshaped_view_are_removed_from_a_copy(tmp_path):
     raw, _ = FORMATS["nnef"].read(write_nnef(tmp_path / "small"))
     graph, _ = legalize(raw)
     before = [str(value.fact) for value in graph.constants]
