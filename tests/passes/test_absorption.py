@@ -117,7 +117,7 @@ def test_a_map_after_is_in_the_weights(name):
 
 
 @every("name", list(FACTOR))
-def test_a_factor_after_a_product_is_in_the_operand_that_has_the_channels(name):
+def test_factor_after_matmul_is_absorbed_by_the_operand_with_the_channels(name):
     weighted = FACTOR[name]
     for k, _ in maps_of(weighted.maps):
         _, before = numbers_of(weighted, weighted.graph())
@@ -172,7 +172,7 @@ def refused(weighted, absorb, affine, match, *computed_operands):
 
 
 @every("name", list(AFTER))
-def test_as_many_numbers_as_there_are_maps_or_one(name):
+def test_factor_and_bias_after_need_one_element_per_output_channel_or_one(name):
     weighted = AFTER[name]
     for length in (2, weighted.maps + 1):
         refused(weighted, absorb_after, Affine(np.ones(length), None), f"{length} elements do not match")
@@ -186,14 +186,14 @@ def test_factors_that_no_operand_of_a_product_has_an_axis_for(name):
 
 
 @every("name", list(BEFORE))
-def test_as_many_numbers_as_there_are_channels_or_one(name):
+def test_factor_and_bias_before_need_one_element_per_input_channel_or_one(name):
     weighted = BEFORE[name]
     for affine in (Affine(np.ones(3), None), Affine(None, np.ones(5)), Affine(np.ones(4), np.ones(5))):
         refused(weighted, absorb_before, affine, "do not match 4 channels")
 
 
 @every(("name", "absorb"), [*((n, absorb_after) for n in AFTER), *((n, absorb_before) for n in BEFORE)])
-def test_what_is_computed_takes_nothing(name, absorb):
+def test_computed_weights_and_biases_absorb_nothing(name, absorb):
     weighted = (AFTER if absorb is absorb_after else BEFORE)[name]
     first, *rest = list(weighted.constants)
     if weighted.op == "BatchNormalization":
@@ -213,7 +213,7 @@ def test_numbers_that_would_be_infinite_are_refused(name):
         refused(weighted, absorb_after, Affine(None, np.array([1e39])), "would overflow float32")
 
 
-def test_a_bias_alone_leaves_a_weight_that_is_computed():
+def test_bias_is_absorbed_next_to_a_computed_weight():
     for name in ("conv", "conv of groups", "transposed", "gemm", "gemm turned"):
         weighted = AFTER[name]
         graph, w = weighted.graph("w"), weighted.constants["w"]
@@ -229,7 +229,7 @@ def test_without_a_factor_a_product_stays():
     assert str(graph) == str(FACTOR["product"].graph())
 
 
-def test_a_product_of_other_ranks_takes_nothing_that_comes_before():
+def test_matmul_absorbs_preceding_map_only_for_matrices():
     for constant, shape in (((4, 6), (2, 3, 4)), ((2, 4, 6), (3, 4)), ((4,), (3, 4))):
         weighted = Weighted("MatMul", shape, 4, 6, {"w": some(*constant)})
         refused(weighted, absorb_before, Affine(np.full(4, 2.0), None), "not a matrix")
@@ -239,19 +239,19 @@ def test_a_product_of_other_ranks_takes_nothing_that_comes_before():
         absorb_before(graph.first, Affine(np.full(4, 2.0), None))
 
 
-def test_a_product_becomes_a_gemm_where_something_is_added():
+def test_absorbed_bias_turns_matmul_into_gemm():
     for affine, op in ((Affine(np.full(4, 2.0), None), "MatMul"), (Affine(None, np.ones(1)), "Gemm")):
         graph = BEFORE["product"].graph()
         absorb_before(graph.first, affine)
         assert graph.first.op == op
 
 
-def test_a_product_of_columns_takes_nothing_that_comes_before():
+def test_gemm_with_transposed_input_absorbs_no_preceding_map():
     weighted = AFTER["gemm of columns"]
     refused(weighted, absorb_before, Affine(np.full(4, 2.0), None), "rows of the product")
 
 
-def test_how_many_maps_there_are_has_to_be_known():
+def test_unknown_output_channel_count_is_not_applicable():
     affine = Affine(np.full(6, 2.0), None)
     shapes: list[Any] = [UNKNOWN, None, (Symbol("M"), Symbol("K"), 2)]
     for unknown in shapes:
@@ -263,7 +263,7 @@ def test_how_many_maps_there_are_has_to_be_known():
                 absorb_after(graph.first, affine)
 
 
-def test_without_an_element_type_nothing_is_folded():
+def test_unknown_dtype_is_not_applicable():
     graph = AFTER["conv"].graph()
     for value in graph.first.operands:
         value.fact = UNKNOWN if value.is_input else TensorFact(None, value.fact.shape)
@@ -271,7 +271,7 @@ def test_without_an_element_type_nothing_is_folded():
         absorb_after(graph.first, Affine(np.full(6, 2.0), None))
 
 
-def test_new_numbers_keep_the_names_of_the_old_ones_or_that_of_the_node():
+def test_absorbed_constants_keep_their_name_or_use_the_node_name():
     graph = AFTER["conv with a bias"].graph()
     absorb_after(graph.first, Affine(np.full(6, 2.0), np.ones(6)))
     assert [value.name for value in graph.first.operands] == ["x", "w", "b"]
@@ -284,7 +284,7 @@ def test_new_numbers_keep_the_names_of_the_old_ones_or_that_of_the_node():
     assert graph.first.operands[2].name == "y.bias"
 
 
-def test_a_gemm_adds_what_broadcasts_to_its_result():
+def test_gemm_absorbs_any_bias_that_broadcasts_to_its_result():
     for name in ("gemm", "gemm turned", "gemm of a matrix"):
         weighted = AFTER[name]
         for array in (np.asarray(2.0), some(6).astype(float), some(3, 1).astype(float), some(3, 6).astype(float)):

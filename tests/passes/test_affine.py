@@ -48,7 +48,7 @@ def test_arithmetic_with_a_constant_is_such_a_map(op, is_left):
         assert {len(each) for each in (affine.factor, affine.summand) if each is not None} <= {1, c.size}
 
 
-def test_only_one_operand_is_a_constant():
+def test_affine_map_needs_exactly_one_constant_operand():
     with pytest.raises(NotApplicable, match="no operand is constant"):
         of_arithmetic(read(node("Add", "x x", "y")).first)
     with pytest.raises(NotApplicable, match="both operands are constant"):
@@ -86,7 +86,7 @@ def value_of(shape):
         pytest.param((2, Symbol("C"), 3), (4, 1), "may not match C channels", id="open"),
     ],
 )
-def test_a_constant_that_is_not_one_for_each_channel(shape, constant, reason):
+def test_constant_without_one_element_per_channel_is_not_applicable(shape, constant, reason):
     with pytest.raises(NotApplicable, match=reason):
         per_channel(np.ones(constant), value_of(shape))
 
@@ -101,7 +101,7 @@ def test_a_constant_for_each_channel_is_a_vector_of_them():
 NORM = "x scale shift mean var"
 
 
-def test_a_normalization_by_known_statistics_is_such_a_map():
+def test_batchnorm_with_constant_statistics_is_an_affine_map():
     for attributes in ({}, {"epsilon": 0.25}):
         graph = read(node("BatchNormalization", NORM, "y", **attributes), **norm(4))
         found = applied(of_batchnorm(graph.first), X)
@@ -125,7 +125,7 @@ def test_a_normalization_that_is_no_such_map():
             of_batchnorm(read(node("BatchNormalization", NORM, "y"), **wrong).first)
 
 
-def test_running_statistics_that_somebody_reads_keep_a_normalization():
+def test_batchnorm_with_used_running_statistics_is_no_affine_map():
     graph = read(node("BatchNormalization", NORM, "y m v", training_mode=1), **norm(4))
     bn = graph.first
     bn.remove_attribute("training_mode")

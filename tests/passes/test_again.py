@@ -39,11 +39,11 @@ def changed_again(proto: onnx.ModelProto) -> bool:
 
 @settings(max_examples=times(40))
 @given(st.integers(1, 3000), st.integers(0, 12), SIZES)
-def test_what_had_no_room_has_none_in_a_second_run(weight, idle, sizes):
+def test_size_limit_gives_the_same_result_in_a_second_run(weight, idle, sizes):
     assert not changed_again(filled(weight, idle, sizes))
 
 
-def test_what_only_fits_in_part_is_left_and_what_fits_is_done():
+def test_folds_above_the_size_limit_are_reported_as_left():
     one = filled(2000, 0, [120, 120])
     two = filled(2000, 0, [120, 120, 120, 120])
     assert gp.simplify(gp.from_onnx(one), verify=False)[1].changes["fold-constants"] >= 2
@@ -53,12 +53,12 @@ def test_what_only_fits_in_part_is_left_and_what_fits_is_done():
     assert all("would enlarge the weights by" in note.text for note in left)
 
 
-def test_what_never_fits_keeps_nothing_small_from_its_room():
+def test_oversized_fold_does_not_block_a_small_fold():
     _, report = gp.simplify(gp.from_onnx(filled(2000, 0, [100, 4000])), verify=False)
     left = next(outcome.left for outcome in report.passes if outcome.name == "fold-constants")
     assert len(left) == 1
 
 
 @pytest.mark.parametrize("axes", [["N", 4], [None, 4]])
-def test_an_output_that_is_declared_anew_is_written_as_it_is_read(axes):
+def test_inferred_output_shape_is_stable_in_a_second_run(axes):
     assert not changed_again(model([node("Relu", "x", "y")], [info("x", ["M", 4])], [info("y", axes)], {}))

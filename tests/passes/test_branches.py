@@ -25,7 +25,7 @@ def branches(name="c", condition=None):
 
 
 @pytest.mark.parametrize(("condition", "op"), [(True, "Neg"), (False, "Abs")])
-def test_the_branch_that_is_always_taken_stands_where_the_if_stood(condition, op):
+def test_if_with_constant_condition_is_inlined(condition, op):
     for shape in ((), (1,)):
         ops, journal = done(inline_branches, branches("k"), k=np.full(shape, condition))
         assert ops == [op]
@@ -61,7 +61,7 @@ def choice(then_axes, reader, *more):
     ],
     ids=["rank 2", "rank 3", "any rank"],
 )
-def test_a_branch_that_its_readers_cannot_take_is_never_taken(is_first, reader, is_larger):
+def test_condition_is_constant_if_consumers_reject_one_branch_shape(is_first, reader, is_larger):
     for shape in ((), (1,)):
         inputs = [info("x", (3, 4)), info("c", shape, B)]
         nodes = choice(is_first, reader, node("Not", "c", "d"))
@@ -101,7 +101,7 @@ def loop(count=2, body=None, more=(), condition="", outputs=("y",)):
 
 
 @pytest.mark.parametrize("count", [1, 2, MOST_TURNS])
-def test_turns_of_a_short_loop_stand_one_after_the_other(count):
+def test_short_loop_is_unrolled(count):
     for condition in ("", "k"):
         nodes = loop(condition=condition)
         ops, journal = done(unroll_loops, nodes, (("x", (3,)),), n=np.array(count), w=some(3), k=np.array(True))
@@ -109,7 +109,7 @@ def test_turns_of_a_short_loop_stand_one_after_the_other(count):
         assert [note.text for note in journal.done] == [f"unrolled to {count} iterations"]
 
 
-def test_what_turns_give_next_to_is_stacked_and_numbers_of_turns_are_reported():
+def test_unrolled_loop_concatenates_scan_outputs():
     body = [
         node("Cast", "i", "f", to=1),
         node("Add", "s f", "t"),
@@ -179,7 +179,7 @@ def test_operators_of_others_and_bodies_of_branches_are_not_used():
         assert graph.first_node.operands[0].is_input
 
 
-def test_readers_are_asked_so_far_and_no_farther(monkeypatch):
+def test_resolve_branches_follows_at_most_max_followed_nodes(monkeypatch):
     for most, is_settled in ((2, True), (1, False)):
         monkeypatch.setattr("graphport.passes.resolve_branches.MAX_FOLLOWED_NODES", most)
         nodes = choice(True, node("Relu", "h", "r"), node("Transpose", "r", "y", perm=[1, 0]))

@@ -33,7 +33,7 @@ def test_a_prepared_model_computes_equal_results_and_has_the_form(case: Case, tm
 
 
 @every("case", spread(CASES), ids=lambda case: case.name)
-def test_preparing_again_changes_nothing(case: Case):
+def test_prepare_is_idempotent(case: Case):
     once, _ = gp.prepare(gp.from_onnx(case.model), verify=False)
     _, report = gp.prepare(once, verify=False)
     assert {name: count for name, count in report.changes.items() if count} == {}

@@ -47,7 +47,7 @@ def test_passes_are_chosen_in_the_order_of_the_list():
         select(PREPARE, skip=["fuse"])
 
 
-def test_a_pass_runs_only_when_those_before_it_find_nothing():
+def test_pass_runs_after_earlier_passes_reach_a_fixed_point():
     graph = chain("Abs")
     outcomes = run(graph, PassList((renaming("Neg", "Relu"), renaming("Abs", "Neg"), renaming("Relu", "Exp"))))
     assert [each.op_type for each in graph] == ["Exp"]
@@ -63,7 +63,7 @@ def test_a_pass_that_breaks_the_graph_is_caught():
         run(chain("Relu"), PassList((Pass("bad", work, "exact"),)))
 
 
-def test_what_was_left_alone_is_reported_of_the_last_run_only():
+def test_nodes_left_unchanged_are_reported_for_the_last_run_only():
     def work(graph: Graph, journal: Journal) -> None:
         def rule(each: Node) -> None:
             raise NotApplicable(f"it is {each.op_type}")
@@ -74,7 +74,7 @@ def test_what_was_left_alone_is_reported_of_the_last_run_only():
     assert [str(note) for note in outcome.left] == ["Neg h: it is Neg"]
 
 
-def test_facts_that_only_the_file_claims_are_not_relied_on_and_stay_with_outputs():
+def test_passes_see_inferred_facts_and_outputs_keep_declared_facts():
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, None))
     y = graph.append(Node("Relu", [x], [Value("y", TensorFact(DType.FLOAT32, (7,)))])).output
@@ -116,7 +116,7 @@ def test_constants_have_room_for_a_tenth_and_no_more():
     assert (outcome.changes, len(outcome.left)) == (1, 2)
 
 
-def test_a_model_is_not_changed_and_the_report_states_what_was_done():
+def test_prepare_copies_the_model_and_reports_its_changes():
     proto = model(
         [node("Conv", "x w", "h", name="c"), bn("h", "y")],
         [info("x", ["N", 4, 7])],
@@ -136,7 +136,7 @@ def test_a_model_is_not_changed_and_the_report_states_what_was_done():
     assert prepared.outputs["y"].producer.name == "c"
 
 
-def test_a_weight_with_one_consumer_keeps_its_name():
+def test_prepare_keeps_the_name_of_a_weight_with_one_consumer():
     proto = model(
         [node("Conv", "x w b", "h"), bn("h", "y")],
         [info("x", [1, 4, 7])],
@@ -147,7 +147,7 @@ def test_a_weight_with_one_consumer_keeps_its_name():
     assert [value.name for value in prepared.graph.constants] == ["w", "b"]
 
 
-def test_what_goes_makes_room_so_that_a_second_run_finds_nothing():
+def test_size_limit_includes_bytes_freed_by_removed_nodes():
     idle = [node("Identity", f"h{n}", f"h{n + 1}") for n in range(60)]
     rows = [node("ConstantOfShape", "s", f"c{n}", value=onnx.numpy_helper.from_array(some(1) + n)) for n in range(10)]
     sums = [node(("Add", "Mul")[n % 2], f"g{n} c{n}", f"g{n + 1}") for n in range(10)]
@@ -162,7 +162,7 @@ def test_what_goes_makes_room_so_that_a_second_run_finds_nothing():
     assert not again.changes["fold-constants"]
 
 
-def test_outputs_are_declared_with_what_is_known_at_the_end():
+def test_simplify_declares_outputs_with_inferred_facts():
     nodes = [node("Shape", "x", "s"), node("Reshape", "x s", "h"), node("Relu", "h", "y")]
     result, _ = gp.simplify(gp.from_onnx(model(nodes, [info("x", ["N", 4])], [info("y", None)], {})))
     assert str(result.outputs["y"].fact) == "float32[N, 4]"
@@ -181,7 +181,7 @@ def counting(name: str, *changes: int, seen: list[str] | None = None) -> Pass:
     return Pass(name, work, "exact")
 
 
-def test_after_a_change_those_before_come_first_again():
+def test_driver_restarts_with_the_first_pass_after_a_change():
     seen: list[str] = []
     passes = [counting("a", seen=seen), counting("b", 1, seen=seen), counting("c", 1, 1, seen=seen)]
     outcomes = run(chain("Relu"), passes)
@@ -189,20 +189,20 @@ def test_after_a_change_those_before_come_first_again():
     assert [(each.name, each.changes, len(each.done)) for each in outcomes] == [("a", 0, 0), ("b", 1, 1), ("c", 2, 2)]
 
 
-def test_the_first_pass_that_changes_something_goes_on_to_the_second():
+def test_change_of_the_first_pass_does_not_repeat_it():
     seen: list[str] = []
     run(chain("Relu"), [counting("a", 1, seen=seen), counting("b", seen=seen)])
     assert "".join(seen) == "ab"
 
 
-def test_passes_that_never_end_are_stopped(monkeypatch):
+def test_driver_stops_after_max_runs(monkeypatch):
     monkeypatch.setattr("graphport.passes.driver.MAX_RUNS", 7)
     seen: list[str] = []
     run(chain("Relu"), [counting("a", seen=seen), counting("b", *[1] * 100, seen=seen)])
     assert len(seen) == 7
 
 
-def test_changes_are_counted_as_they_are_reported():
+def test_outcome_counts_changes():
     (outcome,) = run(chain("Relu"), [counting("a", 3)])
     assert outcome.changes == 3
 
@@ -239,7 +239,7 @@ def test_room_is_a_tenth_of_weights_and_nodes_or_the_least():
         assert rooms == [expected]
 
 
-def test_without_room_of_its_own_a_list_gets_some_only_where_something_is_wanted():
+def test_driver_grants_default_size_limit_only_on_request():
     rooms, passes = wishing()
     run(weighty(900, 1), passes)
     assert rooms == [0]
@@ -263,7 +263,7 @@ def test_bodies_and_their_weights_are_of_the_size():
     assert rooms == [(900 + 800 + 200) // 10]
 
 
-def test_facts_are_inferred_anew_where_something_was_done():
+def test_driver_reinfers_facts_after_a_change():
     def work(graph: Graph, journal: Journal) -> None:
         first = graph.first_node
         if first is not None and first.op_type == "Abs":
@@ -275,7 +275,7 @@ def test_facts_are_inferred_anew_where_something_was_done():
     assert graph.outputs[0].fact == TensorFact(DType.INT64, (2,), (2, 3))
 
 
-def test_a_claim_comes_back_only_where_nothing_is_known():
+def test_declared_shape_does_not_replace_the_inferred_shape():
     for claim, expected in (((None), (2, 3)), ((7, 7), (2, 3))):
         graph = chain("Abs")
         graph.outputs[0].fact = TensorFact(DType.FLOAT32, claim)
@@ -283,7 +283,7 @@ def test_a_claim_comes_back_only_where_nothing_is_known():
         assert graph.outputs[0].fact.shape == expected
 
 
-def test_only_passes_whose_operator_a_dialect_has_are_left():
+def test_supported_passes_excludes_operators_missing_in_the_dialect():
     passes = PassList((counting("a"), Pass("b", counting("b").work, "exact", makes="Attention")), name="some")
     assert [each.name for each in supported_passes(passes, "openvino")] == ["a", "b"]
     assert [each.name for each in supported_passes(passes, "caffe")] == ["a"]

@@ -46,7 +46,7 @@ def dropped(nodes, *, sizes=None, exact=True, opset=18):
         pytest.param("row", [1, 1, 1, 4], False, id="a result of more axes"),
     ],
 )
-def test_a_sum_with_what_was_made_larger(source, size, is_dropped):
+def test_expand_before_sub_is_dropped_if_sub_broadcasts(source, size, is_dropped):
     for operands in ("x e", "e x"):
         nodes = [node("Expand", f"{source} s", "e"), node("Sub", operands, "y")]
         ops, journal = dropped(nodes, sizes={"s": size})
@@ -54,13 +54,13 @@ def test_a_sum_with_what_was_made_larger(source, size, is_dropped):
         assert [note.text for note in journal.done] == (["reads e without the Expand before it"] if is_dropped else [])
 
 
-def test_two_that_make_the_result_as_large_only_together_are_left_once():
+def test_one_of_two_expands_is_kept_for_the_result_shape():
     nodes = [node("Expand", "row s", "e"), node("Expand", "one s", "f"), node("Add", "e f", "y")]
     ops, _ = dropped(nodes, sizes={"s": [2, 3, 4]})
     assert ops == ["Expand", "Add"]
 
 
-def test_two_that_are_made_larger_next_to_a_large_one_are_reported_together():
+def test_dropped_expands_of_one_node_share_one_note():
     nodes = [node("Expand", "row s", "e"), node("Expand", "one s", "f"), node("Sum", "e x f", "y")]
     ops, journal = dropped(nodes, sizes={"s": [2, 3, 4]})
     assert ops == ["Sum"]
@@ -84,20 +84,20 @@ def test_operands_that_do_not_broadcast_are_unchanged(op):
         pytest.param("row", [4, 4], False, id="a vector"),
     ],
 )
-def test_a_product_of_what_was_made_larger(source, size, is_dropped):
+def test_expand_before_matmul_is_dropped_if_matmul_broadcasts(source, size, is_dropped):
     nodes = [node("Expand", f"{source} s", "e"), node("MatMul", "x e", "y")]
     ops, _ = dropped(nodes, sizes={"s": size}, exact=False)
     assert ops == (["MatMul"] if is_dropped else ["Expand", "MatMul"])
 
 
-def test_a_product_with_a_vector_keeps_what_was_made_larger():
+def test_expand_is_kept_before_matmul_with_a_vector():
     nodes = [node("Expand", "plane s", "e"), node("MatMul", "low e", "y")]
     SHAPES["low"] = [4]
     assert dropped(nodes, sizes={"s": [2, 4, 5]}, exact=False)[0] == ["Expand", "MatMul"]
 
 
 @pytest.mark.parametrize(("size", "is_dropped"), [([3, 4], True), ([], True), ([1], True), ([5, 1, 1, 4], False)])
-def test_what_is_filled_with_one_number_is_that_number(size, is_dropped):
+def test_constantofshape_becomes_a_scalar_operand(size, is_dropped):
     for number in (None, 2.5):
         value = {} if number is None else {"value": numpy_helper.from_array(np.array([number], np.float32))}
         nodes = [node("ConstantOfShape", "s", "e", **value), node("Add", "x e", "y")]
@@ -109,7 +109,7 @@ def graph_of(nodes, inputs, constants=None):
     return gp.from_onnx(model(nodes, inputs, [info("y", None)], constants or {}, opset=18)).graph
 
 
-def test_an_entry_of_a_filled_tensor_has_its_axis_or_none():
+def test_scalar_from_constantofshape_keeps_the_rank():
     for size, rank in (([3, 4], 1), ([], 0)):
         nodes = [node("ConstantOfShape", "s", "e"), node("Add", "x e", "y")]
         graph = graph_of(nodes, [info("x", [2, 3, 4])], {"s": np.array(size, np.int64)})
@@ -121,7 +121,7 @@ def test_an_entry_of_a_filled_tensor_has_its_axis_or_none():
 
 
 @pytest.mark.parametrize("which", ["x", "e", "y", "row"])
-def test_where_a_shape_is_not_known_nothing_is_dropped(which):
+def test_expand_is_kept_if_a_shape_is_unknown(which):
     nodes = [node("Expand", "row s", "e"), node("Add", "x e", "y")]
     graph = graph_of(nodes, [info("x", [2, 3, 4]), info("row", [4])], {"s": np.array([3, 4])})
     (value,) = [each for each in graph.values() if each.name == which]
@@ -130,7 +130,7 @@ def test_where_a_shape_is_not_known_nothing_is_dropped(which):
     assert graph.last_node.operands[1].producer is graph.first_node
 
 
-def test_open_axes_are_dropped_where_they_are_the_same():
+def test_expand_along_equal_symbolic_dims_is_dropped():
     nodes = [node("Shape", "z", "s"), node("Expand", "row s", "e"), node("Add", "x e", "y")]
     for length, is_dropped in (("N", True), ("M", False)):
         graph = graph_of(nodes, [info("x", ["N", 4]), info("z", [length, 4]), info("row", [4])])
@@ -138,7 +138,7 @@ def test_open_axes_are_dropped_where_they_are_the_same():
         assert (graph.last_node.operands[1].name == "row") is is_dropped
 
 
-def test_operators_of_others_are_left_alone():
+def test_expand_is_kept_before_operators_of_other_dialects():
     nodes = [node("Expand", "row s", "e"), node("Add", "x e", "y")]
     graph = graph_of(nodes, [info("x", [2, 3, 4]), info("row", [4])], {"s": np.array([3, 4])})
     graph.last_node.restate("Add", "custom", {})

@@ -23,7 +23,7 @@ def dropped(nodes, outputs=("y",), dtype=F, opset=18):
     return applied(model(nodes, inputs, results, opset=opset), drop_negations, {"c": C, "a": a, "b": b})[0]
 
 
-def test_a_choice_of_what_is_not_so_is_the_other_choice():
+def test_not_before_where_swaps_its_branches():
     nodes = [node("Not", "c", "n"), node("Where", "n a b", "y")]
     assert dropped(nodes) == ["Where"]
     assert dropped(nodes, ("n", "y")) == ["Not", "Where"]
@@ -32,12 +32,12 @@ def test_a_choice_of_what_is_not_so_is_the_other_choice():
 
 @every("op", ["Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"])
 @every(("dtype", "others"), [(F, False), (I64, False), (I64, True)])
-def test_comparisons_of_integers_with_one_consumer_are_negated(op, dtype, others):
+def test_not_after_integer_comparison_negates_the_comparison(op, dtype, others):
     nodes = [node(op, "a b", "n"), node("Not", "n", "y")]
     left = dropped(nodes, ("n", "y") if others else ("y",), dtype)
     assert len(left) == (1 if dtype == I64 and op != "Equal" and not others else 2)
 
 
-def test_an_opset_that_has_no_op_type_for_the_opposite_keeps_the_negation():
+def test_not_is_kept_if_the_opset_lacks_the_negated_comparison():
     for op, count in (("Less", 2), ("Greater", 2)):
         assert len(dropped([node(op, "a b", "n"), node("Not", "n", "y")], ("y",), I64, opset=11)) == count

@@ -47,7 +47,7 @@ def test_folded_constants_keep_their_name():
     ]
 
 
-def test_every_result_of_a_node_is_one():
+def test_all_results_of_a_node_are_folded():
     nodes = [node("Split", "w", "a b", axis=0, num_outputs=2), node("Sub", "a b", "y")]
     graph, _ = folded(nodes, w=some(4, 3))
     assert ops(graph) == []
@@ -70,7 +70,7 @@ def test_operators_of_others_are_not_folded(op):
     assert len(graph) == 1
 
 
-def test_a_constant_whose_numbers_are_not_at_hand_is_not_read():
+def test_constants_without_data_are_not_folded():
     graph = Graph()
     value = graph.add_constant("c", TensorFact(DType.FLOAT32, (2,)), None)
     graph.append(Node("Relu", [value], [Value("y")]))
@@ -100,7 +100,7 @@ def test_how_weights_are_stored_stays():
         pytest.param(65, np.float16, 1, True, id="reals"),
     ],
 )
-def test_weights_of_few_bits_are_not_made_wider(count, dtype, to, is_folded):
+def test_folding_does_not_widen_int8_weights(count, dtype, to, is_folded):
     graph, journal = folded([node("Cast", "q", "y", to=to)], room=1 << 20, dtype=to, q=np.ones(count, dtype))
     assert ops(graph) == ([] if is_folded else ["Cast"])
     assert reasons(journal) == ([] if is_folded else ["q has 8 bits per element, its result has more"])
@@ -117,7 +117,7 @@ def test_random_numbers_are_drawn_in_every_run():
         assert ops(graph) == ([] if is_folded else ["Dropout"]), operands
 
 
-def test_nodes_with_bodies_stay_and_what_is_in_them_is_folded():
+def test_constants_inside_bodies_are_folded():
     inner = helper.make_graph([node("Neg", "w", "a")], "then", [], [info("a", None)])
     other = helper.make_graph([node("Abs", "w", "b")], "else", [], [info("b", None)])
     choice = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=other)
@@ -127,7 +127,7 @@ def test_nodes_with_bodies_stay_and_what_is_in_them_is_folded():
     assert len(journal.done) == 2
 
 
-def test_what_has_no_operands_or_no_results_is_not_folded():
+def test_nodes_without_operands_are_not_folded():
     graph, _ = folded([node("Constant", "", "y", value_float=1.0)], room=1 << 20)
     assert ops(graph) == ["Constant"]
 
@@ -143,7 +143,7 @@ def growing(*readers, extent=1000):
     return nodes, {"w": some(1), "s": np.array([extent])}
 
 
-def test_what_makes_weights_larger_needs_room_and_takes_it():
+def test_folding_that_grows_weights_uses_the_size_limit():
     nodes, constants = growing()
     growth = 4 * 1000 - 4 - 8 - NODE_BYTES  # the result, less what goes: both operands and the node
     for room, is_folded in ((growth, True), (growth - 1, False), (-5, False)):
@@ -155,7 +155,7 @@ def test_what_makes_weights_larger_needs_room_and_takes_it():
             assert reasons(journal) == [f"its result of 4000 bytes would enlarge the weights by {growth}"]
 
 
-def test_what_makes_weights_smaller_makes_room():
+def test_folding_that_shrinks_weights_frees_bytes():
     graph, journal = folded(
         [node("ReduceSum", "w", "h", keepdims=0), node("Add", "x h", "y")], 0, inputs=[info("x", [])], w=some(50)
     )
@@ -163,7 +163,7 @@ def test_what_makes_weights_smaller_makes_room():
     assert journal.room == 4 * 50 + NODE_BYTES - 4
 
 
-def test_an_operand_with_another_consumer_is_kept():
+def test_growth_counts_an_operand_with_another_consumer_as_kept():
     nodes, constants = growing("Add")
     growth = 4 * 1000 - 8 - NODE_BYTES
     for room, is_folded in ((growth, True), (growth - 1, False)):
@@ -172,7 +172,7 @@ def test_an_operand_with_another_consumer_is_kept():
         assert journal.room == (0 if is_folded else room)
 
 
-def test_an_operand_that_the_graph_returns_does_not_go():
+def test_growth_counts_a_returned_operand_as_kept():
     proto = model(
         [node("Neg", "w", "h"), node("Add", "x h", "y")], [info("x", [500])], [info("y", None)], {"w": some(500)}
     )
@@ -185,7 +185,7 @@ def test_an_operand_that_the_graph_returns_does_not_go():
         assert journal.wanted == ([2000 - NODE_BYTES] if is_returned else [])
 
 
-def test_an_operand_of_several_that_are_folded_goes_with_all_of_them():
+def test_growth_frees_a_shared_operand_after_all_folds():
     nodes = [node("Neg", "w", "a"), node("Abs", "w", "b"), node("Mul", "a b", "c"), node("Add", "x c", "y")]
     growth = 2000 - 1000 - NODE_BYTES  # half of `w` goes with the first one, all of it with both
     for room, expected in ((growth, ["Add"]), (growth - 1, ["Neg", "Abs", "Mul", "Add"])):
@@ -239,7 +239,7 @@ def test_uncomputable_nodes_and_non_tensors_are_unchanged():
     assert reasons(journal)[1] == "its result is not a tensor"
 
 
-def test_numbers_in_another_order_of_memory_are_stored_as_they_are_read():
+def test_folded_transpose_is_stored_in_logical_order():
     nodes = [node("Transpose", "w", "v", perm=[2, 0, 1]), node("Add", "x v", "y")]
     graph, _ = folded(nodes, inputs=[info("x", [4, 2, 3])], w=some(2, 3, 4))
     x = some(4, 2, 3)

@@ -53,14 +53,14 @@ BEFORE = {
 
 
 @pytest.mark.parametrize("name", BEFORE)
-def test_what_stands_before_takes_it(name):
+def test_batchnorm_is_folded_into_the_preceding_operator(name):
     nodes, shape, expected = BEFORE[name]
     ops, journal = fused(nodes, shape, c=some(6), **norm(4, "o"), **norm(4, "p"))
     assert ops == expected
     assert [note.text.partition(" of ")[0] for note in journal.done] == ["folded into the weights"]
 
 
-def test_the_journal_states_where_it_went():
+def test_journal_names_the_operator_that_absorbed_the_batchnorm():
     def told(case, name=""):
         nodes, shape, _ = BEFORE[case]
         nodes = [type(each).FromString(each.SerializeToString()) for each in nodes]
@@ -80,7 +80,7 @@ def test_a_summand_that_broadcasts_to_the_product_is_normalized_too(summand):
     assert fused(nodes, shape, c=some(*summand))[0] == expected
 
 
-def test_a_product_of_batches_takes_it_along_its_second_axis():
+def test_batched_matmul_absorbs_batchnorm_along_axis_1():
     nodes = [node("MatMul", "a x", "h"), bn("h", "y")]
     assert fused(nodes, X["line"], a=some(6, 3))[0] == ["MatMul", "Add"]
     nodes = [node("MatMul", "a x", "h"), node("Add", "h c", "s"), bn("s", "y")]
@@ -133,14 +133,14 @@ def test_a_product_of_batches_takes_it_along_its_second_axis():
         ),
     ],
 )
-def test_what_stands_before_and_takes_nothing(nodes, shape, reason):
+def test_batchnorm_is_kept_after_unsupported_operators(nodes, shape, reason):
     outputs = ("y", "z") if nodes[-1].output[0] == "z" else ("y",)
     ops, journal = fused(nodes, shape, outputs=outputs, exact=True, c=some(6), m=some(4, 6))
     assert ops == [each.op_type for each in nodes]
     assert reasons(journal) == [f"{reason}; it is a graph output"]
 
 
-def test_what_the_graph_returns_or_stands_around_a_body_stays():
+def test_batchnorm_is_kept_after_graph_outputs_and_across_bodies():
     nodes, shape, _ = BEFORE["conv"]
     _, journal = fused(nodes, shape, outputs=("y", "h"), exact=True)
     assert reasons(journal) == ["h has another consumer; it is a graph output"]
@@ -161,7 +161,7 @@ BEHIND = {
 
 
 @pytest.mark.parametrize("name", BEHIND)
-def test_what_stands_after_takes_it(name):
+def test_batchnorm_is_folded_into_the_following_operator(name):
     nodes, shape, expected = BEHIND[name]
     ops, journal = fused(nodes, shape)
     assert ops == [expected]
@@ -186,7 +186,7 @@ def test_what_stands_after_takes_it(name):
         ),
     ],
 )
-def test_what_stands_after_and_takes_nothing(more, outputs, reason):
+def test_batchnorm_is_kept_before_unsupported_operators(more, outputs, reason):
     nodes, shape, _ = BEHIND["conv"]
     ops, journal = fused([*nodes, *more], shape, outputs=outputs, exact=True, g2=some(3, 4))
     assert ops[0] == "BatchNormalization"

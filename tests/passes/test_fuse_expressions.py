@@ -70,7 +70,7 @@ def same(one, other, **inputs):
 X = np.array([[-3.0, -0.5, 0.0, 0.25], [1.0, 2.0, np.nan, 90.0]], np.float32)
 
 
-def test_a_chain_becomes_one_expression():
+def test_chain_of_pointwise_operators_becomes_one_expression():
     net = Net(a=(2, 4), b=(4,))
     graph = net.returning(net("Relu", net("Add", net.a, net.b)))
     after, outcome = fused(graph)
@@ -87,13 +87,13 @@ def test_a_single_number_is_written_into_the_text():
     assert texts(after) == ["mul(add(@0,0.5),2.0)"]
 
 
-def test_one_operator_alone_stays():
+def test_single_operator_is_not_fused():
     net = Net(a=(2, 4))
     after, outcome = fused(net.returning(net("Relu", net.a)))
     assert (words(after), outcome.changes) == (["Relu"], 0)
 
 
-def test_what_two_read_is_computed_once():
+def test_value_with_two_consumers_is_not_recomputed():
     net = Net(a=(2, 4))
     shared = net("Exp", net.a)
     graph = net.returning(net("Neg", shared), net("Sqrt", net("Abs", shared)))
@@ -102,7 +102,7 @@ def test_what_two_read_is_computed_once():
     same(graph, after, a=X)
 
 
-def test_what_one_operator_reads_twice_goes_into_it():
+def test_operand_read_twice_by_one_operator_is_fused():
     net = Net(a=(2, 4))
     shared = net("Exp", net.a)
     graph = net.returning(net("Mul", shared, shared))
@@ -119,7 +119,7 @@ def test_an_output_stays_an_output():
     assert words(after) == ["Exp", "Neg"]
 
 
-def test_what_is_smaller_is_not_computed_again_for_every_element():
+def test_smaller_operand_is_not_fused_into_a_broadcast():
     net = Net(a=(2, 4), b=(4,))
     graph = net.returning(net("Add", net.a, net("Exp", net.b)))
     assert words(fused(graph)[0]) == ["Exp", "Add"]
@@ -153,7 +153,7 @@ def test_texts_that_double_stop_at_the_limit():
     assert sum(text.count("mul") for text in texts(after)) < 20_000
 
 
-def test_long_chains_are_parted_and_every_operator_is_taken_once():
+def test_long_chains_are_split_and_each_operator_is_fused_once():
     net = Net(a=(2, 4))
     value = net.a
     for _ in range(3000):
@@ -175,7 +175,7 @@ def test_expressions_become_operators_again():
     same(graph, after, a=X, b=X[0])
 
 
-def test_what_only_a_run_can_tell_stays_an_expression():
+def test_expression_without_runtime_sizes_is_expanded():
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (Symbol("N"), 3)))
     build = Builder(Inference(), graph)
@@ -229,7 +229,7 @@ def test_backends_run_a_graph_with_expressions(backend):
         np.testing.assert_allclose(found[name], array, rtol=3e-6, atol=1e-6, equal_nan=True)
 
 
-def test_what_cannot_be_expressed_to_its_end_leaves_nothing_after():
+def test_failed_expansion_of_an_expression_leaves_no_nodes():
     graph = Graph()
     x, y = (graph.add_input(name, TensorFact(DType.FLOAT32, (Symbol("N"), 3))) for name in "xy")
     text = "mul(add(@0,@1),size(@1,1))"
@@ -257,7 +257,7 @@ def test_operands_are_numbered_in_the_order_in_which_they_are_read():
     assert [(note.text, note.count) for note in outcome.done] == [("now sub(mul(@0,@1),div(@0,@2))", 3)]
 
 
-def test_a_chain_of_parts_reads_what_stands_for_them():
+def test_fused_expression_reads_the_result_of_another_expression():
     net = Net(a=(2, 4))
     inner = net("Exp", net("Neg", net.a))
     graph = net.returning(inner, net("Sqrt", net("Abs", inner)))
@@ -271,7 +271,7 @@ def test_a_chain_of_parts_reads_what_stands_for_them():
 
 
 @pytest.mark.parametrize("most", [16, 17])
-def test_a_text_may_be_so_long_and_no_longer(most, monkeypatch):
+def test_expressions_stay_below_max_expression_length(most, monkeypatch):
     monkeypatch.setattr("graphport.passes.fuse_expressions.MAX_EXPRESSION_LENGTH", most)
     net = Net(a=(2, 4))
     # Each has the text `neg({})`, and what it takes in counts with its own.

@@ -67,13 +67,13 @@ def test_zeros_are_pads_of_the_convolution(pads, options):
     ],
     ids=["edges", "ones", "computed number", "auto_pad", "batch", "batch at the end", "cuts", "computed", "axes"],
 )
-def test_what_is_no_frame_of_zeros_stays(pads, options, reason):
+def test_unsupported_pad_is_not_fused(pads, options, reason):
     ops, journal = padded(pads, **options)
     assert ops == ["Pad", "Conv"]
     assert [text for text in reasons(journal) if reason in text]
 
 
-def test_channels_of_nothing_are_added_by_no_convolution():
+def test_pad_along_channels_is_not_fused():
     nodes = [node("Pad", "x p", "h"), node("Conv", "h w", "y")]
     constants = {"p": np.array([0, 1, 0, 0, 0, 0, 0, 0]), "w": some(3, 3, 2, 3)}
     proto = model(nodes, [info("x", X.shape)], [info("y", None)], constants, opset=18)

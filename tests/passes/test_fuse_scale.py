@@ -51,7 +51,7 @@ def channels(name):
 
 
 @every(("name", "op", "is_left"), list(itertools.product(WEIGHTED, ("Mul", "Div"), (False, True))))
-def test_a_factor_for_each_channel_or_for_all_is_in_the_weights(name, op, is_left):
+def test_scalar_or_per_channel_factor_is_fused_into_the_weights(name, op, is_left):
     if op == "Div" and is_left:
         assert len(scaled(name, 2.0, op, is_left=True)[0]) == 2
         return
@@ -83,7 +83,7 @@ def test_factors_that_make_the_result_larger_stay(name):
     assert len(scaled(name, 2 + np.arange(3).reshape(3, *[1] * len(shape)))[0]) == 2
 
 
-def test_one_channel_that_is_made_many_stays():
+def test_factor_that_broadcasts_channels_is_not_fused():
     nodes = [node("Conv", "x w", "h"), node("Mul", "h c", "y")]
     constants = {"w": some(1, 2, 2, 2), "c": 1 + np.arange(4, dtype=np.float32).reshape(4, 1, 1)}
     proto = model(nodes, [info("x", (1, 2, 4, 4))], [info("y", None)], constants)
@@ -93,7 +93,7 @@ def test_one_channel_that_is_made_many_stays():
 
 
 @pytest.mark.parametrize("name", ["conv", "product"])
-def test_what_has_no_inverse_and_what_is_read_elsewhere_stays(name):
+def test_division_by_zero_and_shared_results_are_not_fused(name):
     assert len(scaled(name, 0.0, "Div")[0]) == 2
     assert len(scaled(name, 1e-45, "Div")[0]) == 2
     ops, journal = scaled(name, 2.0, outputs=("y", "h"))

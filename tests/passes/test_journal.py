@@ -22,7 +22,7 @@ def branching():
     return gp.from_onnx(model([outer, last], [info("x", [2], F), info("c", [], B)], [info("z", [2])])).graph
 
 
-def test_bodies_are_looked_at_as_deep_as_they_are():
+def test_apply_visits_nested_bodies():
     graph, journal = branching(), Journal()
     apply(graph, journal, lambda each: f"seen {each.op_type}")
     assert sorted(note.text for note in journal.done) == sorted(
@@ -47,7 +47,7 @@ def test_bodies_of_nodes_that_are_gone_are_not_looked_at():
     assert [(note.node.split()[0], note.text) for note in journal.done] == [("If", "gone"), ("Sigmoid", "seen")]
 
 
-def test_why_a_node_was_left_is_reported_of_it():
+def test_not_applicable_reason_is_recorded_for_the_node():
     graph, journal = branching(), Journal()
 
     def rule(each):

@@ -15,7 +15,7 @@ from tests.passes.alone import done, read, reasons
 from tests.passes.cases import F, bn, node, norm, some
 
 
-def test_what_makes_a_gemm():
+def test_matmul_and_add_form_a_gemm():
     matrix, rest = (("x", (3, 4)),), {"w": some(4, 6)}
     product = node("MatMul", "x w", "h")
     for c, is_one in (
@@ -76,7 +76,7 @@ def test_addends_that_become_a_bias():
     ]
 
 
-def test_a_gemm_adds_what_makes_its_result_no_larger():
+def test_gemm_fuses_a_bias_that_keeps_its_result_shape():
     gemm, rest = node("Gemm", "x w", "h"), {"w": some(4, 6)}
     for c, is_one in (((6,), 1), ((3, 6), 1), ((3, 1), 1), ((), 1), ((1, 3, 6), 0), ((2, 3, 6), 0)):
         ops, journal = done(

@@ -132,7 +132,7 @@ def nets(draw: st.DrawFn) -> Any:
 
 @settings(max_examples=times(60), deadline=None)
 @given(nets(), st.permutations(range(4)), st.permutations(range(4)))
-def test_any_order_of_inputs_and_outputs_gives_the_same_numbers(net: Any, first: list[int], last: list[int]) -> None:
+def test_any_input_and_output_layout_keeps_the_results(net: Any, first: list[int], last: list[int]) -> None:
     extents, nodes, outputs, constants = net
     if not nodes:
         return
@@ -147,7 +147,7 @@ def test_any_order_of_inputs_and_outputs_gives_the_same_numbers(net: Any, first:
     np.testing.assert_allclose(found, expected.transpose(last), rtol=2e-6, atol=1e-6)
 
 
-def test_a_net_of_convolutions_has_its_channels_last_with_one_transpose_at_each_end() -> None:
+def test_channels_last_convolution_network_needs_two_transposes() -> None:
     nodes = [
         node("Conv", "x w", "c", pads=[1, 1, 1, 1]),
         node("Relu", "c", "r"),
@@ -172,13 +172,13 @@ def test_a_net_of_convolutions_has_its_channels_last_with_one_transpose_at_each_
     assert [each.op for each in told.graph] == ["Conv", "Relu", "MaxPool", "Conv"]
 
 
-def test_what_is_no_input_and_no_order_is_left_alone() -> None:
+def test_layout_ignores_unknown_inputs_and_invalid_permutations() -> None:
     told = gp.from_onnx(model([node("Relu", "x", "y")], [info("x", [2, 3])], [info("y", [2, 3])], {}))
     assert layout(told.graph, {"z": (1, 0), "y": (0, 2)}) == []
     assert [each.op for each in told.graph] == ["Relu"]
 
 
-def test_a_shuffle_of_channels_is_one_in_any_order_of_axes() -> None:
+def test_channel_shuffle_works_in_any_layout() -> None:
     nodes = [
         node("Conv", "x w", "c"),
         node("Reshape", "c parted", "p"),

@@ -22,7 +22,7 @@ def _operators(program: Any) -> list[str]:
 
 @settings(max_examples=times(60), deadline=None)
 @given(st.lists(st.sampled_from([1, 1, 2, 3]), min_size=1, max_size=4), st.data())
-def test_a_transpose_of_a_reshape_is_a_reshape_where_axes_of_length_1_move(shape: list[int], data: Any) -> None:
+def test_transpose_that_moves_only_unit_axes_merges_into_reshape(shape: list[int], data: Any) -> None:
     perm = data.draw(st.permutations(range(len(shape))))
     nodes = [
         node("Reshape", "x shape", "wide"),

@@ -33,7 +33,7 @@ from tests.passes.cases import I64, node, some
         *[(op, "x n", 0, False) for op in ("Mul", "Pow")],
     ],
 )
-def test_numbers_that_change_nothing_go(op, operands, number, goes):
+def test_neutral_operands_are_removed(op, operands, number, goes):
     for shape in ((), (1,), (4,), (3, 1)):
         constants = {"n": np.full(shape, number, np.float32)}
         ops, _ = done(remove_neutral, [node(op, operands, "h"), node("Relu", "h", "y")], **constants)
@@ -67,7 +67,7 @@ OPERANDS = [("Add", "x a"), ("Add", "a x"), ("Sub", "x a"), ("Mul", "x a"), ("Mu
 
 @every("first", OPERANDS, ids=" ".join)
 @every("second", OPERANDS, ids=" ".join)
-def test_two_of_a_kind_are_one(first, second):
+def test_two_sums_or_two_products_with_constants_are_merged(first, second):
     is_sum = [op in ("Add", "Sub") for op, _ in (first, second)]
     op, operands = second
     ops, journal = both(
@@ -92,7 +92,7 @@ def test_slices_of_a_constant_are_unchanged(second):
         assert len(both(turned, (first[0], "h b"), constants=constants)[0]) == 2
 
 
-def test_what_must_not_be_one_operation():
+def test_arithmetic_is_not_merged_if_results_would_differ():
     one, two = {"a": np.float32(3), "b": np.float32(2)}, {"a": np.float32(1e30), "b": np.float32(1e30)}
     assert len(both(("Mul", "x a"), ("Mul", "h b"), constants=one)[0]) == 1
     assert len(both(("Mul", "x a"), ("Mul", "h b"), constants=one, outputs=("y", "h"))[0]) == 2

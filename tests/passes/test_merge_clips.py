@@ -37,7 +37,7 @@ def clips(first, second, *, outputs=("y",), computed=False):
 
 
 @every(("first", "second"), list(itertools.product(INTERVALS, INTERVALS)))
-def test_two_clips_are_one_where_they_overlap(first, second):
+def test_overlapping_clips_are_merged(first, second):
     low = max([each for each in (first[0], second[0]) if each is not None], default=-np.inf)
     high = min([each for each in (first[1], second[1]) if each is not None], default=np.inf)
     assert len(clips(first, second)) == (1 if low <= high else 2)
@@ -63,7 +63,7 @@ FORMS = ["relu", ("max", -2, ()), ("max", 3, (1,)), ("min", 6, ()), ("min", 3, (
 
 @every(("first", "second"), list(itertools.product(FORMS, repeat=2)))
 @every("dtype", [np.float32, np.float16, np.int32, np.int64])
-def test_everything_that_clips_is_one_where_its_intervals_overlap(first, second, dtype):
+def test_overlapping_clip_like_operators_are_merged(first, second, dtype):
     if dtype in (np.int32, np.int64) and "relu" in (first, second):
         return
     one, some, (a, b) = _clipping(first, "x", "h", 0)
@@ -96,6 +96,6 @@ def test_bounds_that_make_the_result_larger_or_are_no_number_stay():
         assert len(applied(proto, merge_clips, {"x": np.arange(6, dtype=np.float32).reshape(3, 2)})[0]) == 2
 
 
-def test_what_others_read_and_what_is_computed_stays():
+def test_clips_with_other_consumers_or_computed_bounds_are_kept():
     assert len(clips((0.0, 6.0), (3.0, None), outputs=("h", "y"))) == 2
     assert len(clips((0.0, 6.0), (3.0, None), computed=True)) == 2

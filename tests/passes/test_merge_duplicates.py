@@ -43,13 +43,13 @@ def twice(op, operands="x", second="x", one=None, two=None):
     ]
 
 
-def test_a_node_that_computes_equal_results_is_the_first_one():
+def test_duplicate_node_is_replaced_by_the_first():
     ops, journal = merged(twice("Relu"))
     assert ops == ["Relu", "Add"]
     assert told(journal) == ["Relu b: Relu a computes an equal result"]
 
 
-def test_what_is_read_of_merged_nodes_is_the_same_then_too():
+def test_consumers_of_merged_nodes_are_merged():
     nodes = [node("Relu", "x", "a"), node("Relu", "x", "b"), node("Neg", "a", "c"), node("Neg", "b", "d")]
     ops, journal = merged([*nodes, node("Mul", "c d", "y")])
     assert (ops, len(journal.done)) == (["Relu", "Neg", "Mul"], 2)
@@ -81,19 +81,19 @@ def test_two_names_that_the_graph_returns_stay_both():
 
 
 @pytest.mark.parametrize("returned", ["a", "b"])
-def test_one_name_that_the_graph_returns_is_kept(returned):
+def test_merged_node_keeps_a_graph_output_name(returned):
     ops, _ = merged([*twice("Relu")], outputs=(returned, "y"))
     assert ops == ["Relu", "Add"]
 
 
-def test_a_result_that_the_first_one_leaves_out_keeps_the_second():
+def test_node_with_an_omitted_result_does_not_replace_a_complete_node():
     long, short = node("TopK", "x k", "v i"), node("TopK", "x k", "_ j")
     for nodes, count in (([short, long], 2), ([long, short], 1)):
         ops, _ = merged([*nodes, node("Add", "i j", "n"), node("Relu", "v", "y")], outputs=("y", "n"), k=np.array([2]))
         assert ops.count("TopK") == count
 
 
-def test_nodes_of_several_results_are_merged_in_all_of_them():
+def test_nodes_with_several_results_are_merged():
     nodes = [
         node("Split", "x", "a b", axis=1, num_outputs=2),
         node("Split", "x", "c d", axis=1, num_outputs=2),
@@ -105,7 +105,7 @@ def test_nodes_of_several_results_are_merged_in_all_of_them():
     assert ops == ["Split", "Sub", "Sub", "Concat"]
 
 
-def test_dropout_is_merged_where_nothing_is_drawn_and_others_with_a_third_operand_are():
+def test_training_dropout_is_not_merged():
     mode = {"r": np.float32(0.5), "t": np.array(False)}
     assert merged(twice("Dropout", "x", "x"))[0].count("Dropout") == 1
     assert merged(twice("Dropout", "x r t", "x r t"), **mode)[0].count("Dropout") == 2
@@ -120,7 +120,7 @@ def test_random_numbers_are_drawn_twice():
     assert [each.op for each in graph] == ["RandomNormalLike", "RandomNormalLike", "Add"]
 
 
-def test_nodes_with_bodies_stay_and_what_is_in_them_is_merged():
+def test_duplicates_inside_bodies_are_merged():
     def branch(name):
         inner = [node("Relu", "x", f"{name}1"), node("Relu", "x", f"{name}2"), node("Add", f"{name}1 {name}2", name)]
         return helper.make_graph(inner, name, [], [info(name, None)])
@@ -199,7 +199,7 @@ def constants_of(*storages, literal=(), noted=(), output=None):
 ONE, SAME, OTHER = (storage_of(numbers, DType.FLOAT32) for numbers in ([1.0, 2.0], [1.0, 2.0], [1.0, 3.0]))
 
 
-def test_equal_constants_are_one():
+def test_equal_constants_are_merged():
     assert constants_of(ONE, SAME, OTHER, SAME) == ["c0", "c0", "c2", "c0"]
 
 
@@ -214,7 +214,7 @@ def test_constants_that_are_not_quite_the_same_stay():
     assert constants_of(*words) == ["c0", "c1"]
 
 
-def test_literals_notes_and_outputs_are_kept_apart():
+def test_constants_with_literals_notes_or_outputs_are_not_merged():
     assert constants_of(ONE, SAME, literal=[1]) == ["c0", "c1"]
     assert constants_of(ONE, SAME, literal=[0, 1]) == ["c0", "c0"]
     assert constants_of(ONE, SAME, noted=[0]) == constants_of(ONE, SAME, noted=[1]) == ["c0", "c1"]

@@ -41,7 +41,7 @@ def test_reshapes_that_no_constant_can_state_stay_two():
         assert len(done(merge_reshapes, nodes, a=[0], s=[6, 4])[0]) == len(nodes)
 
 
-def test_what_reads_a_reshape_elsewhere_does_not_keep_two():
+def test_reshape_with_another_consumer_is_still_merged():
     two = [node("Unsqueeze", "x a", "h"), node("Reshape", "h s", "y"), node("Relu", "h", "z")]
     ops, _ = done(merge_reshapes, two, outputs=("y", "z"), a=[0], s=[6, 4])
     assert ops == ["Unsqueeze", "Reshape", "Relu"]
@@ -74,7 +74,7 @@ def in_a_body(first, inner, name="a"):
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
-def test_what_stands_around_a_body_is_not_merged_with_what_is_in_it(work, first, inner, constants):
+def test_nodes_outside_a_body_are_not_merged_with_nodes_inside(work, first, inner, constants):
     nodes = in_a_body(first, inner)
     given = {name: np.asarray(each) for name, each in constants.items()}
     inputs = [info("x", X), info("c", [], B)]
@@ -124,7 +124,7 @@ def test_cuts_that_are_not_written_stay_two():
     assert graph.last.operands[0].name == "h"
 
 
-def test_concatenations_along_one_axis_are_merged():
+def test_concats_along_one_axis_are_merged():
     inner = node("Concat", "x x", "h", axis=1)
     for axis, is_one in ((1, True), (-2, True), (0, False), (2, False)):
         for operands in ("h z", "z h"):
@@ -148,7 +148,7 @@ def test_concatenations_along_one_axis_are_merged():
     assert [len(each.operands) for each in graph][-1] == 3  # the same number says the same axis
 
 
-def test_a_join_of_nothing_else_stays():
+def test_concat_without_concat_operand_is_kept():
     assert done(merge_concats, [node("Relu", "x", "h"), node("Concat", "h x", "y", axis=1)])[0] == ["Relu", "Concat"]
 
 
@@ -176,7 +176,7 @@ BACK = node("Transpose", "k", "y", perm=[1, 2, 0])
     ],
     ids=lambda each: each.op_type if hasattr(each, "op_type") else "",
 )
-def test_a_transpose_moves_past_what_treats_every_element_alike(between, constants, moves):
+def test_transpose_moves_past_elementwise_operators(between, constants, moves):
     nodes = (
         [TURNED, between, BACK]
         if between.op_type != "Add" or len(constants.get("a", np.zeros(1)).shape) < 4
@@ -187,7 +187,7 @@ def test_a_transpose_moves_past_what_treats_every_element_alike(between, constan
     assert [note.text for note in journal.done] == (["cancels with the Transpose before 1 operators"] if moves else [])
 
 
-def test_a_transpose_moves_past_as_many_as_sixteen():
+def test_transpose_moves_past_at_most_16_operators():
     for count in (1, 16, 17):
         names = ["h", *[f"k{n}" for n in range(count - 1)], "k"]
         middle = [node("Neg", a, b) for a, b in pairwise(names)]
@@ -195,7 +195,7 @@ def test_a_transpose_moves_past_as_many_as_sixteen():
         assert ops.count("Transpose") == (1 if count <= 16 else 2)
 
 
-def test_what_must_not_move_past():
+def test_transpose_does_not_move_past_unsupported_consumers():
     relu, none = node("Relu", "h", "k"), []
     for outputs in (("y", "h"), ("y", "k")):
         assert done(push_transposes, [TURNED, relu, BACK], outputs=outputs)[1].done == none
@@ -211,7 +211,7 @@ def test_what_must_not_move_past():
     assert graph.last.attributes["perm"] == (1, 2, 0)
 
 
-def test_what_moved_has_another_name_and_the_shape_of_its_operand():
+def test_moved_operator_gets_a_new_name_and_shape():
     graph = read([TURNED, node("Mul", "h a", "k"), BACK], a=some(3))
     push_transposes(graph, Journal())
     verify(graph)

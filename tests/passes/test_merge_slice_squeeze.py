@@ -35,7 +35,7 @@ def cuts(draw):
 
 @given(cuts(), st.booleans(), st.booleans())
 @settings(max_examples=times(60))
-def test_one_entry_however_its_bounds_are_stated_is_gathered(cut, is_from_behind, squeezes_from_behind):
+def test_slice_of_one_element_and_squeeze_become_gather(cut, is_from_behind, squeezes_from_behind):
     axis, start, end, step = cut
     constants = {
         "a": np.array([start]),
@@ -56,7 +56,7 @@ def test_one_entry_however_its_bounds_are_stated_is_gathered(cut, is_from_behind
 
 @every("lengths", [*itertools.product((1, 2), repeat=3), (1,), (1, 1, 1, 1)])
 @every("wanted", range(1, 8))
-def test_single_pieces_are_gathered_where_no_other_one_is_read(lengths, wanted):
+def test_split_into_single_elements_and_squeeze_become_gather(lengths, wanted):
     """Bits of `wanted` say which pieces somebody reads; the others may be of any length."""
     count = sum(lengths)
     read = [index for index in range(len(lengths)) if wanted >> index & 1]
@@ -115,7 +115,7 @@ def test_bounds_that_are_computed_stay(missing):
     assert [each.op for each in found.graph] == ["Slice", "Squeeze"]
 
 
-def test_an_axis_that_only_the_piece_has_is_left_alone():
+def test_reshape_and_squeeze_are_kept():
     nodes = [node("Reshape", "x to", "h"), node("Squeeze", "h one", "y")]
     constants = {"to": np.array([6, 4, 1]), "one": np.array([2])}
     words, _ = done(merge_slice_squeeze, nodes, [("x", (24,))], **constants)

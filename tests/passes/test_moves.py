@@ -132,7 +132,7 @@ def networks(draw: st.DrawFn):
 
 @given(networks(), st.sampled_from([(), *((name,) for name in MERGING)]))
 @settings(max_examples=times(80))
-def test_random_moves_stay_what_numpy_computes(network, only):
+def test_random_data_movement_matches_numpy_after_simplify(network, only):
     proto, given_, expected = network
     found, _ = gp.simplify(gp.from_onnx(proto), only=only, verify=False)
     outputs = gp.run(found, given_, backend="reference")
@@ -161,7 +161,7 @@ def test_two_orders_are_composed_in_theirs(between):
         np.testing.assert_array_equal(y, -expected if between else expected, err_msg=f"{p} then {q}")
 
 
-def test_cuts_along_different_axes_are_one_and_along_the_same_are_two():
+def test_slices_along_different_axes_are_merged():
     def cut(value, result, prefix):
         return node("Slice", f"{value} {prefix}s {prefix}e {prefix}a {prefix}t", result)
 

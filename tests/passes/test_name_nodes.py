@@ -18,7 +18,7 @@ def chain(*rows: tuple[str, str]) -> Graph:
     return graph
 
 
-def test_names_are_given_to_those_without_and_to_those_whose_another_has():
+def test_unnamed_nodes_and_duplicate_names_get_unique_names():
     graph, journal = chain(("Conv", ""), ("Relu", "a"), ("Neg", "a"), ("Conv", ""), ("Abs", "Conv")), Journal()
     name_nodes(graph, journal)
     names = [each.name for each in graph]
@@ -39,7 +39,7 @@ def test_names_in_bodies_count():
     assert [each.name for each in graph] + [each.name for each in body] == ["a", "a_1"]
 
 
-def test_what_is_reported_of_a_node_has_its_operator_and_its_name():
+def test_notes_contain_the_op_type_and_the_node_name():
     graph = chain(("Relu", ""), ("Neg", "n"))
     first, last = graph
     assert (label(first), label(last)) == ("Relu h", "Neg n")
@@ -52,7 +52,7 @@ def test_what_is_reported_of_a_node_has_its_operator_and_its_name():
     assert [str(note) for note in journal.left] == ["Neg n: it stays"]
 
 
-def test_a_rule_is_tried_on_its_operators_and_states_what_it_did():
+def test_apply_runs_the_rule_on_its_op_types_and_records_notes():
     graph, journal, seen = chain(("Relu", ""), ("Neg", "n"), ("Abs", "")), Journal(), []
 
     def rule(node: Node) -> str | None:
@@ -72,7 +72,7 @@ def test_a_rule_is_tried_on_its_operators_and_states_what_it_did():
     assert not journal.wanted
 
 
-def test_what_wants_room_states_how_much():
+def test_size_limit_exceeded_records_the_requested_bytes():
     journal = Journal()
 
     def rule(node: Node) -> str | None:
@@ -82,7 +82,7 @@ def test_what_wants_room_states_how_much():
     assert (journal.wanted, [note.text for note in journal.left]) == ([7], ["it is large"])
 
 
-def test_bodies_of_nodes_that_are_gone_are_left():
+def test_apply_skips_bodies_of_removed_nodes():
     graph, seen = chain(("Loop", "l"), ("Neg", "n")), []
     assert graph.first_node is not None
     graph.first_node.set_attribute("body", chain(("Abs", "a")))

@@ -56,14 +56,14 @@ def test_a_target_follows(shape, target, new, expected):
     assert not findings
 
 
-def test_where_a_zero_is_a_length_the_rest_is_requested():
+def test_reshape_with_allowzero_uses_minus_one_for_the_batch():
     graph, _ = reopened([2, 8], [[2, 8]], [N, 8], allowzero=1)
     assert targets_of(graph) == [[-1, 8]]
     graph, _ = reopened([2, 3, 4], [[2, -1]], [N, 3, 4], allowzero=1)
     assert targets_of(graph) == [[-1, 12]]
 
 
-def test_an_axis_that_stands_after_an_open_one_cannot_be_determined():
+def test_reshape_target_after_a_symbolic_dim_is_kept():
     graph, _ = reopened([2, "M", 4], [[2, -1, 2, 2]], [2, Symbol("M"), 8])
     assert targets_of(graph) == [[2, -1, 2, 2]]
 
@@ -80,7 +80,7 @@ def test_a_target_in_which_the_axis_cannot_be_determined_is_a_finding():
     assert [each.code for each in findings if each.is_error] == ["SHAPE0001"]
 
 
-def test_a_target_that_is_computed_is_left_alone():
+def test_computed_reshape_target_is_kept():
     nodes = [node("Shape", "x", "s"), node("Reshape", "x s", "y")]
     graph = gp.from_onnx(model(nodes, [info("x", [2, 3])], [info("y", None)], opset=18)).graph
     assert not set_input_shapes(graph, {graph.inputs[0]: [N, 3]})
@@ -100,7 +100,7 @@ def targets(draw: st.DrawFn):
 
 @settings(max_examples=times(40))
 @given(targets(), st.sampled_from([None, 2, 4]))
-def test_any_batch_is_reshaped_as_its_items_are(case, length):
+def test_reshape_of_any_batch_matches_its_items(case, length):
     shape, target = case
     graph, findings = reopened(shape, [target], [N if length is None else length, *shape[1:]])
     assert not [each for each in findings if each.is_error]
@@ -134,14 +134,14 @@ def constant_of(graph, op, index):
         pytest.param([3, 2, 4], [5, 3, 4], [3, 2, 4], id="another axis"),
     ],
 )
-def test_what_is_expanded_for_a_batch_is_for_the_new_one(target, new, expected):
+def test_constant_expand_target_follows_the_new_batch(target, new, expected):
     constants = {"c": np.ones(1, np.float32), "s": np.array(target, np.int64)}
     graph, _ = of_graph([node("Relu", "x", "h"), node("Expand", "c s", "y")], [("x", [2, 3, 4])], constants, new)
     assert constant_of(graph, "Expand", 1) == expected
     assert graph.outputs[0].fact.shape == tuple(expected)
 
 
-def test_what_is_expanded_for_a_batch_stands_next_to_it():
+def test_expand_concatenated_with_the_batch_follows_the_new_batch():
     constants = {"c": np.arange(4, dtype=np.float32).reshape(1, 1, 4), "s": np.array([2, 1, 4], np.int64)}
     nodes = [node("Expand", "c s", "e"), node("Concat", "e x", "y", axis=1)]
     graph, errors = of_graph(nodes, [("x", [2, 3, 4])], constants, [3, 3, 4])
@@ -151,7 +151,7 @@ def test_what_is_expanded_for_a_batch_stands_next_to_it():
     np.testing.assert_array_equal(found, np.concatenate([np.tile(constants["c"], (3, 1, 1)), x], axis=1))
 
 
-def test_a_size_to_expand_to_that_is_computed_is_left_alone():
+def test_computed_expand_target_is_kept():
     nodes = [node("Relu", "x", "h"), node("Identity", "s", "t"), node("Expand", "h t", "y")]
     graph, errors = of_graph(nodes, [("x", [1, 3]), ("s", [2], I64)], {}, [4, 3])
     assert constant_of(graph, "Expand", 1) is None
@@ -171,7 +171,7 @@ def test_a_size_to_expand_to_that_is_computed_is_left_alone():
         pytest.param([1, 3, 4, 5], {}, [1, 3, 4, 5], None, id="none"),
     ],
 )
-def test_a_picture_is_resized_along_the_axes_that_change_alone(sizes, attributes, expected, axes):
+def test_resize_sizes_are_limited_to_the_changed_axes(sizes, attributes, expected, axes):
     nodes = [node("Resize", "x _ _ s", "y", mode="nearest", **attributes)]
     constants = {"s": np.array(sizes, np.int64)}
     graph, _ = of_graph(nodes, [("x", [1, 3, 4, 5])], constants, [2, 3, 4, 5])
@@ -185,7 +185,7 @@ def test_a_picture_is_resized_along_the_axes_that_change_alone(sizes, attributes
         np.testing.assert_array_equal(computed(graph, {"x": x})[0], np.concatenate(one))
 
 
-def test_scales_and_sizes_that_are_computed_are_left_alone():
+def test_resize_scales_and_computed_sizes_are_kept():
     scales = [node("Resize", "x _ c", "y", mode="nearest")]
     graph, errors = of_graph(scales, [("x", [1, 3, 4])], {"c": np.array([1, 1, 2], np.float32)}, [5, 3, 4])
     assert (errors, graph.outputs[0].fact.shape) == ([], (5, 3, 8))
@@ -194,7 +194,7 @@ def test_scales_and_sizes_that_are_computed_are_left_alone():
     assert (errors, constant_of(graph, "Resize", 3)) == ([], None)
 
 
-def test_an_axis_that_comes_first_stays_where_another_one_is_as_long():
+def test_reshape_target_with_equal_dims_changes_the_axis_in_position():
     """A target has the old length twice: the axis that is in its place is the one."""
     graph, errors = reopened([2, 2, 3], [[2, 2, 3]], [2, 5, 3])
     assert (targets_of(graph), errors) == ([[2, 5, 3]], [])
@@ -209,7 +209,7 @@ def test_two_axes_that_change_are_followed_each():
     assert (targets_of(graph), errors) == ([[0, 0, 2, 2]], [])
 
 
-def test_a_target_that_two_read_is_one_for_the_other_still():
+def test_shared_reshape_target_is_changed_for_one_consumer_only():
     nodes = [node("Reshape", "x s", "a"), node("Reshape", "z s", "b"), node("Concat", "a b", "y", axis=0)]
     constants = {"s": np.array([2, 12], np.int64)}
     graph, errors = of_graph(nodes, [("x", [2, 3, 4]), ("z", [2, 12])], constants, [5, 3, 4])

@@ -116,7 +116,7 @@ def test_inputs_and_outputs_are_turned(order):
     np.testing.assert_array_equal(found, wanted.transpose(order))
 
 
-def test_an_output_of_no_known_shape_stays():
+def test_output_of_unknown_rank_is_not_permuted():
     graph = network()
     graph.outputs[0].fact = graph.outputs[0].fact.__class__(DType.FLOAT32, None)
     permute_axes(graph, graph.outputs[0], NCHW_TO_NHWC, is_input=False)
@@ -151,7 +151,7 @@ def test_prepended_nodes_have_the_name_and_shape_of_the_input():
     ]
 
 
-def test_a_picture_of_open_batch_is_resized_along_its_own_axes():
+def test_image_with_symbolic_dims_is_resized_along_its_spatial_axes():
     for shape, axes, sizes in (
         (SHAPE, None, [*SHAPE]),
         (("N", 3, 4, 5), (2, 3), [4, 5]),
@@ -172,7 +172,7 @@ def test_a_picture_of_unknown_type_or_rank_is_refused():
             preprocess(graph, graph.inputs[0], Preprocess(scale=2.0))
 
 
-def test_one_number_does_for_all_channels_even_where_those_are_open():
+def test_scalar_mean_applies_to_a_symbolic_channel_count():
     for steps, count in ((Preprocess(mean=(1.0,)), 1), (Preprocess(is_reversed=True), 3)):
         graph = network((2, "C", 4, 5))
         preprocess(graph, graph.inputs[0], steps)
@@ -181,7 +181,7 @@ def test_one_number_does_for_all_channels_even_where_those_are_open():
         preprocess(network((2, "C", 4, 5)), network((2, "C", 4, 5)).inputs[0], Preprocess(mean=(1.0, 2.0)))
 
 
-def test_what_is_turned_knows_its_type_and_shape_and_a_shape_that_is_unknown_is_left():
+def test_permute_axes_updates_facts_and_keeps_unknown_shapes():
     graph = network()
     permute_axes(graph, graph.outputs[0], NCHW_TO_NHWC, is_input=False)
     (y,) = graph.outputs

@@ -64,7 +64,7 @@ FULL = some(5, 2, 3, seed=9)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_constants_are_turned_with_what_they_meet(count):
+def test_constant_operands_are_transposed_when_a_transpose_moves_past(count):
     words = [("Add", FULL, False), ("Mul", FULL + 3, True), ("Relu", None, False)][:count]
     assert between(words, (2, 0, 1), (1, 2, 0)) == [*(op_type for op_type, _, _ in words), "Transpose"]
 
@@ -75,7 +75,7 @@ def test_values_with_another_consumer_are_unchanged(output):
     assert between(steps, (2, 0, 1), (1, 2, 0), outputs=("y", output)) == ["Transpose", "Relu", "Add", "Transpose"]
 
 
-def test_what_has_an_axis_or_another_operand_is_not_passed():
+def test_transpose_does_not_move_past_axis_operators_or_computed_operands():
     nodes = [node("Transpose", "x", "t", perm=[2, 0, 1]), node("Softmax", "t", "h", axis=1)]
     nodes.append(node("Transpose", "h", "y", perm=[1, 2, 0]))
     proto = model(nodes, [info("x", SHAPE)], [info("y", None)])
@@ -85,7 +85,7 @@ def test_what_has_an_axis_or_another_operand_is_not_passed():
     assert applied(proto, push_transposes, {"x": X, "z": FULL})[0] == ["Transpose", "Add", "Transpose"]
 
 
-def test_a_constant_that_makes_the_value_larger_stays_after_its_transpose():
+def test_transpose_does_not_move_past_a_rank_increasing_constant():
     grown = some(4, 5, 2, 3, seed=2)
     nodes = [node("Transpose", "x", "t", perm=[2, 0, 1]), node("Add", "t k", "h")]
     nodes.append(node("Transpose", "h", "y", perm=[0, 2, 3, 1]))

@@ -34,7 +34,7 @@ def refusal(graph, batch):
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
-def test_every_item_is_computed_as_before(batch):
+def test_change_batch_keeps_the_result_of_each_item(batch):
     graph = read(FLAT, ("x", [2, 3, 4]), **CONSTANTS)
     before = str(graph)
     twin = change_batch(graph, batch)
@@ -55,7 +55,7 @@ def test_an_open_batch_is_bound_at_any_axis():
     assert twin.outputs[0].fact.shape == (4, 3)
 
 
-def test_a_batch_that_is_computed_of_a_symbol_is_none_that_can_be_set():
+def test_change_batch_keeps_a_derived_symbolic_dim():
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (graph.extents.declare("N") * 2, 3)))
     y = Value("y", x.fact)
@@ -81,7 +81,7 @@ def test_inputs_of_different_batches_are_refused():
     )
 
 
-def test_a_batch_that_stands_in_a_constant_is_refused():
+def test_change_batch_rejects_constants_with_the_batch_dim():
     graph = read([node("Add", "x c", "y")], ("x", [2, 3]), c=some(2, 3))
     assert refusal(graph, 5).startswith("shapes do not match for a batch of 5: ")
 
@@ -96,13 +96,13 @@ def test_a_batch_that_stands_in_a_constant_is_refused():
         pytest.param([node("NonZero", "x", "y", name="found")], "found", id="as many as are found"),
     ],
 )
-def test_items_that_do_not_stay_apart_are_refused(nodes, name):
+def test_change_batch_rejects_operators_that_mix_items(nodes, name):
     graph = read(nodes, ("x", [2, 3]), a=np.array([0], np.int64))
     op = next(each.op_type for each in nodes if name in (each.name, each.output[0]))
     assert refusal(graph, 5) == f"{op} {name} mixes batch elements"
 
 
-def test_what_no_item_is_in_may_have_any_size():
+def test_change_batch_ignores_values_without_batch_axis():
     nodes = [node("Relu", "c", "h"), node("MatMul", "x h", "y")]
     assert change_batch(read(nodes, ("x", [2, 3]), c=some(3, 7)), 5).outputs[0].fact.shape == (5, 7)
 
@@ -117,6 +117,6 @@ def test_shapes_that_are_computed_are_no_items():
     assert change_batch(graph, 5).outputs[0].fact.shape == (5, 12)
 
 
-def test_an_extent_that_is_open_next_to_a_batch_that_is_not_cannot_be_counted():
+def test_change_batch_rejects_another_symbolic_dim():
     graph = read([node("Relu", "x", "y")], ("x", [2, "L"]))
     assert refusal(graph, 5) == "Relu y mixes batch elements"

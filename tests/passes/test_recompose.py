@@ -105,7 +105,7 @@ def words(result) -> list[str]:
         pytest.param([*PLUS, node("Tanh", "l", "t"), node("Mul", "x t", "y")], "Mish", 18, id="mish"),
     ],
 )
-def test_parts_are_one_operator_again(nodes, expected, opset):
+def test_decomposed_operator_is_recomposed(nodes, expected, opset):
     assert words(simplified(nodes, opset)) == [expected]
 
 
@@ -154,7 +154,7 @@ def test_parts_are_one_operator_again(nodes, expected, opset):
         pytest.param([*PLUS, node("Tanh", "l", "t"), node("Mul", "l t", "y")], 18, id="mish times something else"),
     ],
 )
-def test_what_only_looks_like_it_stays(nodes, opset):
+def test_similar_patterns_are_not_recomposed(nodes, opset):
     made = {
         "LayerNormalization",
         "RMSNormalization",
@@ -188,7 +188,7 @@ def test_parts_that_the_graph_returns_stay(nodes, part):
     assert list(result.outputs) == ["y", part]
 
 
-def test_an_old_opset_is_kept_by_exporting_the_operator_in_parts():
+def test_export_to_an_old_opset_decomposes_gelu_again():
     result = simplified([*ERF, node("Mul", "k half", "y")], 13)
     assert words(result) == ["Gelu"]
     proto = gp.to_onnx(result)
@@ -199,12 +199,12 @@ def test_an_old_opset_is_kept_by_exporting_the_operator_in_parts():
 @pytest.mark.parametrize(
     ("parts", "opset", "op_type"), [(MEAN, 18, "LayerNormalization"), (SQUARES, 23, "RMSNormalization")]
 )
-def test_a_normalization_without_a_scale_of_its_own_has_ones(parts, opset, op_type):
+def test_recomposed_normalization_without_scale_uses_ones(parts, opset, op_type):
     assert words(simplified([*parts, node("Mul", "n other", "y")], opset)) == [op_type, "Mul"]
     assert words(simplified([*parts[:-1], node(parts[-1].op_type, " ".join(parts[-1].input), "y")], opset)) == [op_type]
 
 
-def test_clips_are_one_where_their_intervals_overlap():
+def test_overlapping_clips_are_merged():
     first = node("Clip", "x zero six", "c")
     assert words(simplified([first, node("Clip", "c half one", "y")])) == ["Clip"]
     assert words(simplified([first, node("Clip", "c eight", "y")], eight=np.float32(8))) == ["Clip", "Clip"]

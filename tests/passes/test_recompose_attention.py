@@ -89,18 +89,18 @@ def test_it_is_written_at_every_opset_that_has_it(opset):
         ),
     ],
 )
-def test_the_scale_comes_from_anywhere(nodes):
+def test_scale_is_found_at_any_position(nodes):
     result = simplified(APART, nodes)
     assert words(result) == ["Attention"]
     assert attributes(result) == {"scale": pytest.approx(0.4, rel=1e-6)}
 
 
-def test_a_scale_that_follows_from_the_size_of_a_head_is_not_stated():
+def test_default_scale_is_omitted():
     result = simplified(APART, [*SCORES, *AFTER, *SHARES], constants={"s": np.float32(D**-0.5)})
     assert attributes(result) == {}
 
 
-def test_none_is_a_scale_of_1():
+def test_missing_scale_becomes_scale_1():
     result = simplified(APART, [node("MatMul", "q t", "c"), *SHARES])
     assert attributes(result) == {"scale": 1.0}
 
@@ -135,7 +135,7 @@ def test_masks_and_layouts(before, shape, expected):
     assert attributes(result) == {"scale": pytest.approx(0.4), **heads}
 
 
-def test_zeros_for_queries_that_see_nothing_are_a_part_of_it():
+def test_zeroed_fully_masked_rows_are_part_of_attention():
     mask = np.zeros((S, T), np.float32)
     mask[1] = -np.inf
     nodes = [
@@ -166,7 +166,7 @@ def test_zeros_for_queries_that_see_nothing_are_a_part_of_it():
         ),
     ],
 )  # fmt: skip
-def test_what_only_looks_like_it_stays(nodes, opset):
+def test_similar_patterns_are_not_recomposed(nodes, opset):
     before = APART
     if nodes[-1].input[0] == "v":
         before = (APART[0], [info("q", ["B", H, T, D]), info("k", ["B", H, T, D]), info("v", ["B", H, D, T])])
@@ -178,7 +178,7 @@ def test_parts_that_the_graph_returns_stay(part):
     assert "Attention" not in words(simplified(APART, [*SCORES, *AFTER, *SHARES], outputs=[part]))
 
 
-def test_a_mask_without_a_row_for_each_query_stays_where_nobody_knows_how_many():
+def test_broadcast_mask_with_symbolic_query_length_is_not_fused():
     inputs = [info("q", ["B", H, "L", D]), *APART[1][1:]]
     nodes = [*SCORES, node("Add", "z m", "c"), *SHARES]
     result = simplified((APART[0], inputs), nodes, more=[info("m", ["B", 1, 1, T])])
@@ -198,7 +198,7 @@ def test_an_opset_that_is_requested_allows_it(tmp_path):
         assert [each.op_type for each in written.graph.node].count("Attention") == (expected == 24)
 
 
-def test_formats_that_cannot_state_it_are_given_the_parts():
+def test_recompose_attention_runs_only_for_formats_with_attention():
     assert "recompose-attention" in {each.name for each in supported_passes(SIMPLIFY, "openvino")}
     assert "recompose-attention" not in {each.name for each in supported_passes(SIMPLIFY, "caffe")}
 
@@ -236,7 +236,7 @@ def test_rows_that_see_no_key_are_zero_in_an_attention_too(hidden):
 
 
 @pytest.mark.parametrize("shape", [[2, 1, 1, 1], [2, 3, S, T]])
-def test_a_mask_that_makes_the_scores_larger_stays(shape):
+def test_mask_that_enlarges_the_scores_is_not_fused(shape):
     inputs = [info("q", [1, 1, S, D]), info("k", [1, 1, T, D]), info("v", [1, 1, T, D])]
     nodes = [*SCORES, *AFTER, node("Add", "c m", "a"), node("Softmax", "a", "p", axis=-1), SHARES[1]]
     assert "Attention" not in words(simplified((APART[0], inputs), nodes, more=[info("m", shape)]))

@@ -146,7 +146,7 @@ def test_no_layer_normalization(others):
         ([-1], (2, 4, "N"), (1,), None),
     ],
 )
-def test_means_over_the_last_axes_alone(axes, shape, scale, axis):
+def test_normalizations_need_means_over_trailing_axes(axes, shape, scale, axis):
     constants = {name: each for name, each in NUMBERS.items() if name in {"eps", "two"}}
     constants |= {"last": np.array(axes), "g": some(*scale) + 2, "b": some(*scale)}
     for parts, work, opset, op_type in (
@@ -188,7 +188,7 @@ def test_means_of_other_axes_than_the_squares_and_without_the_axis():
         ((5, 1, 1, 4), ["Mul"]),
     ],
 )
-def test_scales_and_biases_along_the_axes_alone_are_taken_in(scale, left):
+def test_scale_and_bias_are_absorbed_if_they_cover_the_normalized_axes(scale, left):
     assert tried(recompose_layernorm, [*NORM[:7], node("Mul", "n g", "y")], g=some(*scale))[0] == [
         "LayerNormalization",
         *left,
@@ -205,7 +205,7 @@ def test_a_scale_that_is_computed_is_no_part():
 
 
 @pytest.mark.parametrize("part", ["m", "d", "s", "v", "e", "r", "n", "k"])
-def test_a_part_of_a_layer_normalization_that_somebody_else_reads(part):
+def test_layernorm_with_a_shared_inner_value_is_not_recomposed(part):
     ops, journal = tried(recompose_layernorm, NORM, outputs=("y", part))
     kept = {"n": ["LayerNormalization", "Mul", "Add"], "k": ["LayerNormalization", "Add"]}
     if part in kept:
@@ -216,7 +216,7 @@ def test_a_part_of_a_layer_normalization_that_somebody_else_reads(part):
 
 
 @pytest.mark.parametrize("part", ["s", "v", "e", "r", "n"])
-def test_a_part_of_a_root_mean_square_that_somebody_else_reads(part):
+def test_rmsnorm_with_a_shared_inner_value_is_not_recomposed(part):
     ops, journal = tried(recompose_rmsnorm, RMS, outputs=("y", part), opset=23)
     assert ops == (["RMSNormalization", "Mul"] if part == "n" else [each.op_type for each in RMS])
     assert set(reasons(journal)) == (set() if part == "n" else {"an inner value has another consumer"})
@@ -228,7 +228,7 @@ def test_a_root_mean_square_needs_an_opset_that_has_it():
         assert (ops[-1], journal.left) == (op_type, [])
 
 
-def test_ones_are_of_the_element_type_of_the_operand():
+def test_default_scale_has_the_dtype_of_the_operand():
     nodes = [*NORM[:6], node("Div", "d r", "y")]
     constants = {"eps": np.float64(1e-3), "two": np.float64(2), "last": np.array([-1])}
     graph = gp.from_onnx(model(nodes, [info("x", X, 11)], [info("y", None, 11)], constants, opset=18)).graph
@@ -337,7 +337,7 @@ def test_no_gelu(base, others, more):
 
 
 @pytest.mark.parametrize("part", ["f", "p", "z"])
-def test_a_gelu_of_which_somebody_else_reads_a_part(part):
+def test_gelu_with_a_shared_inner_value_is_not_recomposed(part):
     ops, _ = tried(recompose_gelu, [*ERF, *HALVES["behind"]], outputs=("y", part))
     assert "Gelu" not in ops
 
@@ -403,7 +403,7 @@ def test_swish_and_its_hard_form(nodes, opset, op_type):
 
 
 @pytest.mark.parametrize("part", ["a", "c"])
-def test_a_hard_swish_of_which_somebody_else_reads_a_part(part):
+def test_hardswish_with_a_shared_inner_value_is_not_recomposed(part):
     nodes = [*CLIP, node("Mul", "x c", "k"), node("Div", "k six", "y")]
     assert "HardSwish" not in tried(recompose_swish, nodes, outputs=("y", part))[0]
 
@@ -439,7 +439,7 @@ def test_a_hard_swish_of_which_somebody_else_reads_a_part(part):
         " ".join(one.op_type for one in each) if isinstance(each, list) else str(getattr(each, "__name__", each))
     ),
 )
-def test_activations_and_what_only_looks_like_them(work, nodes, op_type):
+def test_activations_are_recomposed_and_similar_patterns_are_not(work, nodes, op_type):
     assert tried(work, nodes)[0] == ([op_type] if op_type else [each.op_type for each in nodes])
 
 
@@ -456,7 +456,7 @@ def test_activations_with_another_consumer_of_a_slice(work, nodes, parts):
         assert tried(work, nodes, outputs=("y", part))[0] == [each.op_type for each in nodes]
 
 
-def test_one_that_makes_an_exponential_larger_is_no_softplus():
+def test_softplus_is_not_recomposed_if_the_one_broadcasts():
     nodes = [node("Exp", "x", "e"), node("Add", "e one", "p"), node("Log", "p", "y")]
     graph = read(nodes, (("x", ()),), one=np.ones(1, np.float32))
     recompose_softplus(graph, Journal())

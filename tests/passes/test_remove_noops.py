@@ -54,13 +54,13 @@ from tests.passes.cases import I64, B, info, model, node
     ],
     ids=lambda each: each.op_type if hasattr(each, "op_type") else str(each),
 )
-def test_what_changes_nothing_goes(last, constants, goes):
+def test_operators_without_effect_are_removed(last, constants, goes):
     ops, journal = done(remove_noops, [last, node("Relu", "h", "y")], **constants)
     assert ops == (["Relu"] if goes else [last.op_type, "Relu"])
     assert [note.text for note in journal.done] == (["removed: its result equals x"] if goes else [])
 
 
-def test_an_order_that_is_not_written_is_that_of_one_axis():
+def test_transpose_without_perm_is_removed_up_to_rank_1():
     for shape, goes in (((4,), True), ((), True), ((2, 4), False)):
         ops, _ = done(remove_noops, [node("Transpose", "x", "h"), node("Relu", "h", "y")], (("x", shape),))
         assert (ops == ["Relu"]) is goes
@@ -69,7 +69,7 @@ def test_an_order_that_is_not_written_is_that_of_one_axis():
     assert len(graph) == 2
 
 
-def test_what_is_not_known_is_not_proven():
+def test_nodes_with_unknown_facts_are_kept():
     for nodes in (
         [node("Reshape", "x s", "h"), node("Relu", "h", "y")],
         [node("Cast", "x", "h", to=1), node("Relu", "h", "y")],
@@ -121,7 +121,7 @@ def test_dropout_of_which_that_is_computed_stays():
     assert (len(graph), reasons(journal)) == (2, ["training_mode is computed"])
 
 
-def test_a_mask_that_somebody_reads_is_true_everywhere():
+def test_used_dropout_mask_becomes_a_tensor_of_true():
     nodes = [node("Dropout", "x", "h m"), node("Where", "m h z", "y")]
     ops, _ = done(remove_noops, nodes, z=np.float32(7))
     assert ops == ["Shape", "ConstantOfShape", "Where"]
@@ -143,7 +143,7 @@ def _indices(kind: str, shape: tuple[int, ...], axis: int) -> np.ndarray:
 @every("kind", ["Gather", "GatherND", "GatherElements", "ScatterND", "ScatterElements"])
 @every("axis", [0, 1, 2])
 @every("change", ["none", "one", "order", "fewer", "repeated"])
-def test_indices_that_count_everything_in_order_take_or_write_everything(kind, axis, change):
+def test_gather_and_scatter_with_identity_indices_are_removed(kind, axis, change):
     shape = (2, 3, 4)
     indices = _indices(kind, shape, axis)
     is_scatter = kind.startswith("Scatter")
@@ -178,7 +178,7 @@ def test_indices_that_count_everything_in_order_take_or_write_everything(kind, a
         *[(kind, 0, 1, "z", False) for kind in ("Gather", "GatherND")],
     ],
 )
-def test_a_range_as_long_as_an_open_axis_counts_it(kind, start, step, length, goes):
+def test_range_over_a_symbolic_dim_is_an_identity_index(kind, start, step, length, goes):
     made = [node("Shape", length, "s"), node("Gather", "s first", "n"), node("Range", "start n step", "r")]
     given = "x r"
     if kind != "Gather":
@@ -195,7 +195,7 @@ def test_a_range_as_long_as_an_open_axis_counts_it(kind, start, step, length, go
 
 
 @every("reduction", ["none", "add", "mul", "max", "min"])
-def test_updates_that_are_joined_with_what_is_there_stay(reduction):
+def test_scatternd_with_reduction_is_kept(reduction):
     nodes = [node("ScatterND", "x i u", "h", reduction=reduction), node("Neg", "h", "y")]
     constants = {"i": np.arange(2).reshape(2, 1), "u": np.ones(X, np.float32)}
     ops, _ = done(remove_noops, nodes, **constants)

@@ -26,7 +26,7 @@ def terms(items):
 
 @pytest.mark.parametrize("batch", [1, 5, Symbol("N")], ids=str)
 @pytest.mark.parametrize("make", [net, terms])
-def test_items_that_are_equal_are_as_many_as_there_are_inputs(make, batch):
+def test_repeated_constant_items_follow_the_batch(make, batch):
     found = make(np.repeat(TOKEN, 2, axis=0))
     items = [RANDOM.normal(size=(2, 3, 4)).astype(np.float32) for _ in range(3)]
     apart = np.concatenate([gp.run(found, {"x": each})["y"] for each in items])
@@ -44,7 +44,7 @@ def test_items_that_are_equal_are_as_many_as_there_are_inputs(make, batch):
         pytest.param(np.repeat(TOKEN, 2, axis=0).repeat(3, axis=1), 0, id="joined along the batch"),
     ],
 )
-def test_others_are_left_alone(token, axis):
+def test_distinct_constant_items_do_not_follow_the_batch(token, axis):
     graph = net(token, axis).graph
     set_input_shapes(graph, {graph.inputs[0]: [5, 3, 4]})
     (joined, _) = graph

@@ -112,7 +112,7 @@ def nets(draw: st.DrawFn) -> Net:
 
 @settings(max_examples=times(30))
 @given(nets(), st.lists(st.integers(0, 1), min_size=1, max_size=5), st.booleans())
-def test_any_number_of_items_computes_what_each_does_alone(net: Net, items: list[int], is_open: bool) -> None:
+def test_any_batch_matches_items_computed_separately(net: Net, items: list[int], is_open: bool) -> None:
     told, given_shapes = net.model()
     feeds = {name: some(*shape) for name, shape in given_shapes.items()}
     alone = gp.run(told, feeds, backend="reference").ordered[0]

@@ -23,7 +23,7 @@ def proto(shape, dtype: Any = np.float32, kind=1, **attributes):
 
 
 @pytest.mark.parametrize("rank", SHAPES)
-def test_it_is_a_convolution_of_one_channel_each(rank):
+def test_batchnorm_becomes_depthwise_conv(rank):
     ops, journal = applied(proto(SHAPES[rank]), batchnorm_to_conv, {"x": some(*SHAPES[rank])}, exact=False)
     assert ops == (["Conv"] if 3 <= rank <= 5 else ["BatchNormalization"])
     assert [note.text for note in journal.done] == (["is a depthwise Conv"] if 3 <= rank <= 5 else [])
@@ -73,7 +73,7 @@ def test_constants_and_nodes_have_its_name():
     ],
     ids=str,
 )
-def test_an_operand_of_which_little_is_known_keeps_it(work, fact, reason):
+def test_batchnorm_with_unknown_operand_facts_is_kept(work, fact, reason):
     graph, journal = gp.from_onnx(proto(SHAPES[4])).graph, Journal()
     graph.inputs[0].fact = fact
     work(graph, journal)
@@ -90,7 +90,7 @@ def test_numbers_that_are_too_large_keep_it(work):
     assert [each.op for each in graph] == ["BatchNormalization"]
 
 
-def test_results_without_consumer_go_with_it():
+def test_unused_statistics_of_batchnorm_are_removed():
     given = model([bn("x", "y m v", training_mode=1)], [info("x", SHAPES[4])], [info("y", None)], norm(4), opset=17)
     for work in (batchnorm_to_conv, batchnorm_to_scale):
         graph, journal = gp.from_onnx(given).graph, Journal()

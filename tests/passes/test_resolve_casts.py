@@ -17,14 +17,14 @@ def made(like):
     return graph
 
 
-def test_a_known_type_is_stated():
+def test_castlike_with_known_dtype_becomes_cast():
     graph = made(TensorFact(DType.FLOAT16, None))
     resolve_casts(graph, Journal())
     (node,) = graph
     assert (node.op_type, len(node.inputs), node.attributes) == ("Cast", 1, {"saturate": 0, "to": DType.FLOAT16})
 
 
-def test_an_unknown_type_is_left():
+def test_castlike_with_unknown_dtype_is_kept():
     graph = made(UNKNOWN)
     resolve_casts(graph, Journal())
     assert [node.op_type for node in graph] == ["CastLike"]

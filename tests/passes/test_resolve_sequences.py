@@ -103,7 +103,7 @@ def chains(draw: st.DrawFn):
 
 @settings(max_examples=times(25))
 @given(chains())
-def test_every_chain_of_known_places_computes_equal_results(chain):
+def test_sequences_with_constant_indices_are_resolved(chain):
     nodes, places = chain
     ops, _ = parted(nodes, outputs=("n", "y", "z"), **places)
     assert not [op for op in ops if "Sequence" in op]
@@ -137,7 +137,7 @@ AT = node("SequenceAt", "s place", "y")
         pytest.param([SPLIT, AT], {"sizes": [3, 4], "place": 0, "shape": (2, "N", 3)}, "unknown", id="open extent"),
     ],
 )
-def test_what_cannot_be_determined_stays(nodes, options, reason):
+def test_undetermined_sequences_are_kept(nodes, options, reason):
     ops, journal = parted(nodes, **options)
     assert "SplitToSequence" in ops
     assert [text for text in reasons(journal) if reason in text]
@@ -171,7 +171,7 @@ THREES = [node("SequenceConstruct", "x x x", "s"), node("SplitToSequence", "x", 
 
 @pytest.mark.parametrize("three", THREES, ids=["constructed", "parted"])
 @pytest.mark.parametrize(("place", "is_there"), [(2, True), (3, False), (-3, True), (-4, False)])
-def test_a_place_is_one_of_the_items(three, place, is_there):
+def test_sequenceat_and_sequenceerase_need_an_index_in_range(three, place, is_there):
     for op, more in (("SequenceAt", []), ("SequenceErase", [node("SequenceLength", "t", "n")])):
         nodes = [three, node(op, "s p", "t" if more else "y"), *more]
         outputs = ("n",) if more else ("y",)
@@ -183,7 +183,7 @@ def test_a_place_is_one_of_the_items(three, place, is_there):
 
 
 @pytest.mark.parametrize(("place", "is_there"), [(3, True), (4, False), (-3, True), (-4, False)])
-def test_what_is_inserted_may_stand_after_the_last_item(place, is_there):
+def test_sequenceinsert_accepts_the_index_after_the_last_element(place, is_there):
     for three in THREES:
         nodes = [three, node("SequenceInsert", "s x p", "t"), node("SequenceLength", "t", "n")]
         if is_there:
@@ -193,7 +193,7 @@ def test_what_is_inserted_may_stand_after_the_last_item(place, is_there):
             assert left_alone(nodes, outputs=("n",), p=place) == [f"element {place} is out of range"]
 
 
-def test_nothing_is_taken_from_a_sequence_of_nothing():
+def test_sequenceerase_of_an_empty_sequence_is_kept():
     length = node("SequenceLength", "t", "n")
     empty = node("SequenceEmpty", "", "s")
     assert left_alone([empty, node("SequenceErase", "s", "t"), length], outputs=("n",)) == ["the sequence is empty"]
@@ -248,12 +248,12 @@ def test_more_items_than_a_graph_should_have_stay(count, is_few):
     assert [note.text for note in journal.done] == ([f"is {count} values"] if is_few else [])
 
 
-def test_an_operand_of_which_no_shape_is_known_stays_whole():
+def test_splittosequence_of_unknown_shape_is_kept():
     told = left_alone([node("SplitToSequence", "x", "s", axis=1), AT], shape=None, place=0)
     assert told == ["the shape of its operand is unknown"]
 
 
-def test_new_values_are_called_after_what_they_are_parts_of():
+def test_new_values_are_named_after_the_sequence():
     graph = gp.from_onnx(
         model([SPLIT, AT], [info("x", (2, 7, 3))], [info("y", None)], {"sizes": [3, 4], "place": np.array(1)})
     ).graph
@@ -265,7 +265,7 @@ def test_new_values_are_called_after_what_they_are_parts_of():
 
 
 @pytest.mark.parametrize(("place", "is_there"), [(1, True), (-2, True), (2, False), (-3, False)])
-def test_a_sequence_is_one_shorter_where_an_item_was_taken(place, is_there):
+def test_sequenceerase_shortens_the_sequence(place, is_there):
     for three in THREES:
         nodes = [three, node("SequenceErase", "s first", "t"), node("SequenceAt", "t p", "y")]
         if is_there:
@@ -275,7 +275,7 @@ def test_a_sequence_is_one_shorter_where_an_item_was_taken(place, is_there):
 
 
 @pytest.mark.parametrize(("place", "is_there"), [(3, True), (-4, True), (4, False), (-5, False)])
-def test_a_sequence_is_one_longer_where_an_item_was_put_in(place, is_there):
+def test_sequenceinsert_lengthens_the_sequence(place, is_there):
     for three in THREES:
         nodes = [three, node("SequenceInsert", "s x first", "t"), node("SequenceAt", "t p", "y")]
         if is_there:

@@ -10,7 +10,7 @@ from tests.passes.alone import done, read
 from tests.passes.cases import node
 
 
-def test_targets_that_state_what_is_known():
+def test_target_shape_uses_zero_and_minus_one_for_symbolic_dims():
     assert target_shape([2, 3], [5]) == (2, 3)
     graph = read([node("Relu", "x", "y")], (("x", ("N", 3, "M")),))
     n, three, m = graph.inputs[0].fact.shape
@@ -23,7 +23,7 @@ def test_targets_that_state_what_is_known():
     assert target_shape([-1, m], [three, three]) is None
 
 
-def test_shape_arithmetic_of_known_result_is_a_constant():
+def test_shape_arithmetic_with_known_result_becomes_a_constant():
     nodes = [node("Shape", "x", "s"), node("Gather", "s i", "g"), node("Cast", "g", "y", to=1)]
     ops, journal = done(resolve_shapes, nodes, i=np.array([2, 0]))
     assert ops == []
@@ -69,7 +69,7 @@ def test_a_target_in_which_an_axis_is_to_have_no_entries_stays():
     assert graph.last.operands[1].storage is None
 
 
-def test_constant_nodes_are_left_to_those_who_lift_them():
+def test_resolve_shapes_keeps_constant_nodes():
     graph, journal = read([node("Constant", "", "i", value_ints=[0]), node("Gather", "x i", "y")]), Journal()
     resolve_shapes(graph, journal)
     assert [each.op for each in graph] == ["Constant", "Gather"]
@@ -102,7 +102,7 @@ def test_scales_that_float_arithmetic_computes_of_open_sizes_are_constants():
         )
 
 
-def test_floats_that_may_be_rounded_or_undefined_are_not_known():
+def test_inexact_float_arithmetic_on_symbolic_dims_is_unknown():
     def scales(shape, last):
         nodes = [node("Shape", "x", "s"), node("Cast", "s", "real", to=1), *last]
         return read(nodes, (("x", shape),), two=np.array(2, np.float32)).outputs[0].fact

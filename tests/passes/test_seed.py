@@ -64,7 +64,7 @@ def test_loading_parses_and_formats(tmp_path):
 # ONNX模型解析: parsing ONNX
 
 
-def test_initializers_are_parameters_and_versions_are_kept(tmp_path):
+def test_loaded_model_keeps_initializers_and_versions(tmp_path):
     path = write_onnx(
         tmp_path / "net.onnx",
         model([node("Conv", "x w", "y")], [info("x", [1, 6, 5, 5])], [info("y", None)], {"w": some(6, 6, 1, 1)}),
@@ -95,7 +95,7 @@ def test_every_switch_is_the_name_of_a_pass(flag, name):
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_a_pass_that_is_skipped_does_nothing(name):
+def test_skipped_pass_makes_no_changes(name):
     constants = {"w": some(6, 6, 1, 1), "c": some(6, 1, 1), **norm(6)}
     proto = model(SWITCHES[name], [info("x", [1, 6, 5, 5])], [info("y", None)], constants)
     _, with_it = gp.prepare(gp.from_onnx(proto))
@@ -108,7 +108,7 @@ def test_a_pass_that_is_skipped_does_nothing(name):
 # constant算子优化
 
 
-def test_constants_become_parameters_of_who_reads_them():
+def test_constant_nodes_become_constant_operands():
     k = node("Constant", "", "k", value=numpy_helper.from_array(some(6, 1, 1), "k"))
     result, _ = prepared([k, node("Mul", "x k", "y")])
     (mul,) = result.graph
@@ -183,7 +183,7 @@ def test_slices_of_opset_1_take_operands():
 
 
 @pytest.mark.parametrize("attributes", [{}, {"min": 0.0}, {"max": 6.0}, {"min": 0.0, "max": 6.0}])
-def test_bounds_of_clip_are_operands_and_absent_ones_stay_absent(attributes):
+def test_clip_bounds_become_operands(attributes):
     result, _ = prepared([node("Clip", "x", "y", **attributes)], opset=10)
     (clip,) = result.graph
     assert [clip.operand(i) is not None for i in (1, 2)] == ["min" in attributes, "max" in attributes]
@@ -211,7 +211,7 @@ def test_resizes_of_opset_10_keep_their_coordinates():
 # Identity算子
 
 
-def test_copies_go_and_names_stay():
+def test_identity_is_removed_and_io_names_are_kept():
     result, _ = prepared([node("Identity", "x", "a"), node("Relu", "a", "b"), node("Identity", "b", "y")])
     assert words(result) == ["Relu"]
     assert (list(result.inputs), list(result.outputs)) == (["x"], ["y"])
@@ -220,7 +220,7 @@ def test_copies_go_and_names_stay():
 # 分裂参数变量
 
 
-def test_every_parameter_has_one_reader():
+def test_prepare_splits_shared_parameters():
     nodes = [node("Add", "x c", "a"), node("Mul", "a c", "b"), node("Sub", "b c", "y")]
     result, _ = prepared(nodes, {"c": some(5)})
     assert [len(value.uses) for value in result.graph.constants] == [1, 1, 1]

@@ -75,14 +75,14 @@ def test_weights_outside_of_the_file_are_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("opset", [9, 13, 21])
-def test_the_opset_of_the_default_domain_counts_wherever_it_stands(tmp_path, opset):
+def test_default_domain_opset_is_read_at_any_position(tmp_path, opset):
     proto = model([node("Relu", "x", "y")], [X], [Y], opset=opset, domains={"com.example": 7})
     proto.opset_import.reverse()
     versions = gp.load(write_onnx(tmp_path / "net.onnx", proto)).versions
     assert versions == {"com.example": "7", "ai.onnx": str(opset)}
 
 
-def test_an_initializer_that_several_read_is_one_constant():
+def test_shared_initializer_is_one_constant():
     proto = model([node("Add", "x c", "h"), node("Mul", "h c", "y")], [X], [Y], {"c": some(5)})
     (c,) = gp.from_onnx(proto).graph.constants
     assert len(c.uses) == 2
@@ -179,7 +179,7 @@ def test_a_constant_of_a_constant_is_a_parameter_of_every_reader():
 # batchnorm算子优化: one reader, one source, four parameters, epsilon
 
 
-def test_a_path_of_weights_and_a_normalization_is_found():
+def test_paths_finds_conv_followed_by_batchnorm():
     nodes = [node("Conv", "x w", "h"), bn("h", "k"), node("Relu", "k", "m"), bn("m", "y", "z")]
     graph = gp.from_onnx(model(nodes, [X], [Y], {**W, **norm(6), **norm(6, "z")})).graph
     found = paths(graph, {"Conv", "Gemm", "ConvTranspose"}, {"BatchNormalization"})
@@ -203,7 +203,7 @@ def test_parameters_that_are_computed_are_reported():
     assert "input_mean are not float constants" in left(report, "fuse-batchnorm")[0]
 
 
-def test_epsilon_is_the_default_where_none_is_stated():
+def test_missing_batchnorm_epsilon_uses_the_default():
     variance = {**norm(6), "var": np.full(6, 1e-5, np.float32)}
     result, _ = prepared([node("Conv", "x w", "h"), bn("h", "y")], {**W, **variance})
     found = result.graph.first_node.operands[1].storage.numpy()
@@ -233,7 +233,7 @@ def test_attributes_and_name_of_the_operator_stay():
 # 单独batchnorm算子替换成卷积
 
 
-def test_the_convolution_has_strides_of_one_and_no_padding():
+def test_batchnorm_to_conv_sets_only_group_and_kernel_shape():
     result, report = prepared([bn("x", "y")], norm(6))
     (conv,) = result.graph
     assert conv.attributes == {"group": 6, "kernel_shape": (1, 1)}
@@ -265,7 +265,7 @@ def test_biases_are_summed(shape):
         ),
     ],
 )
-def test_what_is_no_bias_stays(nodes, reason):
+def test_add_that_is_no_bias_is_kept(nodes, reason):
     result, report = prepared(nodes, {**W, "m": some(5, 5), "b": some(6, 1, 1)})
     assert "Add" in words(result)
     assert reason is None or reason in left(report, "fuse-bias")[0]

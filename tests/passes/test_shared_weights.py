@@ -30,7 +30,7 @@ def words(result) -> list[str]:
 
 @pytest.mark.parametrize("verb", ["simplify", "prepare"])
 @pytest.mark.parametrize("op", ["Neg", "Mul"])
-def test_what_every_reader_does_is_done_once(verb, op):
+def test_change_common_to_all_consumers_is_applied_to_shared_weights_once(verb, op):
     inputs = [f"x{number}" for number in range(4)]
     shifted = [node("Add", f"x c{number}", name) for number, name in enumerate(inputs)]
     folded = [node("Conv", f"{name} w b", f"h{name}") for name in inputs]
@@ -52,7 +52,7 @@ def test_what_every_reader_does_is_done_once(verb, op):
 
 
 @pytest.mark.parametrize("verb", ["simplify", "prepare"])
-def test_what_each_reader_does_otherwise_stays_next_to_a_large_weight_and_the_report_reports_it(verb):
+def test_large_shared_weight_is_not_copied_for_one_consumer(verb):
     nodes = [
         node("Conv", "x w", "h"),
         bn("h", "y"),
@@ -92,14 +92,14 @@ def test_a_large_weight_is_copied_by_default(options):
     assert left(report) == []
 
 
-def test_a_copy_of_a_large_weight_takes_in_what_only_its_reader_does():
+def test_prepare_copies_a_large_weight_to_fold_batchnorm():
     nodes = [node("Conv", "x w", "h"), bn("h", "y"), node("Neg", "x", "n"), node("Conv", "n w", "z")]
     result, _, _ = made("prepare", nodes, ["y", "z"], w=LARGE, **norm(64))
     assert words(result).count("BatchNormalization") == 0
     assert words(result).count("Conv") == 2
 
 
-def test_shared_parameters_can_be_kept_and_the_report_states_which():
+def test_shared_keep_option_keeps_and_reports_shared_parameters():
     result, report, growth = made("prepare", TWO, ["y"], {"shared": "keep"}, w=LARGE, c=some(64))
     assert (readers(result, 1), readers(result, 2), growth) == (1, 1, 1)
     assert [note.partition(": ")[2] for note in left(report)] == [
@@ -109,7 +109,7 @@ def test_shared_parameters_can_be_kept_and_the_report_states_which():
 
 
 @pytest.mark.parametrize("most", [0, 2 * LARGE.nbytes - 1, 2 * LARGE.nbytes])
-def test_large_constants_stay_shared_where_copies_of_all_would_take_too_much(monkeypatch, most):
+def test_large_constants_stay_shared_above_max_copy_bytes(monkeypatch, most):
     monkeypatch.setattr("graphport.passes.split_parameters.MAX_COPY_BYTES", most)
     nodes = [*TWO, node("Conv", "x v c", "i"), node("Conv", "n v c", "j"), node("Add", "i j", "z")]
     constants = {"w": LARGE, "v": some(64, 32, 3, 3) + 1, "c": some(64)}

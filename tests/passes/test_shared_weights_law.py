@@ -116,7 +116,7 @@ def test_weights_become_no_larger_than_there_is_room(given: list[Reader], copies
 
 @settings(max_examples=times(30))
 @given(readers, st.permutations([fuse_batchnorm, fuse_scale]))
-def test_readers_of_the_same_numbers_share_them_where_there_is_room(given: list[Reader], passes: list[Any]) -> None:
+def test_consumers_with_equal_changes_share_one_weight(given: list[Reader], passes: list[Any]) -> None:
     told, journal, _ = made(given, 1 << 20, *passes)
     convs = [each for each in told.graph if each.op == "Conv"]
     assert not journal.left
@@ -132,7 +132,9 @@ def test_readers_of_the_same_numbers_share_them_where_there_is_room(given: list[
 
 @settings(max_examples=times(30))
 @given(st.integers(2, 4), st.booleans(), st.sampled_from(["k0", "k1"]), st.booleans())
-def test_what_every_reader_does_needs_no_room(count: int, has_bias: bool, behind: str, is_by_all: bool) -> None:
+def test_change_common_to_all_consumers_does_not_grow_weights(
+    count: int, has_bias: bool, behind: str, is_by_all: bool
+) -> None:
     given = [Reader("w", has_bias, behind)] * count
     given = given if is_by_all else [*given, Reader("w", has_bias, "none")]
     told, journal, growth = made(given, 0, fuse_scale)

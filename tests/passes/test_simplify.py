@@ -34,14 +34,14 @@ def test_a_simplified_model_computes_equal_results_and_is_not_larger(case: Case,
 
 
 @every("case", spread(CASES), ids=lambda case: case.name)
-def test_simplifying_again_changes_nothing(case: Case):
+def test_simplify_is_idempotent(case: Case):
     once, _ = gp.simplify(gp.from_onnx(case.model), verify=False)
     _, report = gp.simplify(once, verify=False)
     assert {name: count for name, count in report.changes.items() if count} == {}
 
 
 @every("case", spread(CASES, start=1), ids=lambda case: case.name)
-def test_no_order_of_passes_changes_what_is_computed(case: Case, tmp_path):
+def test_any_pass_order_keeps_the_results(case: Case, tmp_path):
     result, _ = gp.simplify(gp.from_onnx(case.model), only=["remove-dead"], verify=False)
     shuffled = list(SIMPLIFY)
     random.Random(case.name).shuffle(shuffled)
@@ -184,7 +184,7 @@ X, Y = info("x", ["N", 3, 4]), info("y", None)
         ),
     ],
 )
-def test_chains_become_one_step(nodes, constants, expected):
+def test_chains_are_merged(nodes, constants, expected):
     result, _ = simplified(nodes, [X], [Y], constants)
     assert words(result) == expected
 
@@ -196,7 +196,7 @@ def test_a_product_that_would_be_larger_stays_two():
 
 
 @pytest.mark.parametrize(("condition", "expected"), [(True, "Neg"), (False, "Abs")])
-def test_the_branch_of_a_known_condition_is_put_in_place(condition, expected):
+def test_if_with_constant_condition_is_inlined(condition, expected):
     then = graph([node("Relu", "x", "a"), node("Neg", "a", "b")], [], [info("b", None)])
     other = graph([node("Abs", "x", "c")], [], [info("c", None)])
     nodes = [node("If", "k", "h", then_branch=then, else_branch=other), node("Exp", "h", "y")]
@@ -205,7 +205,7 @@ def test_the_branch_of_a_known_condition_is_put_in_place(condition, expected):
     assert "If" not in words(result)
 
 
-def test_a_branch_that_no_reader_can_take_is_not_taken():
+def test_branch_rejected_by_consumers_is_removed():
     then = graph([node("Unsqueeze", "s axis", "a")], [], [info("a", None)])
     other = graph([node("Identity", "s", "b")], [], [info("b", None)])
     nodes = [
@@ -223,7 +223,7 @@ def test_a_branch_that_no_reader_can_take_is_not_taken():
     assert words(result) == ["Unsqueeze", "RNN"]
 
 
-def test_shared_weights_stay_shared_and_equal_ones_become_so():
+def test_equal_weights_are_shared():
     nodes = [node("MatMul", "x w", "a"), node("MatMul", "a w", "b"), node("MatMul", "b v", "y")]
     w = some(4, 4)
     result, _ = simplified(nodes, [X], [Y], {"w": w, "v": w.copy()})
@@ -239,7 +239,7 @@ def test_quantized_weights_are_not_undone_and_the_report_reports_it():
     assert [str(note) for note in folding.left] == ["Cast f: w has 8 bits per element, its result has more"]
 
 
-def test_a_file_does_not_grow_by_what_is_computed(tmp_path):
+def test_simplify_limits_file_growth(tmp_path):
     nodes = [
         node("ConstantOfShape", "s", "w", value=numpy_helper.from_array(np.float32([0.5]))),
         node("MatMul", "x w", "y"),
@@ -277,7 +277,7 @@ def loop(inside, *, turns: int = 3, condition: str = "go"):
     return simplified(nodes, [info("x", [3])], [info("y", [3]), info("z", None)], constants)[0]
 
 
-def test_short_loops_are_unrolled_with_what_they_stack():
+def test_short_loops_with_scan_outputs_are_unrolled():
     inside = [node("Mul", "s k", "t"), node("Cast", "i", "f", to=1), node("Add", "t f", "o")]
     result = loop(inside)
     assert "Loop" not in words(result)

@@ -63,7 +63,7 @@ def computed(told: gp.Model) -> list[Any]:
 
 @settings(max_examples=times(25))
 @given(nets(), st.integers(0, 1))
-def test_every_reader_has_a_constant_of_its_own_where_there_is_room(told: gp.Model, missing: int) -> None:
+def test_parameters_are_split_within_the_copy_limit(told: gp.Model, missing: int) -> None:
     expected, net, journal = computed(told), told.graph, Journal()
     before = readings(net)
     growth = {value: value.storage.nbytes * (count - 1) for value, count in before.items() if value.storage}
@@ -91,7 +91,7 @@ def test_every_reader_has_a_constant_of_its_own_where_there_is_room(told: gp.Mod
 
 @settings(max_examples=times(30))
 @given(nets())
-def test_all_is_split_or_kept_where_that_is_requested(told: gp.Model) -> None:
+def test_options_split_or_keep_all_shared_parameters(told: gp.Model) -> None:
     expected, net = computed(told), told.graph
     before = readings(net)
     further = sum(count - 1 for count in before.values())

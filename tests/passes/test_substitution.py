@@ -41,7 +41,7 @@ from tests.every import every
         pytest.param((0, 3), (1, 3), id="no numbers"),
     ],
 )
-def test_pieces_are_what_the_whole_would_be(shape, factor, is_spilled, monkeypatch):
+def test_blockwise_product_equals_the_whole_product(shape, factor, is_spilled, monkeypatch):
     monkeypatch.setattr(substitution, "_PIECE", 11)
     monkeypatch.setattr("graphport.core.spill.LEAST", 1 if is_spilled else 1 << 30)
     random = np.random.default_rng(0)
@@ -70,7 +70,7 @@ def test_pieces_are_what_the_whole_would_be(shape, factor, is_spilled, monkeypat
         ((0, 2), []),
     ],
 )
-def test_a_piece_is_as_many_rows_as_it_may_have_numbers_and_at_least_one(shape, sizes, monkeypatch):
+def test_block_holds_at_least_one_row_up_to_its_limit(shape, sizes, monkeypatch):
     """Rows of the first axis that has several: axes of one entry before it are no reason to take all at once."""
     monkeypatch.setattr(substitution, "_PIECE", 6)
     w = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
@@ -81,12 +81,12 @@ def test_a_piece_is_as_many_rows_as_it_may_have_numbers_and_at_least_one(shape, 
         np.testing.assert_array_equal(np.concatenate([*pieces, []]), (w * factor).ravel())
 
 
-def test_products_that_are_not_finite_are_none():
+def test_non_finite_product_is_none():
     w = np.array([[1.0, 3e38], [1.0, 1.0]], np.float32)
     assert Scaled(w, np.full((2, 1), 10.0)).rounded(DType.FLOAT32) is None
 
 
-def test_a_large_weight_takes_little_memory():
+def test_scaling_a_large_weight_limits_peak_memory():
     w = np.ones((1024, 8192), np.float32)
     tracemalloc.start()
     with spilling():
@@ -120,7 +120,7 @@ def graph_with(*names) -> tuple[Any, list[Any]]:
     return graph, values
 
 
-def test_numbers_are_those_of_constants_alone():
+def test_elements_are_read_from_constants_only():
     graph, (real, whole, unknown) = graph_with("a", "b", "c")
     whole.storage = storage_of([3], DType.INT32)
     unknown.storage = None
@@ -133,12 +133,12 @@ def test_numbers_are_those_of_constants_alone():
     assert float_elements(real).dtype == np.float64
 
 
-def test_a_node_in_no_graph_is_our_own_fault():
+def test_node_without_graph_raises_valueerror():
     with pytest.raises(ValueError, match="is in no graph"):
         graph_of(Node("Relu", [], [Value("y")]))
 
 
-def test_a_new_constant_takes_the_name_of_an_otherwise_unused_one():
+def test_set_constant_reuses_the_name_of_an_unused_constant():
     two = storage_of([2.0], DType.FLOAT32)
     graph, (a, b) = graph_with("a", "b")
     total = graph.first
@@ -158,7 +158,7 @@ def test_a_new_constant_takes_the_name_of_an_otherwise_unused_one():
     verify(graph)
 
 
-def test_who_reads_a_value_alone():
+def test_sole_consumer_needs_exactly_one_use():
     graph, (a, _) = graph_with("a", "b")
     total = graph.first
     assert sole_consumer(a) is total
@@ -174,7 +174,7 @@ def test_who_reads_a_value_alone():
     assert sole_consumer(a) is None
 
 
-def test_what_takes_over_has_the_name_the_readers_and_the_notes():
+def test_take_over_transfers_name_consumers_and_notes():
     graph, (a, _) = graph_with("a", "b")
     old = graph.first.output
     old.notes["kept"] = "old"
@@ -187,7 +187,7 @@ def test_what_takes_over_has_the_name_the_readers_and_the_notes():
         old = made
 
 
-def test_what_hands_on_is_removed_unless_a_public_name_would_be_lost():
+def test_bypass_removes_a_node_unless_an_io_name_is_lost():
     graph, (a, _) = graph_with("a", "b")
     total = graph.first
     given = graph.add_input("x", a.fact)

@@ -103,7 +103,7 @@ def test_every_pass_has_a_snippet():
 
 
 @every("name", SNIPPETS)
-def test_a_pass_alone_does_its_work_and_no_other(name):
+def test_only_option_runs_a_single_pass(name):
     source = gp.from_onnx(proto(name))
     _, report = gp.prepare(source, only=[name])
     assert {each: count > 0 for each, count in report.changes.items()} == {"upgrade": False, name: True}
@@ -112,7 +112,7 @@ def test_a_pass_alone_does_its_work_and_no_other(name):
 
 
 @every("name", SNIPPETS)
-def test_a_pass_that_is_omitted_does_nothing(name):
+def test_skip_option_omits_a_pass(name):
     _, report = gp.prepare(gp.from_onnx(proto(name)), skip=[name])
     assert name not in report.changes
     assert len(report.changes) == len(PREPARE)
@@ -120,7 +120,7 @@ def test_a_pass_that_is_omitted_does_nothing(name):
 
 
 @every("name", SNIPPETS)
-def test_a_pass_states_what_it_does_and_when_not(name):
+def test_pass_docstrings_state_before_after_and_limits(name):
     (each,) = (each for each in PREPARE if each.name == name)
     said = " ".join((each.work.__doc__ or "").split())
     assert "Before " in said
@@ -138,7 +138,7 @@ def test_the_command_reports_why_a_rule_did_not_apply(tmp_path):
     assert "fuse-batchnorm not changed:\n  BatchNormalization k: h has another consumer; " in result.output
 
 
-def test_the_command_reports_where_nodes_would_be_computed(tmp_path):
+def test_prepare_command_reports_the_quantization_placement(tmp_path):
     nodes = [node("Conv", "x w", "h", name="c"), node("Greater", "h k", "y", name="g")]
     proto = model(nodes, [info("x", MAPS)], [info("y", None, 9)], {**W, "k": np.float32(0)})
     onnx.save(proto, tmp_path / "net.onnx")

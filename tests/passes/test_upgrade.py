@@ -113,7 +113,7 @@ def nets(draw: st.DrawFn) -> Net:
 
 @settings(max_examples=times(25))
 @given(nets(), st.booleans())
-def test_nodes_of_old_forms_are_reported_and_compute_what_they_did(net: Net, condition: bool) -> None:
+def test_upgraded_nodes_are_reported_and_keep_their_results(net: Net, condition: bool) -> None:
     told = gp.load(net.proto.SerializeToString(), raw=True)
     feeds = {"c": np.array(condition), "x": some(*SHAPE)}
     session = onnxruntime.InferenceSession(net.proto.SerializeToString(), providers=["CPUExecutionProvider"])

@@ -42,13 +42,13 @@ def left(op, state, *, fed=(), **constants):
 
 
 @pytest.mark.parametrize("op", GATES)
-def test_zeros_of_dynamic_shape_go(op):
+def test_zero_states_of_dynamic_shape_are_dropped(op):
     ops, states = left(op, ZEROS)
     assert ops == [op]
     assert not any(states)
 
 
-def test_zeros_that_were_moved_go():
+def test_zero_states_after_data_movement_are_dropped():
     moved = [
         node("Concat", "two n four", "shape", axis=0),
         node("ConstantOfShape", "shape", "both"),

@@ -131,7 +131,7 @@ def nets(draw: st.DrawFn) -> Any:
 
 @settings(max_examples=times(40))
 @given(nets())
-def test_a_state_goes_if_it_is_zeros_that_are_moved_and_only_then(net: Any) -> None:
+def test_only_zero_states_are_dropped(net: Any) -> None:
     proto, fed, told = net
     _, journal = applied(proto, drop_zero_states, fed)
     assert [str(note) for note in journal.done] == told
