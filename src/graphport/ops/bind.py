@@ -74,7 +74,7 @@ def bind_example(graph: Graph) -> bool:
 
 
 def _has_type(given: Sequence[float | str]) -> bool:
-    """Whether a dtype precedes the first dim, as in `int64:1x8`."""
+    """Whether a shape given by the user begins with a dtype, as in `int64:1x8`."""
     return _typed(given)[0] is not None
 
 
@@ -112,7 +112,7 @@ def _give(value: Value, given: Sequence[float | str], sizes: dict[str, Dim]) -> 
 
 
 def _opened_axis(declared: Sequence[Dim], given: Sequence[Dim]) -> int | None:
-    """Return the first axis where a static dim would become symbolic: values computed from it would not follow."""
+    """Return the first axis whose declared dim is static and whose given dim is symbolic; `None` if there is none."""
     pairs = enumerate(zip(declared, given, strict=True))
     return next((axis for axis, (d, s) in pairs if isinstance(d, int) and isinstance(s, Symbolic)), None)
 

@@ -74,7 +74,7 @@ class Refusal:
     reason: str
 
     def __call__(self, builder: Any, *operands: Any, **attributes: Any) -> Any:
-        """Raise the reason."""
+        """Raise UnsupportedError with the reason."""
         del builder, operands, attributes
         raise UnsupportedError(self.reason)
 
@@ -424,9 +424,9 @@ def meaning(dialect: str, op_type: str) -> Callable[[Callable[..., Any]], Callab
 
 
 def expansion(dialect: str, op_type: str) -> Callable[[ImportRule], ImportRule]:
-    """Register canonical operators for an op type that is not replaced in formats that support it.
+    """Register the canonical expansion of an op type that stays unchanged in formats that support it.
 
-    They give the facts of its results, and replace it in every other format.
+    Its results' facts are inferred from the expansion, which replaces the node in every other format.
     """
 
     def register(function: ImportRule) -> ImportRule:

@@ -137,7 +137,7 @@ def _short(name: str, axis: int) -> str:
 
 
 def _names_in(claim: Fact, rank: int) -> list[str | None]:
-    """Return the names that the file gives the dims of a value."""
+    """Return the symbol name of each declared dim; `None` for a dim that is not a single symbol."""
     if not isinstance(claim, TensorFact) or claim.shape is None or len(claim.shape) != rank:
         return [None] * rank
     return [

@@ -221,7 +221,7 @@ class Inference(OperatorFacts):
     # Declared facts
 
     def agreement(self, value: Value, fact: Fact, claim: Fact, dialect: str) -> Fact:
-        """Return `reconcile` from a cache if there was no finding."""
+        """Return the result of `reconcile`, cached if it had no finding."""
         key = id(fact), id(claim), dialect
         known = self._agreed.get(key)
         if known is not None:

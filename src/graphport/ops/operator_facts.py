@@ -206,7 +206,7 @@ class OperatorFacts(ABC):
         return facts
 
     def hold_from_now_on(self, key: Hashable, alike: LookupKey) -> None:
-        """Record that the requirements for `key` are required, except in a body, where they are dropped."""
+        """Record that the constraints cached for `key` have been added to `required`; does nothing in a body."""
         if not self._depth:
             if len(self._held) >= MAX_CACHED_FACTS:
                 self._held.clear()
@@ -332,7 +332,7 @@ def _check_extents(fact: Fact | None) -> None:
 
 
 def signs(operands: Sequence[Fact | None]) -> tuple[str, ...]:
-    """Return what separates equal facts: the signs of 0.0 and -0.0."""
+    """Return the texts of float elements, a cache key that distinguishes 0.0 from -0.0 (facts compare them equal)."""
     return tuple([repr(fact.reals) for fact in operands if isinstance(fact, TensorFact) and fact.reals is not None])
 
 

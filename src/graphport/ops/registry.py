@@ -92,7 +92,7 @@ def op_defs() -> Mapping[str, OpDef]:
 
 @cache
 def stating(fact: str) -> Mapping[str, Any]:
-    """The operators whose definitions set the given property to something other than its default, with the value."""
+    """Map each operator with a non-default value of the `OpDef` field `fact` to that value."""
     default = next(each.default for each in fields(OpDef) if each.name == fact)
     found = {name: getattr(op_def, fact) for name, op_def in op_defs().items()}
     return MappingProxyType({name: declared for name, declared in found.items() if declared != default})
@@ -196,7 +196,7 @@ def lowering(dialect: str, op_type: str, opset: int | None = None) -> Lower | No
 
 @cache
 def reads_facts_alone(dialect: str, op_type: str) -> bool:
-    """Whether the import of an op type reads only facts of operands, not their elements."""
+    """Whether the import rules of an op type read only dtypes and shapes of operands, not their elements."""
     rules = _registered_import_rules(dialect, op_type)
     if rules:
         return all(rule.reads_facts_alone for rule in rules)
@@ -337,7 +337,7 @@ def results(answer: Any) -> Sequence[Value | None]:
 
 
 def _alike(operands: Sequence[Value | None], attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Check the attribute that requires operands of one shape, and remove it.
+    """Check that all operands have one shape, and remove the broadcasting attribute, which requires it.
 
     Raises:
         ShapeError: the shapes differ.

@@ -75,7 +75,7 @@ class CachedFacts:
         return found
 
     def _is_of(self, alike: LookupKey) -> bool:
-        """Whether all symbols occur in the operands."""
+        """Whether all symbols of the facts and requirements occur in the operands."""
         known = set(alike.names)
         found = [dim for fact in self.facts for dim in _symbolic(fact)]
         found += [dim for each in self.required for dim in (each.left, each.right) if isinstance(dim, Symbolic)]
@@ -123,7 +123,7 @@ class Renaming:
         self._tokens: dict[Hashable, int] = {}
 
     def expect(self, symbols: int) -> None:
-        """Announce a graph with `count` symbols."""
+        """Switch from exact to renamed lookups if the graph has at least `MIN_RENAMED_SYMBOLS` symbols."""
         if self._is_exact and symbols >= MIN_RENAMED_SYMBOLS:
             # Results of both modes must not be mixed.
             self._is_exact = False

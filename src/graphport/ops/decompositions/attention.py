@@ -90,7 +90,7 @@ def _repeat_heads(b: Builder, x: Value, count: int) -> Value:
 
 
 def _window(op: AttentionView) -> tuple[int, int]:
-    """Return how many keys before and after its position a query attends to; negative means no limit."""
+    """Return the window size before and after a query's position, in keys; a negative size means no limit."""
     return op.left_window_size, 0 if op.is_causal else op.right_window_size
 
 

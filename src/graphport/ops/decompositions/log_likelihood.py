@@ -56,7 +56,7 @@ def _negative_log_likelihood(
 def _factor(
     b: Builder, logarithms: Value, place: Value, weight: Value | None, ignored: Value | None, reduction: str
 ) -> Value | None:
-    """Return the weight of each target; `None` if all weights are 1 and not used otherwise."""
+    """Return the loss weight of each target, 0 for ignored ones; `None` if neither factor nor mean needs weights."""
     zero = b.like(logarithms, 0)
     if weight is not None:
         factor = b(Gather, cast(b, weight, dtype_of(logarithms)), place, axis=0)

@@ -73,7 +73,7 @@ class _Layer:
     """Function that quantizes the hidden state before matrix products."""
 
     def rounded(self, state: Value) -> Value:
-        """Return the quantized hidden state."""
+        """Apply `round_state` to the hidden state, if it is set."""
         return state if self.round_state is None else self.round_state(self.b, state)
 
     def gated(self, value: Value) -> list[Value]:
@@ -83,7 +83,7 @@ class _Layer:
         return [slice_axis(self.b, value, 1, start, start + hidden) for start in range(0, width, hidden)]
 
     def activations(self, way: int, count: int) -> list[Callable[[Value], Value]]:
-        """Return the `count` activations of a direction."""
+        """Return the `count` activations of direction `way` (0 or 1)."""
         return [partial(function, self.b) for function in self.functions[count * way : count * (way + 1)]]
 
     @property
@@ -116,7 +116,7 @@ def _rows(way: int, start: int, stop: int, is_transposed: bool, array: Array) ->
 
 
 def _project_inputs(layer: _Layer, way: int, kept: int) -> Value:
-    """Project the inputs of all steps: [S, N, gates * hidden]. The first `kept` gates include the state biases."""
+    """Return x W + b for all steps: [S, N, gates * hidden]; the first `kept` gates include the recurrence bias."""
     b, (w, _, bias) = layer.b, layer.weights
     x = transposed(b, layer.x, (1, 0, 2)) if layer.layout else layer.x
     width = layer.gates * layer.hidden_size
@@ -130,7 +130,7 @@ def _project_inputs(layer: _Layer, way: int, kept: int) -> Value:
 
 
 def _fold_or_emit(b: Builder, op_def: OpDef, function: Callable[..., Any], x: Value, y: Value) -> Value:
-    """Compute a result of two tensors of one shape; constants are folded."""
+    """Emit `op_def(x, y)` for equal shapes; for two constants return the constant computed by `function`."""
     first, second = x.storage, y.storage
     if first is None or second is None:
         return b(op_def, x, y)
@@ -138,7 +138,7 @@ def _fold_or_emit(b: Builder, op_def: OpDef, function: Callable[..., Any], x: Va
 
 
 def _unroll(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ...]:
-    """Unroll all steps. Return the first state of each step and the final value of each of `count` states."""
+    """Unroll all steps. Return the hidden state of each step and the final value of each of `count` states."""
     b = layer.b
     if b.dialect in _SCANNING and layer.lengths is None:
         return _emit_loop(layer, cell, kept, count)
@@ -165,7 +165,7 @@ def _unroll(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ..
 
 
 def _masked(layer: _Layer, step: Callable[[State], State], state: State, place: int) -> tuple[State, Value]:
-    """Apply a step to sequences longer than `place`. Return the state and the output, which is 0 for others."""
+    """Run step `place`; shorter sequences keep their state and output 0. Return the state and the output."""
     b, lengths = layer.b, layer.lengths
     if lengths is None or min(lengths) > place:
         new = step(state)
@@ -201,7 +201,7 @@ def _emit_loop(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value,
 
 
 def _assemble_results(layer: _Layer, every: Sequence[Value], last: Sequence[State], count: int) -> tuple[Value, ...]:
-    """Assemble all steps of all directions and their final states."""
+    """Stack the directions: return Y and the final value of each of `count` states, in ONNX's layout."""
     b = layer.b
     y = _stacked(b, every, 1)
     finals = [_stacked(b, [state[index] for state in last], 0) for index in range(count)]

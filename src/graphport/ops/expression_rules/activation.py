@@ -26,7 +26,7 @@ def _emitted(b: Builder, op_type: str, *operands: Value | float) -> Value:
 def _function_name(
     b: Builder, op_type: str, _is_last: bool, operands: Sequence[Value | float], _attributes: object
 ) -> Value:
-    """Numbers are written unchanged."""
+    """Emit `op_type` and convert Python scalars among the operands to constants."""
     return b.emit(op_type, *(b.constant(x) if isinstance(x, int | float) else x for x in operands))[0]
 
 

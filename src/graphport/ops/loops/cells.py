@@ -136,7 +136,7 @@ class _Finder:
                 yield n
 
     def _reset(self, total: Value, kind: str) -> tuple[Gate, Gate, bool] | None:
-        """Return the gates r and n, and whether the product of the state is reset (linear_before_reset)."""
+        """Match the sum of a GRU's gate n. Return gates r and n, and linear_before_reset (r multiplies the product)."""
         addends = self._rows.addends(total)
         for place, each in enumerate(addends or ()):
             others = [other for at, other in enumerate(addends or ()) if at != place]

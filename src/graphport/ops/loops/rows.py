@@ -96,7 +96,7 @@ class Rows:
         return dims[-1] if dims and isinstance(dims[-1], int) else None
 
     def addends(self, value: Value) -> list[Value] | None:
-        """Return the addends of a sum; `None` if there are too many or if the widths of the matrices differ."""
+        """Return the addends of a sum; `None` if there are more than `_MAX_ADDENDS`."""
         found: list[Value] = []
         waiting = [value]
         while waiting:
@@ -239,7 +239,7 @@ def _first_column(node: Node, value: Value) -> int | None:
 
 
 def columns(part: ColumnPart, array: np.ndarray) -> np.ndarray:
-    """Return the rows of an ONNX weight matrix for a part, one per output."""
+    """Return the weight rows (one per output) or bias elements of `array` that `part` selects."""
     if part.value is None:
         return array.reshape(-1)[part.start : part.stop]
     matrix = array.reshape(array.shape[-_MATRIX:])

@@ -29,7 +29,7 @@ def joined(b: Builder, *parts: Value | int) -> Value:
 
 
 def counted(b: Builder, length: Value) -> Value:
-    """Return the range 0, 1, 2, … below a length."""
+    """Return the integers 0, 1, …, length - 1."""
     return b(Range, index(b, 0), as_scalar(b, length), index(b, 1))
 
 
@@ -50,6 +50,6 @@ def fill(b: Builder, number: float, dtype: DType, *parts: Value | int) -> Value:
 
 
 def mixed(b: Builder, x: Value, axis: int, matrix: Value) -> Value:
-    """Multiply one axis by a matrix [out, in]."""
+    """Multiply along one axis of `x` by a matrix [in, out]."""
     order = [*(other for other in range(len(b.dims(x))) if other != axis), axis]
     return transposed(b, b(MatMul, transposed(b, x, order), matrix), np.argsort(order).tolist())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def invert_rule(row: ParsedRule, *, by_name: bool) -> ParsedRule:
-    """Return the export row of an import row for its first op type. `by_name` passes all parameters by keyword.
+    """Invert an import row: return the export row for its first op type. `by_name` passes parameters by keyword.
 
     Raises:
         RowError: the expression is not a single operator applied to parameters and constants.

@@ -107,7 +107,7 @@ def LogSoftmax(input: T, *, axis: int = -1) -> T:
 
 @op(shape=_softmax_shape, since=13, outputs=("output",), exactness="exact")
 def Hardmax(input: T, *, axis: int = -1) -> T:
-    """1 where the first largest number along `axis` is, 0 elsewhere.  Shapes: input [*s] → [*s].
+    """One-hot encoding of the argmax along `axis` (the first of equal maxima).  Shapes: input [*s] → [*s].
 
     Raises:
         ShapeError: `axis` is outside of the tensor.
@@ -241,7 +241,7 @@ def _gelu_shape(x: TensorFact, *, approximate: str = "none") -> TensorFact:
 
 @op(shape=_gelu_shape, since=20, role="pointwise")
 def Gelu(x: T, *, approximate: str = "none") -> T:
-    """`x` times the normal distribution's probability of less than `x`, or with `tanh` its approximation.
+    """`x` times the standard normal distribution function of `x`; `tanh` selects its tanh approximation.
 
     Shapes: x [*s] → [*s].
 

@@ -103,7 +103,7 @@ def Div(a: T, b: T) -> T:
     role="pointwise",
 )
 def Abs(x: T) -> T:
-    """`|x|`; of the least integer itself.  Shapes: x [*s] → [*s].  Source: ONNX Abs-13."""
+    """`|x|`; the minimum of a signed type overflows to itself.  Shapes: x [*s] → [*s].  Source: ONNX Abs-13."""
     return np.abs(x)
 
 
@@ -118,7 +118,7 @@ def Abs(x: T) -> T:
     role="pointwise",
 )
 def Neg(x: Signed) -> Signed:
-    """`-x`; of the least integer itself.  Shapes: x [*s] → [*s].  Source: ONNX Neg-13."""
+    """`-x`; the minimum of a signed type overflows to itself.  Shapes: x [*s] → [*s].  Source: ONNX Neg-13."""
     return -x
 
 
@@ -227,7 +227,7 @@ def Tan(input: F) -> F:
     role="pointwise",
 )
 def Asin(input: F) -> F:
-    """Radians whose sine it is.  Shapes: input [*s] → [*s].  Source: ONNX Asin-22."""
+    """Inverse sine, in radians.  Shapes: input [*s] → [*s].  Source: ONNX Asin-22."""
     return np.arcsin(widened(input)).astype(input.dtype)
 
 
@@ -241,7 +241,7 @@ def Asin(input: F) -> F:
     role="pointwise",
 )
 def Acos(input: F) -> F:
-    """Radians whose cosine it is.  Shapes: input [*s] → [*s].  Source: ONNX Acos-22."""
+    """Inverse cosine, in radians.  Shapes: input [*s] → [*s].  Source: ONNX Acos-22."""
     return np.arccos(widened(input)).astype(input.dtype)
 
 
@@ -255,7 +255,7 @@ def Acos(input: F) -> F:
     role="pointwise",
 )
 def Atan(input: F) -> F:
-    """Radians whose tangent it is.  Shapes: input [*s] → [*s].  Source: ONNX Atan-22."""
+    """Inverse tangent, in radians.  Shapes: input [*s] → [*s].  Source: ONNX Atan-22."""
     return np.arctan(widened(input)).astype(input.dtype)
 
 
@@ -345,13 +345,13 @@ def Sign(input: T) -> T:
 
 @op(shape=elementwise("x"), since=6, nnef="floor(x)", expression="floor(x)", exactness="exact", role="pointwise")
 def Floor(x: F) -> F:
-    """The next integer below.  Shapes: x [*s] → [*s].  Source: ONNX Floor-13."""
+    """Largest integer not above `x`.  Shapes: x [*s] → [*s].  Source: ONNX Floor-13."""
     return np.floor(x)
 
 
 @op(shape=elementwise("x"), since=6, nnef="ceil(x)", expression="ceil(x)", exactness="exact", role="pointwise")
 def Ceil(x: F) -> F:
-    """The next integer above.  Shapes: x [*s] → [*s].  Source: ONNX Ceil-13."""
+    """Smallest integer not below `x`.  Shapes: x [*s] → [*s].  Source: ONNX Ceil-13."""
     return np.ceil(x)
 
 
@@ -370,7 +370,7 @@ def Pow(x: Base, y: Exponent) -> Base:
 
 
 def _integer_power(x: Tensor, y: Tensor) -> Tensor:
-    """Exact, and wrapping; one over a power is 0 but of 1 and -1."""
+    """Integer power, modulo 2**64; a negative exponent gives 0 unless the base is 1 or -1."""
     wide: Any = np.uint64 if x.dtype == np.uint64 else np.int64
     powers = np.power(x.astype(wide), np.maximum(y, 0).astype(wide))
     inverted = np.where(np.abs(x) == 1, np.where(y % 2 == 0, 1, x), 0)
@@ -421,19 +421,19 @@ def BitShift(x: Unsigned, y: Unsigned, *, direction: str) -> Unsigned:
 
 @op(shape=broadcasting(), since=18, outputs=("c",), exactness="exact")
 def BitwiseAnd(a: Integer, b: Integer) -> Integer:
-    """Bits that are set in both.  Shapes: a, b broadcast from the last dim.  Source: ONNX BitwiseAnd-18."""
+    """Bitwise AND.  Shapes: a, b broadcast from the last dim.  Source: ONNX BitwiseAnd-18."""
     return a & b
 
 
 @op(shape=broadcasting(), since=18, outputs=("c",), exactness="exact")
 def BitwiseOr(a: Integer, b: Integer) -> Integer:
-    """Bits that are set in one.  Shapes: a, b broadcast from the last dim.  Source: ONNX BitwiseOr-18."""
+    """Bitwise OR.  Shapes: a, b broadcast from the last dim.  Source: ONNX BitwiseOr-18."""
     return a | b
 
 
 @op(shape=broadcasting(), since=18, outputs=("c",), exactness="exact")
 def BitwiseXor(a: Integer, b: Integer) -> Integer:
-    """Bits that differ.  Shapes: a, b broadcast from the last dim.  Source: ONNX BitwiseXor-18."""
+    """Bitwise exclusive OR.  Shapes: a, b broadcast from the last dim.  Source: ONNX BitwiseXor-18."""
     return a ^ b
 
 
@@ -463,7 +463,7 @@ def Mean(*data_0: F) -> F:
 
 @op(shape=broadcasting(), since=8, outputs=("max",), symbolic=True, exactness="exact", role="pointwise")
 def Max(*data_0: T) -> T:
-    """The largest of all operands, element by element; NaN if one is.  Shapes: they broadcast from the last dim.
+    """Element-wise maximum of all operands; NaN propagates.  Shapes: they broadcast from the last dim.
 
     Source: ONNX Max-13.
     """
@@ -475,7 +475,7 @@ def Max(*data_0: T) -> T:
 
 @op(shape=broadcasting(), since=8, outputs=("min",), symbolic=True, exactness="exact", role="pointwise")
 def Min(*data_0: T) -> T:
-    """The least of all operands, element by element; NaN if one is.  Shapes: they broadcast from the last dim.
+    """Element-wise minimum of all operands; NaN propagates.  Shapes: they broadcast from the last dim.
 
     Source: ONNX Min-13.
     """

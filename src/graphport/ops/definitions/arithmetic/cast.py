@@ -103,7 +103,7 @@ def CastLike(input: T1, target_type: T2, *, round_mode: str = "up", saturate: in
 
 
 def cast(x: Tensor, to: DType, *, saturate: bool = True, round_mode: str = "up") -> Tensor:
-    """`x` in the element type `to`; see `Cast`."""
+    """Convert `x` to the element type `to`; see `Cast`."""
     if to is DType.STRING:
         return _text(x)
     if x.dtype == object:
@@ -129,7 +129,7 @@ def _to_native_type(x: Tensor) -> Tensor:
 
 @cache
 def _largest(dtype: DType) -> float:
-    """The largest finite number of a floating type of eight or four bits."""
+    """Return the largest finite number of an 8-bit or 4-bit float type."""
     codes = np.arange(1 << dtype.bits, dtype=np.uint8).view(dtype.numpy).astype(np.float32)
     return float(np.max(codes, where=np.isfinite(codes), initial=0))
 
@@ -146,7 +146,7 @@ def _from_native_type(x: Tensor, to: DType, *, saturate: bool) -> Tensor:
 
 
 def _wrapped(x: Tensor, to: DType) -> Tensor:
-    """An integer type below a byte: two's complement, as the wider ones have it."""
+    """Convert `x` to an integer type of less than 8 bits, modulo 2**bits in two's complement."""
     wide = _to_native_type(x)
     low = (wide if wide.dtype.kind in "iub" else np.trunc(wide)).astype(np.int64) & ((1 << to.bits) - 1)
     if to.kind == "i":
@@ -156,7 +156,7 @@ def _wrapped(x: Tensor, to: DType) -> Tensor:
 
 
 def _power_of_two(x: Tensor, round_mode: str, *, saturate: bool) -> Tensor:
-    """Exponents of the magnitudes, biased by 127; the last code is NaN."""
+    """Convert `x` to float8e8m0: the exponent of |x| plus 127; code 255 is NaN."""
     wide = np.abs(x.astype(np.float32)).astype(np.float64)
     half, above = np.frexp(wide)  # wide is half * 2 ** above, with half in [0.5, 1)
     least = {"up": 0.5, "nearest": 0.75, "down": 1.0}[round_mode]

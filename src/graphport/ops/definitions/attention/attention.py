@@ -70,7 +70,7 @@ def _check_attributes(left: int, right: int, mode: int, precision: int | None) -
 
 
 def _by_heads(x: TensorFact, heads: int | None, name: str, attribute: str) -> _Shape:
-    """Batch, heads, length, and size of a head."""
+    """Return (batch, heads, length, head size) of queries, keys or values of rank 3 or 4."""
     if x.rank == 4:
         batch, count, length, size = x.dims
         return batch, count if heads is None else same_dim(heads, count, f"heads of {name}"), length, size
@@ -204,7 +204,7 @@ def Attention(
 
 
 def _split(x: Tensor, heads: int | None) -> Tensor:
-    """With an axis of heads before the positions."""
+    """Reshape `x` to [batch, heads, length, head size]."""
     if x.ndim == 4:
         return x
     return np.swapaxes(x.reshape(*x.shape[:2], heads or 1, -1), 1, 2)
@@ -228,7 +228,7 @@ def _offset(heads: Tensor, past_key: Tensor | None, lengths: Tensor | None) -> T
 
 
 def _visible_keys(shape: tuple[int, ...], offset: Tensor, lengths: Tensor | None, window: tuple[int, int]) -> Tensor:
-    """Which keys each query may see, but for the mask."""
+    """Return which keys each query attends to by position, window and valid length, ignoring `attn_mask`."""
     ahead = np.arange(shape[3]) - (np.arange(shape[2])[:, None] + offset)
     left, right = window
     seen = np.ones(ahead.shape, np.bool_)
@@ -254,7 +254,7 @@ def _bias(mask: Tensor | None, seen: Tensor, dtype: np.dtype[np.generic]) -> Ten
 
 
 def _portions(scores: Tensor, bias: Tensor) -> Tensor:
-    """Softmax along the keys; 0 for queries that see none."""
+    """Return the attention weights: softmax along the keys; 0 for a query whose bias is -inf for all keys."""
     hidden = np.max(widened(bias), -1, keepdims=True, initial=-np.inf) == -np.inf
     if not scores.shape[-1]:
         return scores

@@ -79,19 +79,19 @@ def GreaterOrEqual(a: Ordered, b: Ordered) -> T1:
 
 @_combined
 def And(a: Logical, b: Logical) -> T1:
-    """Whether both hold.  Shapes: a, b broadcast from the last dim.  Source: ONNX And-7."""
+    """Logical AND.  Shapes: a, b broadcast from the last dim.  Source: ONNX And-7."""
     return np.logical_and(a, b)
 
 
 @_combined
 def Or(a: Logical, b: Logical) -> T1:
-    """Whether one holds.  Shapes: a, b broadcast from the last dim.  Source: ONNX Or-7."""
+    """Logical OR.  Shapes: a, b broadcast from the last dim.  Source: ONNX Or-7."""
     return np.logical_or(a, b)
 
 
 @_combined
 def Xor(a: Logical, b: Logical) -> T1:
-    """Whether exactly one holds.  Shapes: a, b broadcast from the last dim.  Source: ONNX Xor-7."""
+    """Logical exclusive OR.  Shapes: a, b broadcast from the last dim.  Source: ONNX Xor-7."""
     return np.logical_xor(a, b)
 
 
@@ -101,13 +101,13 @@ def _logical(x: TensorFact, **_attributes: object) -> TensorFact:
 
 @op(shape=_logical, since=1, nnef="not(x)", openvino="opset1.LogicalNot(x)", symbolic=True, exactness="exact")
 def Not(x: Logical) -> Logical:
-    """Whether `x` does not hold.  Shapes: x [*s] → [*s].  Source: ONNX Not-1."""
+    """Logical NOT.  Shapes: x [*s] → [*s].  Source: ONNX Not-1."""
     return np.logical_not(x)
 
 
 @op(shape=_logical, since=9, openvino="opset10.IsNaN(x)", exactness="exact")
 def IsNaN(x: Real) -> T2:
-    """Where `x` is no number.  Shapes: x [*s] → [*s].  Source: ONNX IsNaN-20."""
+    """Whether `x` is NaN, element-wise.  Shapes: x [*s] → [*s].  Source: ONNX IsNaN-20."""
     return np.isnan(x)
 
 
@@ -128,5 +128,5 @@ def IsInf(x: Real, *, detect_negative: int = 1, detect_positive: int = 1) -> T2:
     role="passive",
 )
 def Where(condition: B, x: T, y: T) -> T:
-    """`x` where `condition` holds, `y` elsewhere.  Shapes: all broadcast from the last dim.  Source: ONNX Where-16."""
+    """`x` if `condition`, else `y`.  Shapes: all broadcast from the last dim.  Source: ONNX Where-16."""
     return np.where(condition, x, y)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def join(a: Fact, b: Fact) -> Fact:
-    """Return the fact that both facts imply: dims that differ are open."""
+    """Return the most specific fact that both facts imply, with open dims where they differ."""
     if isinstance(a, SequenceFact) and isinstance(b, SequenceFact):
         return SequenceFact(join(a.element, b.element))
     if isinstance(a, OptionalFact) and isinstance(b, OptionalFact):

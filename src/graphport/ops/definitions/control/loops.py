@@ -58,7 +58,7 @@ def infer_loop_facts(
 
 
 def open_dims(fact: Fact) -> Fact:
-    """The same with dims open that depend on the round."""
+    """Replace each dim of `fact` that depends on the iteration number by an open dim."""
     if isinstance(fact, SequenceFact):
         return SequenceFact(open_dims(fact.element))
     if not isinstance(fact, TensorFact) or fact.shape is None or not any(map(_changes, fact.shape)):

@@ -66,7 +66,7 @@ def _has_shape(input: Fact | None = None) -> TensorFact:
 
 @op(shape=_has_shape, since=15, outputs=("output",), exactness="exact", role="index")
 def OptionalHasElement(input: O | None = None) -> B:
-    """Whether an optional holds something; a tensor or sequence always does.  Shapes: any → [].
+    """Whether an optional has an element; true for a tensor or sequence.  Shapes: any → [].
 
     Source: ONNX OptionalHasElement-18.
     """

@@ -103,7 +103,7 @@ def SequenceInsert(input_sequence: S, tensor: T, position: I | None = None) -> S
 
 
 def _from_front(position: Tensor, count: int, length: int) -> int:
-    """A position counted from the front, among the first `length`."""
+    """Return a nonnegative position below `length`; a negative one counts from the end of `count` elements."""
     given = int(position.reshape(-1)[0])
     place = given + count if given < 0 else given
     if not 0 <= place < length:
@@ -172,7 +172,7 @@ def _length_shape(input_sequence: Fact) -> TensorFact:
 
 @op(shape=_length_shape, since=11, outputs=("length",), exactness="exact", role="index")
 def SequenceLength(input_sequence: S) -> Length:
-    """How many tensors there are.  Shapes: any → [].  Source: ONNX SequenceLength-11."""
+    """Number of elements.  Shapes: any → [].  Source: ONNX SequenceLength-11."""
     return np.array(len(input_sequence), np.int64)
 
 
@@ -188,7 +188,7 @@ def _split_shape(
 
 
 def _part_length(length: Dim, split: TensorFact) -> Dim:
-    """The length of each part along the axis; open where they differ, or may."""
+    """Return the common length of the parts along the split axis; open unless all are provably equal."""
     if split.elements is None or split.shape is None:
         return OPEN
     if any(isinstance(part, int) and part < 0 for part in split.elements) or split.elements == (0,):
@@ -215,9 +215,9 @@ def _part_length(length: Dim, split: TensorFact) -> Dim:
     ranks={"split": (0, 1)},
 )
 def SplitToSequence(input: Wide, split: I | None = None, *, axis: int = 0, keepdims: int = 1) -> WideS:
-    """`input` cut along `axis`: into entries, into parts of `split` (the last shorter), or of the lengths `split`.
+    """Split `input` along `axis`: into slices of length 1, parts of length `split`, or parts of lengths `split`.
 
-    Entries lose the axis unless `keepdims`.
+    With one length the last part may be shorter. Slices lose the axis unless `keepdims`.
 
     Shapes: input [*s], split [] or [k] → [*s] with the part's length at `axis`.
 
@@ -282,7 +282,7 @@ def _dims(fact: Fact) -> tuple[Dim, ...]:
 
 
 def _of_all(fact: Fact, shared: frozenset[str]) -> Fact:
-    """Return the facts of the body's results that hold for all elements: dims that depend only on shared dims."""
+    """Return a body result's fact for all elements, with open dims for symbols not in `shared`."""
     if not isinstance(fact, TensorFact) or fact.shape is None:
         return fact
     return fact.with_shape([dim if shared.issuperset(symbols(dim)) else OPEN for dim in fact.shape])

@@ -18,10 +18,10 @@ from graphport.ops.types import Tensor
 def check_channels(
     x: TensorFact, w: TensorFact, b: TensorFact | None, group: int, kernel_shape: Sequence[int] | None
 ) -> tuple[Dim, tuple[Dim, ...], Dim, tuple[Dim, ...]]:
-    """Batch, spatial dims, feature maps and kernel of a convolution of `x` with weights `w` [M, C/group, *k].
+    """Check a convolution of `x` [N, C, *d] with `w` [M, C/group, *k]. Return N, d, M and k.
 
     Raises:
-        ShapeError: ranks, channels, groups, bias or kernel do not fit.
+        ShapeError: ranks, channels, groups, bias or `kernel_shape` contradict each other.
     """
     rank = check_rank(x, 3, "x")
     if w.rank != rank:
@@ -43,7 +43,7 @@ def check_channels(
 
 
 def check_kernel(kernel_shape: Sequence[int] | None, kernel: Sequence[Dim]) -> None:
-    """Hold the attribute `kernel_shape` against the weights.
+    """Check that `kernel_shape` equals the spatial dims of the weights.
 
     Raises:
         ShapeError: they differ.
@@ -57,10 +57,10 @@ def check_kernel(kernel_shape: Sequence[int] | None, kernel: Sequence[Dim]) -> N
 
 
 def check_bias(b: TensorFact | None, maps: Dim) -> None:
-    """Hold a bias against the number of feature maps.
+    """Check that a bias has one element per feature map.
 
     Raises:
-        ShapeError: it is no vector of as many entries.
+        ShapeError: the shape is not [maps].
     """
     if b is None or b.shape is None:
         return
@@ -71,7 +71,7 @@ def check_bias(b: TensorFact | None, maps: Dim) -> None:
 
 
 def correlation_macs(y: TensorFact, x: TensorFact, w: TensorFact, *_operands: object, **_attributes: object) -> Dim:
-    """One for each entry of the result, channel of its group and position in the kernel."""
+    """Return the multiply-accumulates: elements of `y` times C/group times kernel elements."""
     del x
     return product([*y.dims, *w.dims[1:]])
 

@@ -96,7 +96,7 @@ def DeformConv(
 
 
 def _coordinates(slid: Window, offset: Tensor, groups: int) -> Tensor:
-    """Coordinates that each kernel position reads at: [rank, N, groups, taps, *out]."""
+    """Return the input coordinates that each kernel position samples: [rank, N, groups, taps, *out]."""
     kernel, out = integer_dims(slid.kernel), integer_dims(slid.lengths)
     rank = len(out)
     bent = np.moveaxis(offset.reshape(offset.shape[0], groups, prod(kernel), rank, *out), 3, 0)
@@ -110,7 +110,7 @@ def _coordinates(slid: Window, offset: Tensor, groups: int) -> Tensor:
 
 
 def _interpolated(x: Tensor, at: Tensor) -> Tensor:
-    """Entries of x [N, groups, C, *d] at the coordinates [rank, N, groups, *s] → [N, groups, C, *s], 0 outside."""
+    """Interpolate x [N, groups, C, *d] linearly at `at` [rank, N, groups, *s] → [N, groups, C, *s]; 0 outside."""
     n, groups, c, *dims = x.shape
     rank = len(dims)
     flat = x.reshape(n, groups, c, -1)

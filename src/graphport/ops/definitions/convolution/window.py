@@ -94,7 +94,7 @@ def _spatial_attribute(what: str, found: Sequence[int] | None, rank: int) -> tup
 
 
 def out_length(n: Dim, kernel: Dim, pads: tuple[Dim, Dim], stride: int, dilation: int) -> Dim:
-    """Length of one spatial axis after a window has slid over it (ONNX Conv-22, `auto_pad = NOTSET`)."""
+    """Output length of one spatial axis of a sliding window (ONNX Conv-22, `auto_pad = NOTSET`)."""
     reach = (kernel - 1) * dilation + 1
     return (n + pads[0] + pads[1] - reach) // stride + 1
 
@@ -108,7 +108,7 @@ def ceil_mode_length(n: Dim, kernel: Dim, pads: tuple[Dim, Dim], stride: int, di
 
 
 def same_pads(n: Dim, kernel: Dim, stride: int, dilation: int, auto_pad: str) -> tuple[Dim, Dim]:
-    """Return the padding of one spatial axis that yields `ceil(n / stride)` window positions."""
+    """Return begin and end padding of one axis for SAME auto-padding: `ceil(n / stride)` window positions."""
     total = maximum((ceil_div(n, stride) - 1) * stride + (kernel - 1) * dilation + 1 - n, 0)
     small, large = total // 2, total - total // 2
     return (large, small) if auto_pad == "SAME_LOWER" else (small, large)
@@ -180,7 +180,7 @@ def integer_pads(pads: Sequence[tuple[Dim, Dim]]) -> list[tuple[int, int]]:
 
 
 def padded(x: Tensor, padding: Sequence[tuple[int, int]], fill: Any) -> Tensor:
-    """`x` with `fill` around its spatial axes; negative padding crops."""
+    """Pad the spatial axes of `x` with `fill`; negative padding crops."""
     if not any(begin or end for begin, end in padding):
         return x
     shape = [n + begin + end for n, (begin, end) in zip(x.shape[2:], padding, strict=True)]

@@ -103,7 +103,7 @@ class _Points(NamedTuple):
 
     @classmethod
     def along(cls, start: np.generic, side: np.generic, cells: int, ratio: int, length: int) -> _Points:
-        """Points in the middle of equal parts of every cell; those outside of the image have no share in it."""
+        """Return the sampling points of all cells along one axis; points outside the image get weight 0."""
         number = side.dtype.type
         cell = side / number(cells)
         each = ratio or max(int(np.ceil(cell)), 0)
@@ -117,7 +117,7 @@ class _Points(NamedTuple):
 
 
 def _cells(image: Tensor, rows: _Points, columns: _Points, mode: str, shape: tuple[int, int]) -> Tensor:
-    """The grid of one region: [C, *shape]."""
+    """Pool the samples of one region to its grid: [C, *shape]."""
     corners = [
         image[:, y[:, None], x] * (p[:, None] * q)
         for y, p in ((rows.low, rows.below), (rows.high, rows.above))

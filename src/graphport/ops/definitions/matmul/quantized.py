@@ -27,7 +27,7 @@ TS = Annotated[Tensor, Types("TS", HALF | {DType.FLOAT32})]
 
 
 def _check_rows(name: str, fact: TensorFact | None, a: TensorFact, axis: int) -> None:
-    """A parameter is one number, one per row (or column) of `a`, or has the rank of `a`."""
+    """Check that a scale or zero point is a scalar, has one element per row (column) of `a`, or has the rank of `a`."""
     if fact is None or fact.shape is None or a.shape is None or not fact.shape or fact.shape == (1,):
         return
     if len(fact.shape) == 1 and len(a.shape) > 1 and decide_equal(fact.shape[0], a.shape[axis]) is False:
@@ -72,7 +72,7 @@ def MatMulInteger(a: T1, b: T2, a_zero_point: T1 | None = None, b_zero_point: T2
 
 
 def per_row(parameter: Tensor, a: Tensor) -> Tensor:
-    """A vector of one number per row of `a`, as a column."""
+    """Reshape a vector with one element per row of `a` to a column."""
     return parameter[:, None] if parameter.ndim == 1 and parameter.size > 1 and a.ndim > 1 else parameter
 
 

@@ -24,7 +24,7 @@ STASH = {1: np.dtype(np.float32), 10: np.dtype(np.float16), 11: np.dtype(np.floa
 
 
 def standardized(x: Tensor, axes: tuple[int, ...], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
-    """`x` with mean 0 and variance 1 over `axes`; the mean and 1 / the deviation, which keep their axes."""
+    """Return `(x - mean) / sqrt(var + epsilon)` over `axes`, the mean, and the inverse deviation (keepdims)."""
     mean = x.mean(axis=axes, keepdims=True)
     centred = x - mean
     inverse = 1 / np.sqrt((centred * centred).mean(axis=axes, keepdims=True) + x.dtype.type(epsilon))
@@ -82,10 +82,10 @@ def _group_shape(op: GroupNormalizationView[TensorFact]) -> TensorFact:
 
 
 def check_stash(stash_type: int) -> None:
-    """Refuse a type that statistics cannot be computed in.
+    """Check that `stash_type` is a floating-point type.
 
     Raises:
-        ShapeError: it is no floating type.
+        ShapeError: it is another type.
     """
     if stash_type not in STASH:
         message = f"stash_type is {stash_type}"

@@ -24,7 +24,7 @@ U = Annotated[Tensor, Types("U", frozenset({DType.FLOAT32, DType.BFLOAT16}))]
 
 
 def check_fits(name: str, fact: TensorFact | None, shape: tuple[Dim, ...]) -> None:
-    """Hold a factor or summand against the shape that must not grow by it.
+    """Check that a scale or bias broadcasts to `shape` without enlarging it.
 
     Raises:
         ShapeError: it has more axes, or a dim that is neither 1 nor that of `shape`.

@@ -93,9 +93,9 @@ def MaxPool(
     storage_order: int = 0,
     strides: tuple[int, ...] | None = None,
 ) -> tuple[TorByte, I]:
-    """The largest entry that the window covers, and its place in `x`, counted through all of `x`; padding never wins.
+    """Maximum over a sliding window, and its flat index in `x`; padding counts as minus infinity.
 
-    Of equal entries the first one counts. Places count the last spatial axis fastest, or the first one where
+    Of equal elements the first counts. Indices count the last spatial axis fastest, or the first one if
     `storage_order` is 1. With `ceil_mode` a last window may hang over the end.
 
     Shapes: x [N, C, *d] → twice [N, C, *out] with `out` as for `Conv`.
@@ -138,7 +138,7 @@ def lowest(dtype: np.dtype[Any]) -> float:
 
 
 def _flat_indices(x: Tensor, storage_order: int) -> Tensor:
-    """The place of each entry of one feature map of x [N, C, *d] in that map: [1, 1, *d]."""
+    """Return the flat index of each element in one feature map of x [N, C, *d]: [1, 1, *d]."""
     dims = x.shape[2:]
     counted = np.arange(prod(dims), dtype=np.int64)
     indices = counted.reshape(dims[::-1]).T if storage_order else counted.reshape(dims)
@@ -200,7 +200,7 @@ def AveragePool(
 
 
 def _counts(dims: tuple[int, ...], slid: Window, *, counts_padding: bool) -> Tensor:
-    """How many entries, and padded ones if they count, each place of the window covers: [*out]."""
+    """Return the element count of each window position, [*out]; padding included if `counts_padding`."""
     counts: Tensor = np.ones((), np.int64)
     axes = zip(
         dims,
@@ -226,7 +226,7 @@ def _lp_pool_shape(op: LpPoolView[TensorFact]) -> TensorFact:
 
 
 def check_exponent(p: float) -> None:
-    """Refuse the exponent of a norm that is none.
+    """Check the exponent of a norm.
 
     Raises:
         ShapeError: it is not positive.
@@ -254,7 +254,7 @@ def LpPool(
     pads: tuple[int, ...] | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> T:
-    """The p-norm of the entries that the window covers: `sum(abs(x) ** p) ** (1 / p)`.
+    """The p-norm over a sliding window: `sum(abs(x) ** p) ** (1 / p)`.
 
     Shapes: x [N, C, *d] → [N, C, *out] with `out` as for `Conv`.
 
@@ -314,7 +314,7 @@ def GlobalAveragePool(x: T) -> T:
     ranks={"x": (2, None)},
 )
 def GlobalMaxPool(x: T) -> T:
-    """The largest entry of each feature map.  Shapes: x [N, C, *d] → [N, C, *1].  Source: ONNX GlobalMaxPool-22."""
+    """The maximum of each feature map.  Shapes: x [N, C, *d] → [N, C, *1].  Source: ONNX GlobalMaxPool-22."""
     return np.max(x, axis=_spatial(x), keepdims=True)
 
 

@@ -143,7 +143,7 @@ def _max_roi_pool_shape(
     ranks={"x": 4, "rois": 2},
 )
 def MaxRoiPool(x: T, rois: T, *, pooled_shape: tuple[int, ...], spatial_scale: float = 1.0) -> T:
-    """The largest entry of each cell of a grid over each region; 0 for a cell without entries.
+    """Maximum of each cell of a grid over each region; 0 for a cell without elements.
 
     A region is (batch index, left, top, right, bottom), both ends included, times `spatial_scale` in entries of `x`.
 
@@ -175,7 +175,7 @@ def _rounded(x: float) -> int:
 
 
 def _cells(begin: int, end: int, count: int, limit: int) -> list[tuple[int, int]]:
-    """Half-open ranges of `count` cells over the entries `begin` to `end`, cut at the edges of the axis."""
+    """Divide the indices `begin` to `end` into `count` half-open ranges, clipped to [0, limit]."""
     size = max(end - begin + 1, 1) / count
     cells = [(int(np.floor(i * size)), int(np.ceil((i + 1) * size))) for i in range(count)]
     return [(min(max(a + begin, 0), limit), min(max(b + begin, 0), limit)) for a, b in cells]

@@ -90,7 +90,7 @@ def _check_alike(scale: TensorFact, zero_point: TensorFact) -> None:
 
 
 def broadcast_parameter(parameter: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
-    """Scales or zero points so that they broadcast over `x`."""
+    """Reshape scales or zero points, or repeat them per block, so that they broadcast over `x`."""
     if parameter.size == 1:
         return parameter.reshape(())
     place = axis % x.ndim if axis_fits(axis, x.ndim) else 0
@@ -172,7 +172,7 @@ def _divided(x: Tensor, scale: Tensor, precision: DType | None) -> Tensor:
 
 
 def integer_range(dtype: DType) -> tuple[int, int]:
-    """The smallest and the largest number of an integer type."""
+    """Return the minimum and the maximum of an integer type."""
     if dtype.kind == "u":
         return 0, (1 << dtype.bits) - 1
     return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1

@@ -128,12 +128,12 @@ def LSTM(
 
 
 def _of(way: int, value: Tensor | None, dtype: np.dtype[np.generic]) -> Tensor | None:
-    """The part of an operand that is for one direction."""
+    """Return an operand's slice for direction `way` (0 or 1), converted to `dtype`."""
     return None if value is None else value[way].astype(dtype)
 
 
 def _bias(b: Tensor | None, gates: int, hidden: int) -> tuple[Tensor, Tensor]:
-    """The biases of the entries and of the state: [gates * hidden] each."""
+    """Return input and recurrence bias, [gates * hidden] each; zeros without `b`."""
     if b is None:
         zeros = np.zeros(gates * hidden, np.float32)
         return zeros, zeros

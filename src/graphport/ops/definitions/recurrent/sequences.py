@@ -77,7 +77,7 @@ def recurrent_macs(
 
 
 class _Sizes:
-    """The number of hidden units, as the operands reveal it."""
+    """The number of hidden units, inferred from the operands."""
 
     def __init__(self, ways: int, gates: int, hidden_size: int | None) -> None:
         self.ways = ways
@@ -88,7 +88,7 @@ class _Sizes:
         self.hidden = hidden if self.hidden is OPEN else same_dim(self.hidden, hidden, f"hidden units of {name}")
 
     def check(self, name: str, fact: TensorFact | None, parts: tuple[int | None, ...]) -> None:
-        """Hold an operand against (directions, multiple of the hidden units, …); `None` is any dim."""
+        """Check that dim 0 is the directions and each other dim `parts[i]` times the hidden units (`None`: any)."""
         if fact is None or fact.shape is None:
             return
         if len(fact.shape) != len(parts):
@@ -120,10 +120,10 @@ def _check_state(name: str, fact: TensorFact | None, leading: tuple[Dim, ...], s
 
 
 def check_peepholes(p: TensorFact | None, ways: int, hidden: Dim) -> None:
-    """Hold peephole weights [directions, 3 * hidden] against the hidden units.
+    """Check that peephole weights have the shape [directions, 3 * hidden].
 
     Raises:
-        ShapeError: they do not fit.
+        ShapeError: they have another shape.
     """
     if p is None or p.shape is None:
         return
@@ -203,5 +203,5 @@ def _direction(
 
 
 def clipped(x: Tensor, clip: float | None) -> Tensor:
-    """`x` within `clip` of 0, where there is one."""
+    """Clamp `x` to [-clip, clip]; return it unchanged if `clip` is absent."""
     return x if clip is None else np.clip(x, -clip, clip)

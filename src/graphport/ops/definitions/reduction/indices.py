@@ -38,7 +38,7 @@ def _arg(find: Callable[..., Any], data: Tensor, axis: int, keepdims: int, selec
 
 @op(finds="reduced", shape=_arg_shape, since=1, outputs=("reduced",), exactness="exact", role="index")
 def ArgMax(data: Number, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Index:
-    """Where along `axis` the largest number is: the first of several, or with `select_last_index` the last.
+    """Index of the maximum along `axis`; of equal maxima the first, or with `select_last_index` the last.
 
     Shapes: data [*s] → [*s], 1 or nothing at `axis`.
 
@@ -52,7 +52,7 @@ def ArgMax(data: Number, *, axis: int = 0, keepdims: int = 1, select_last_index:
 
 @op(finds="reduced", shape=_arg_shape, since=1, outputs=("reduced",), exactness="exact", role="index")
 def ArgMin(data: Number, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Index:
-    """Where along `axis` the least number is: the first of several, or with `select_last_index` the last.
+    """Index of the minimum along `axis`; of equal minima the first, or with `select_last_index` the last.
 
     Shapes: data [*s] → [*s], 1 or nothing at `axis`.
 

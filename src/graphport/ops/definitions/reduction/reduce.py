@@ -56,7 +56,7 @@ def _unknown_axes(data: TensorFact, axes: TensorFact, keepdims: int, noop: int) 
 def _reduced(
     summed: Callable[..., Any], data: Tensor, axes: Tensor | None, keepdims: int, noop_with_empty_axes: int
 ) -> Tensor:
-    """`summed(array, axis=…, keepdims=…)` over `axes`; half types are summed in float32.
+    """Apply the reduction `summed(array, axis=…, keepdims=…)` over `axes`; 16-bit floats are reduced in float32.
 
     Raises:
         ShapeError: an axis is outside of the tensor, or named twice.
@@ -110,7 +110,7 @@ _extremes = op(
 
 @_sums
 def ReduceSum(data: T, axes: Axes | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> T:
-    """The sum along `axes`; without any along all, or with `noop_with_empty_axes` along none.
+    """Sum along `axes`; without axes along all axes, or along none with `noop_with_empty_axes`.
 
     Shapes: data [*s], axes [k] → [*s], 1 or nothing at `axes`.
 
@@ -124,7 +124,7 @@ def ReduceSum(data: T, axes: Axes | None = None, *, keepdims: int = 1, noop_with
 
 @_others
 def ReduceMean(data: T, axes: Axes | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> T:
-    """The mean along `axes` (see `ReduceSum`); of integers truncated toward zero.
+    """Mean along `axes` (see `ReduceSum`); a mean of integers is truncated toward zero.
 
     Shapes: data [*s], axes [k] → [*s], 1 or nothing at `axes`.
 
@@ -151,7 +151,7 @@ def ReduceProd(data: T, axes: Axes | None = None, *, keepdims: int = 1, noop_wit
 
 @_extremes
 def ReduceMax(data: Ordered, axes: Axes | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Ordered:
-    """The largest along `axes` (see `ReduceSum`); of nothing the least number there is.
+    """Maximum along `axes` (see `ReduceSum`); an empty set gives the lowest value of the type.
 
     Shapes: data [*s], axes [k] → [*s], 1 or nothing at `axes`.
 
@@ -162,7 +162,7 @@ def ReduceMax(data: Ordered, axes: Axes | None = None, *, keepdims: int = 1, noo
 
 @_extremes
 def ReduceMin(data: Ordered, axes: Axes | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Ordered:
-    """The least along `axes` (see `ReduceSum`); of nothing the largest number there is.
+    """Minimum along `axes` (see `ReduceSum`); an empty set gives the highest value of the type.
 
     Shapes: data [*s], axes [k] → [*s], 1 or nothing at `axes`.
 
@@ -180,7 +180,7 @@ def _least(x: Tensor, **how: Any) -> Any:
 
 
 def _of_dims(choose: Callable[[Tensor, Tensor], Tensor], x: Tensor, *, axis: object, keepdims: bool) -> Any:
-    """The extreme of a vector of dims."""
+    """Reduce a vector of symbolic dims by `choose` (maximum or minimum)."""
     if axis == () or not x.ndim:
         return x
     chosen = reduce(choose, [np.asarray(dim, object) for dim in x])

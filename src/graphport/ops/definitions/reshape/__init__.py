@@ -143,14 +143,14 @@ def resolve_copied_dims(source: tuple[Dim, ...], dims: list[Dim]) -> list[Dim]:
 
 
 def resolve_dim(asked: Dim, copied: Dim) -> Dim:
-    """Return the dim of a target element: `asked`, or `copied` where `asked` is 0 at run time."""
+    """Return the result dim of a Reshape target element: `asked`, or `copied` if `asked` is 0 at run time."""
     if isinstance(asked, int) or decide_less(asked, 1) is False or _vanishes_with(copied, asked):
         return asked
     return asked + copied * maximum(1 - asked, 0)
 
 
 def _vanishes_with(dim: Dim, other: Dim) -> bool:
-    """Whether `dim` is certainly 0 where `other` is."""
+    """Whether `dim` is provably 0 whenever `other` is 0."""
     if other * (dim // other) == dim:
         return True
     (name, *rest) = symbols(other)
@@ -221,7 +221,7 @@ def _flatten_shape(input: TensorFact, *, axis: int = 1) -> TensorFact:
     role="passive",
 )
 def Flatten(input: T, *, axis: int = 1) -> T:
-    """A matrix: axes before `axis` by axes from it on.  Shapes: input [*s] → [prod s[:axis], prod s[axis:]].
+    """Reshape to a matrix with axes before `axis` as rows.  Shapes: input [*s] → [prod s[:axis], prod s[axis:]].
 
     Source: ONNX Flatten-25.
     """

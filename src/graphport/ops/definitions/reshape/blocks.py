@@ -80,7 +80,7 @@ def _space_to_depth_shape(input: TensorFact, *, blocksize: int) -> TensorFact:
     ranks={"input": 4},
 )
 def SpaceToDepth(input: T, *, blocksize: int) -> T:
-    """Blocks of the image gathered into channels.
+    """Move spatial blocks into channels.
 
     Shapes: input [N, C, H, W] → [N, C*blocksize², H/blocksize, W/blocksize].
 

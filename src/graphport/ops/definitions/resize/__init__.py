@@ -64,7 +64,7 @@ def _resize_shape(op: ResizeView[TensorFact]) -> TensorFact:
 
 
 def _sizes_or_scales(fact: TensorFact | None) -> TensorFact | None:
-    """An operand without entries is as good as none: older exporters write one."""
+    """Return `None` for an empty operand, which older exporters write instead of omitting it."""
     return None if fact is None or fact.shape == (0,) else fact
 
 

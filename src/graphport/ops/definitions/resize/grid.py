@@ -98,12 +98,12 @@ def _cubic(distance: Tensor) -> Tensor:
 
 
 def _unnormalized(coordinate: Tensor, n: int, align_corners: int) -> Tensor:
-    """A place from -1 to 1 as one in entries of an axis."""
+    """Convert a coordinate in [-1, 1] to an index coordinate on an axis of length `n`."""
     return (coordinate + 1) / 2 * (n - 1) if align_corners else ((coordinate + 1) * n - 1) / 2
 
 
 def _inside(coordinate: Tensor, n: int, padding: str, align_corners: int) -> Tensor:
-    """The place of an entry of the axis that is read instead."""
+    """Map coordinates outside the axis into it: clamp (`border`) or reflect."""
     if padding == "border":
         return np.clip(coordinate, 0, n - 1)
     low, high = (0.0, n - 1.0) if align_corners else (-0.5, n - 0.5)
@@ -184,7 +184,7 @@ def AffineGrid(theta: Theta, size: Int64, *, align_corners: int = 0) -> Theta:
 
 
 def _centres(n: int, align_corners: int) -> Tensor:
-    """Places of the entries of an axis, from -1 to 1."""
+    """Return the coordinates in [-1, 1] of the `n` elements of an axis."""
     if align_corners:
         # An axis of length 1 has its only element in the centre, as in PyTorch.
         return np.linspace(-1, 1, n) if n > 1 else np.zeros(n)

@@ -174,7 +174,7 @@ def _window_shape(size: TensorFact, *, output_datatype: DType = DType.FLOAT32, p
 
 
 def _angles(size: Tensor, periodic: int) -> Tensor:
-    """Places of a window as angles: a full turn takes it whole if `periodic`, else without its last place."""
+    """Return the angles 2π i / N of a window's elements, with N = size if `periodic`, else size - 1."""
     length = int(size.reshape(-1)[0])
     return 2 * np.pi * np.arange(length) / max(length if periodic else length - 1, 1)
 

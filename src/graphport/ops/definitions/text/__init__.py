@@ -50,9 +50,9 @@ def _split_shape(
 
 @op(shape=_split_shape, since=20, outputs=("y", "z"), exactness="exact")
 def StringSplit(x: T1, *, delimiter: str | None = None, maxsplit: int | None = None) -> tuple[T2, Counts]:
-    """Each text cut at every `delimiter`, `maxsplit` times at most, and the number of its pieces.
+    """Split each string at `delimiter`, at most `maxsplit` times; also return the number of substrings.
 
-    Without a delimiter, or with an empty one, it is cut at runs of blanks. Shorter rows end in empty texts.
+    Without a delimiter, or with an empty one, split at runs of whitespace. Shorter rows are padded with empty strings.
 
     Shapes: x [*s] → [*s, most pieces], [*s].
 
@@ -133,12 +133,12 @@ def _compiled(pattern: str | None) -> re.Pattern[str]:
 
 @op(shape=_match_shape, since=20, exactness="exact")
 def RegexFullMatch(x: T1, *, pattern: str | None = None) -> Matches:
-    r"""Whether each text as a whole matches `pattern`.  Shapes: x [*s] → [*s].
+    r"""Whether each whole string matches the regular expression `pattern`.  Shapes: x [*s] → [*s].
 
-    Patterns are in the syntax of RE2, which has no references and no looking around.
+    Patterns have RE2 syntax, without backreferences and lookaround.
 
     Raises:
-        ShapeError: the pattern is none.
+        ShapeError: the pattern is invalid.
         UnsupportedPatternError: it has classes of Unicode (`\pL`) or single bytes (`\C`), which have no translation.
 
     Source: ONNX RegexFullMatch-20.
@@ -170,7 +170,7 @@ def _vector_shape(op: TfIdfVectorizerView[TensorFact]) -> TensorFact:
 
 
 def ngrams(starts: Sequence[int], items: Sequence[object]) -> Iterator[tuple[object, ...]]:
-    """The grams of a pool: single items from `starts[0]` on, pairs from `starts[1]` on, and so on."""
+    """Yield the n-grams of a pool: 1-grams from index `starts[0]`, 2-grams from `starts[1]`, and so on."""
     ends = [*starts[1:], len(items)]
     for length, (start, end) in enumerate(zip(starts, ends, strict=False), 1):
         if not 0 <= start <= end <= len(items) or (end - start) % length:
@@ -230,7 +230,7 @@ def TfIdfVectorizer(
 
 
 def _grams(row: Sequence[object], lengths: range, most_skips: int) -> Iterator[tuple[object, ...]]:
-    """Every gram of a row; single tokens skip nothing, and count once."""
+    """Yield all n-grams of a row, with up to `most_skips` skipped tokens between neighbours for n > 1."""
     for length in lengths:
         for step in range(1, 2 if length == 1 else most_skips + 2):
             for first in range(len(row) - (length - 1) * step):
