@@ -73,7 +73,7 @@ def test_a_scale_that_is_a_little_wrong_does_not_pass(tmp_path):
     assert not proof.passed
 
 
-def test_only_what_moves_is_explained(tmp_path):
+def test_rounding_ties_explain_only_elements_at_ties(tmp_path):
     x = np.array([[7.5, 3.2, 100.0]], np.float32)
     nodes = [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["y"])]
     constants = {"s": np.float32(1), "z": np.int8(0)}
@@ -90,7 +90,7 @@ def test_only_what_moves_is_explained(tmp_path):
     assert explained(8, 3, 100) == frozenset()
 
 
-def test_where_both_agree_elsewhere_more_is_explained():
+def test_rounding_ties_explain_more_if_other_test_inputs_agree():
     x = np.array([[7.5, 3.2, 30.0]], np.float32)
     nodes = [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["y"])]
     constants = {"s": np.float32(1), "z": np.int8(0)}
@@ -118,7 +118,7 @@ def residues(path, scale=1.0, worth=1.0):
     return path
 
 
-def test_steps_that_layers_make_more_of_pass_where_another_draw_agrees(tmp_path):
+def test_amplified_rounding_steps_pass_if_another_test_input_agrees(tmp_path):
     a, b = residues(tmp_path / "a.onnx"), residues(tmp_path / "b.onnx", 1 + 2e-6)
     proof = gp.verify(a, b)
     assert proof.passed
@@ -126,7 +126,7 @@ def test_steps_that_layers_make_more_of_pass_where_another_draw_agrees(tmp_path)
     assert "halfway between two integers" in " ".join(proof.notes)
 
 
-def test_what_differs_everywhere_is_no_tie_though_it_is_as_small(tmp_path):
+def test_small_difference_on_every_test_input_is_no_tie(tmp_path):
     a, b = residues(tmp_path / "a.onnx"), residues(tmp_path / "b.onnx", 1, 1 + 2e-4)
     proof = gp.verify(a, b)
     assert 25 < proof.outputs[0].worst.snr_db < 40

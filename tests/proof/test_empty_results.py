@@ -9,12 +9,12 @@ from graphport.proof.alignment import Manner, aligned
 MANNER = Manner(has_exact_types=True, has_batches=True, is_edge=False)
 
 
-def test_empty_results_of_one_rank_are_equal():
+def test_empty_results_of_equal_rank_are_equal():
     x, y = aligned(np.zeros((0, 3, 4), np.float32), np.zeros((0, 0, 0), np.float32), MANNER)
     assert x.shape == y.shape == (0, 3, 4)
 
 
-def test_other_ranks_and_elements_are_kept():
+def test_empty_results_of_other_rank_or_with_elements_differ():
     x, y = aligned(np.zeros((0, 3), np.float32), np.zeros((0,), np.float32), MANNER)
     assert (x.shape, y.shape) == ((0, 3), (0,))
     x, y = aligned(np.zeros((0, 3), np.float32), np.zeros((1, 3), np.float32), MANNER)

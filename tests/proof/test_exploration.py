@@ -169,13 +169,13 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)
-def test_a_difference_that_ordinary_inputs_hide_is_found(tmp_path, a, b):
+def test_difference_hidden_from_random_inputs_is_found(tmp_path, a, b):
     proof = gp.verify(write_onnx(tmp_path / "a.onnx", a), write_onnx(tmp_path / "b.onnx", b))
     assert proof.failed
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)
-def test_a_file_and_itself_do_not_differ(tmp_path, a, b):
+def test_file_does_not_differ_from_itself(tmp_path, a, b):
     for number, proto in enumerate((a, b)):
         path = write_onnx(tmp_path / f"{number}.onnx", proto)
         assert not list(explored(path, path).findings())
@@ -245,7 +245,7 @@ def test_standard_and_further_inputs_reach_both_branches(tmp_path):
     assert coverage.branches == {"then branch of If 'y'", "else branch of If 'y'"}
 
 
-def test_one_of_two_equal_graphs_is_computed(tmp_path, monkeypatch):
+def test_equal_graphs_are_computed_once(tmp_path, monkeypatch):
     computed = []
     subject_of = Subject.of
     monkeypatch.setattr(Subject, "of", lambda *given: computed.append(given[0]) or subject_of(*given))
@@ -273,14 +273,14 @@ def test_a_limit_that_no_input_reaches_is_reported(tmp_path):
     assert explored(path, path).coverage().never == ("lower limit of Clip 'y'",)
 
 
-def test_all_rows_of_a_table_are_reached_by_its_length(tmp_path):
+def test_dynamic_length_reaches_all_rows_of_a_table(tmp_path):
     path = write_onnx(tmp_path / "net.onnx", positions(TABLE))
     found = explored(path, path)
     assert found.coverage().branches == {"rows of 't'"}
     assert any(sizes["L"] == 40 for sizes in found.coverage().sizes)
 
 
-def test_all_rows_of_a_table_are_reached_by_indices_that_are_inputs(tmp_path):
+def test_index_inputs_reach_all_rows_of_a_table(tmp_path):
     proto = net([node("Gather", "t ids", "y")], [info("ids", ["N", 3], I64)], {"t": some(200, 4)})
     path = write_onnx(tmp_path / "net.onnx", proto)
     coverage = explored(path, path).coverage()
@@ -338,7 +338,7 @@ def test_a_large_graph_without_choices_is_covered(tmp_path):
     assert found.coverage().complete
 
 
-def test_a_row_of_a_large_table_is_found(tmp_path):
+def test_difference_in_one_row_of_a_large_table_is_found(tmp_path):
     changed = some(20_000, 2)
     changed[12_345] += 1
     tables = (some(20_000, 2), changed)
@@ -347,7 +347,7 @@ def test_a_row_of_a_large_table_is_found(tmp_path):
     assert gp.verify(*paths).failed
 
 
-def test_a_proof_asks_topk_for_one_element_at_least(tmp_path):
+def test_inputs_set_topk_k_to_at_least_1(tmp_path):
     proto = net(
         [node("TopK", "x k", "v i", axis=1), node("Identity", "v", "y")], [info("x", [3, 4]), info("k", [1], I64)]
     )
@@ -357,7 +357,7 @@ def test_a_proof_asks_topk_for_one_element_at_least(tmp_path):
 
 
 @pytest.mark.parametrize("op", ["Range", "ConstantOfShape", "Expand", "Tile"])
-def test_a_result_that_an_input_makes_too_large_is_not_computed(tmp_path, op):
+def test_result_too_large_for_memory_is_not_computed(tmp_path, op):
     """A node may take all memory of the machine: the memory of a run is only checked between nodes."""
     operands = {"Range": "zero n one", "ConstantOfShape": "sizes", "Expand": "one sizes", "Tile": "ones sizes"}[op]
     nodes = [node("Reshape", "n minus", "sizes"), node(op, operands, "y")]

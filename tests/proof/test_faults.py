@@ -62,7 +62,7 @@ graph network( x ) -> ( y )
 
 
 @pytest.mark.parametrize("begin", [0, 1])
-def test_an_end_of_0_is_the_end_of_the_axis_though_tract_has_nothing_from_0_to_it(tmp_path, begin):
+def test_nnef_slice_end_0_means_end_of_axis(tmp_path, begin):
     (tmp_path / "net.nnef").write_text(SLICED.format("", begin))
     proof = gp.convert(tmp_path / "net.nnef", tmp_path / "net.onnx").proof
     assert proof is not None
@@ -73,7 +73,7 @@ def test_an_end_of_0_is_the_end_of_the_axis_though_tract_has_nothing_from_0_to_i
 
 
 @pytest.mark.parametrize("begin", [0, 1])
-def test_what_is_in_op_types_of_tract_is_read_as_tract_reads_it(tmp_path, begin):
+def test_tract_slice_end_0_follows_tract(tmp_path, begin):
     (tmp_path / "net.nnef").write_text(SLICED.format("extension tract_registry tract_core;", begin))
     found = gp.run(gp.load(tmp_path / "net.nnef"), {"x": np.zeros((7, 3), np.float32)})["y"]
     assert found.shape == (0 if begin == 0 else 6, 2)

@@ -6,7 +6,7 @@ import graphport as gp
 from tests.models import perceptron, write_onnx
 
 
-def test_a_name_is_of_the_folder_that_one_stands_in_now(tmp_path, monkeypatch):
+def test_relative_path_uses_the_current_working_directory(tmp_path, monkeypatch):
     for name in ("first", "second"):
         folder = tmp_path / name
         folder.mkdir()

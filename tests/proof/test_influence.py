@@ -74,7 +74,7 @@ def test_the_largest_element_reaches_the_target(tmp_path, nodes, constants):
     assert np.max(prepare(graph, "reference").run({"x": x})["y"]) == pytest.approx(40, rel=1e-3)
 
 
-def test_a_number_that_depends_on_a_dim_gives_its_size(tmp_path):
+def test_solve_finds_the_dim_for_a_derived_value(tmp_path):
     nodes = [node("Shape", "x", "s", start=1, end=2), node("Mul", "s two", "d"), node("Expand", "x d", "y")]
     proto = model(nodes, [info("x", [1, "L"])], [info("y", None)], {"two": np.array([2])})
     graph = loaded(tmp_path / "net.onnx", proto)

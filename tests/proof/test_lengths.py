@@ -57,7 +57,7 @@ def decoder(caches: tuple[str, ...] = ("P",), more: int = 0) -> onnx.ModelProto:
     return model(nodes, inputs, outputs, TABLES | {"more": np.array(more), "one_axis": np.array([1])})
 
 
-def test_a_mask_is_as_long_as_cache_and_tokens_where_no_node_reports_it(tmp_path):
+def test_mask_length_relation_is_inferred_from_runs(tmp_path):
     path = write_onnx(tmp_path / "net.onnx", decoder())
     proof = gp.convert(path, tmp_path / "net.xml").proof
     assert proof.passed
@@ -78,7 +78,7 @@ def test_dims_without_relation_get_no_constraint(tmp_path):
     assert proof.relations == ()
 
 
-def test_lengths_that_no_relation_explains_are_reported_as_unproven(tmp_path):
+def test_sizes_without_relation_limit_the_tested_sizes(tmp_path):
     # The mask has eight entries more: the eight of a first try do, but no others.
     path = write_onnx(tmp_path / "net.onnx", decoder(more=6))
     proof = gp.verify(path, path)
@@ -87,7 +87,7 @@ def test_lengths_that_no_relation_explains_are_reported_as_unproven(tmp_path):
     assert proof.relations == ()
 
 
-def test_two_relations_are_found_together(tmp_path):
+def test_two_size_relations_are_found_together(tmp_path):
     # An encoder's mask is as long as what the encoder has seen, the decoder's covers the cache, too.
     proto = decoder()
     body = proto.graph
@@ -108,7 +108,7 @@ def test_two_relations_are_found_together(tmp_path):
     assert "(M = P+T and 1 more (--json lists all), taken from what runs)" in proof.sentence
 
 
-def test_a_mask_may_be_a_fixed_number_of_tokens_longer(tmp_path):
+def test_size_relation_may_contain_a_constant_offset(tmp_path):
     proto = decoder()
     proto.graph.input[0].CopyFrom(info("ids", ["B", 1], I64))
     read = gp.load(write_onnx(tmp_path / "net.onnx", proto)).graph
@@ -127,7 +127,7 @@ def test_broadcast_operands_compare_equal(tmp_path):
     assert {name: str(dim) for name, dim in first.items()} == {"B": "A", "E": "A+D"}
 
 
-def test_caches_that_are_shaped_alike_are_equally_long_where_it_does_not_run_otherwise(tmp_path):
+def test_caches_of_equal_shape_get_equal_lengths(tmp_path):
     proto = decoder(("P", "Q", "R", "S", "U", "V"))
     read = gp.load(write_onnx(tmp_path / "net.onnx", proto)).graph
     free = open_axes(read)[1]
@@ -143,7 +143,7 @@ def test_caches_that_are_shaped_alike_are_equally_long_where_it_does_not_run_oth
     assert len(asked) <= 5
 
 
-def test_candidates_define_no_extent_alone(tmp_path):
+def test_candidate_relations_are_unique_and_consistent(tmp_path):
     read = gp.load(write_onnx(tmp_path / "net.onnx", decoder(("P", "Q", "R")))).graph
     free = open_axes(read)[1]
     sizes = dict.fromkeys(free, 5) | {"B": 3}

@@ -41,7 +41,7 @@ def test_a_file_that_was_written_is_held_against_its_source_by_litert(tmp_path: 
     assert not gp.verify(convolution(tmp_path / "other.onnx", weights), tmp_path / "net.tflite").passed
 
 
-def test_quantized_files_pass_where_numbers_are_a_step_off_and_fail_where_they_are_others(tmp_path: Path) -> None:
+def test_one_step_differences_pass_and_wrong_scales_fail(tmp_path: Path) -> None:
     for name in ("conv_2d_int8", "fully_connected_int8"):
         source = CASES / f"{name}.tflite"
         model = gp.load(source)
@@ -66,7 +66,7 @@ def test_the_backend_computes_a_graph_and_every_value_of_it(tmp_path: Path, weig
     np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-5, atol=1e-5)
 
 
-def test_the_backend_states_why_it_computes_nothing(tmp_path: Path) -> None:
+def test_litert_backend_requires_a_tflite_file(tmp_path: Path) -> None:
     told = [
         helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [5, 5]),
         helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, []),
@@ -79,7 +79,7 @@ def test_the_backend_states_why_it_computes_nothing(tmp_path: Path) -> None:
         gp.run(gp.load(tmp_path / "net.onnx"), {"x": np.eye(5, dtype=np.float32)}, backend="litert")
 
 
-def test_layers_whose_operands_litert_rounds_itself_pass_and_fail_where_weights_are_others(tmp_path: Path) -> None:
+def test_dynamic_range_layers_pass_and_wrong_weights_fail(tmp_path: Path) -> None:
     """A file of integer weights and reals (dynamic range): what it computes is said, how it rounds on the way is not."""
     random = np.random.default_rng(8)
     stored = {name: random.normal(size=size).astype(np.float32) for name, size in (("v", (24, 32)), ("w", (32, 8)))}
@@ -110,7 +110,7 @@ def test_layers_whose_operands_litert_rounds_itself_pass_and_fail_where_weights_
     assert not gp.verify(tmp_path / "net.tflite", tmp_path / "wrong.onnx").passed
 
 
-def test_means_of_bytes_are_those_of_the_kernels_that_litert_takes_alone(tmp_path: Path) -> None:
+def test_int8_means_match_the_default_litert_kernels(tmp_path: Path) -> None:
     """Its other kernels round a third of them to the next step."""
     random = np.random.default_rng(8)
     nodes = [

@@ -66,12 +66,12 @@ def rows_of_document():
     return {name: (kind, by, verdict) for kind, by, names, verdict in rows for name in names.split("; ")}
 
 
-def test_the_document_lists_all_pairs():
+def test_document_lists_all_pairs():
     assert set(rows_of_document()) == {name.replace("_", " ") for name in NAMES}
 
 
 @pytest.mark.parametrize("name", spread(NAMES))
-def test_a_pair_is_found_as_the_document_states(name):
+def test_difference_of_a_pair_is_found_as_documented(name):
     proof = prove(name)
     assert proof.verdict is Verdict.FAILED
     text = name.replace("_", " ")

@@ -49,7 +49,7 @@ def ear(request, monkeypatch):
     monkeypatch.setattr(processes, "_EAR", request.param)
 
 
-def test_large_answers_arrive_whole(tmp_path, monkeypatch):
+def test_large_results_are_received_completely(tmp_path, monkeypatch):
     (tmp_path / "answering.py").write_text(ANSWERING)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     process = Process(Runtime("answering", "Answering", "numpy", "answering"))
@@ -94,7 +94,7 @@ def test_a_runtime_that_is_stopped_is_killed_at_the_limit(tmp_path, monkeypatch,
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is known on Linux")
 @pytest.mark.parametrize("watcher", ["the program", "the process itself"])
-def test_a_runtime_that_takes_more_memory_than_allowed_is_killed(tmp_path, monkeypatch, watcher):
+def test_runtime_above_the_memory_limit_is_killed(tmp_path, monkeypatch, watcher):
     grows = "import time\nimport numpy\n" + ANSWERING.replace(
         "return [", "numpy.ones(1 << 27); time.sleep(60); return ["
     )
@@ -113,7 +113,7 @@ def test_a_runtime_that_takes_more_memory_than_allowed_is_killed(tmp_path, monke
     assert not process.is_alive
 
 
-def test_a_runtime_that_ends_is_reported_at_once_though_a_child_of_its_own_keeps_the_pipes_open(tmp_path, monkeypatch):
+def test_exit_is_detected_while_a_child_process_holds_the_pipes(tmp_path, monkeypatch):
     (tmp_path / "leaving.py").write_text(LEAVING)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     process = Process(Runtime("leaving", "Leaving", "numpy", "leaving"))
@@ -123,7 +123,7 @@ def test_a_runtime_that_ends_is_reported_at_once_though_a_child_of_its_own_keeps
     assert not process.is_alive
 
 
-def test_one_that_has_ended_is_reported_to_have_when_it_is_asked_again(tmp_path, monkeypatch):
+def test_request_to_an_exited_process_reports_its_exit_status(tmp_path, monkeypatch):
     (tmp_path / "ending.py").write_text("import os, sys; sys.stdin.buffer.read(8); os._exit(3)")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     process = Process(Runtime("ending", "Ending", "numpy", "ending"))
@@ -133,7 +133,7 @@ def test_one_that_has_ended_is_reported_to_have_when_it_is_asked_again(tmp_path,
             process.answer()
 
 
-def test_a_runtime_that_ends_over_lengths_that_nobody_takes_is_begun_anew_for_others(tmp_path, monkeypatch):
+def test_crashed_runtime_is_restarted_for_other_sizes(tmp_path, monkeypatch):
     ends = "if len(inputs[0]) == 1:\n            os._exit(3)\n        return ["
     (tmp_path / "picky.py").write_text("import os\n" + ANSWERING.replace("return [", ends))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
@@ -153,7 +153,7 @@ def test_a_runtime_that_ends_over_lengths_that_nobody_takes_is_begun_anew_for_ot
     witness.close()
 
 
-def test_a_runtime_may_be_installed_in_another_python(tmp_path, monkeypatch):
+def test_runtime_may_be_installed_in_another_python_environment(tmp_path, monkeypatch):
     """`GRAPHPORT_PYTHON_NUMPY` names a Python for the runtimes of the package `numpy`."""
     (tmp_path / "elsewhere.py").write_text(ANSWERING)
     other = tmp_path / "python"

@@ -22,7 +22,7 @@ def _written(tmp_path, words, change):
     return tmp_path / "a.onnx", tmp_path / "b.xml"
 
 
-def test_what_rounds_to_another_step_passes(tmp_path):
+def test_values_that_round_to_another_step_pass(tmp_path):
     a, b = _written(tmp_path, ("QuantizeLinear", "DequantizeLinear"), 1 + 3e-4)
     proof = gp.verify(a, b, nets.samples(nets.residual(), 64, seed=5))
     assert proof.passed

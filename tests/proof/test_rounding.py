@@ -39,12 +39,12 @@ def test_large_numbers_that_are_rounded_otherwise_are_no_fault(tmp_path):
 
 
 @pytest.mark.parametrize("factor", [1 + 1e-4, 1.01, 1.5, -1])
-def test_a_fault_of_the_same_model_is_one(tmp_path, factor):
+def test_wrong_factor_in_a_reordered_model_fails(tmp_path, factor):
     a, b = saved(tmp_path / "a.onnx", range(40)), saved(tmp_path / "b.onnx", range(39, -1, -1), factor)
     assert not gp.verify(a, b).passed
 
 
-def test_every_real_number_is_moved_by_one_place():
+def test_nudged_moves_floats_by_one_ulp():
     x, places = np.array([0.0, 1.0, -1e3], np.float32), np.array([1, 2])
     moved = nudged(TestInput("edges", 0, {}, {"x": x, "at": places}))
     assert moved is not None
@@ -55,7 +55,7 @@ def test_every_real_number_is_moved_by_one_place():
     assert nudged(TestInput("edges", 0, {}, {"at": places})) is None
 
 
-def test_what_is_eight_times_the_change_is_explained_and_no_more():
+def test_differences_up_to_8_times_the_perturbation_are_explained():
     before = np.array([1.0, 2.0])
     change = before + np.array([0.0, 0.125])
     seen = [difference("y", before, before + gap) for gap in (1.0, 1.0 + 1e-9)]

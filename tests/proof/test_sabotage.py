@@ -61,7 +61,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("fault", [sabotage.scale_weight, sabotage.change_attribute, sabotage.drop_node])
-def test_a_wrong_reading_is_never_verified(sources, tmp_path, monkeypatch, fault):
+def test_faulty_reader_is_never_verified(sources, tmp_path, monkeypatch, fault):
     spoiled: list[str] = []
 
     def wrong(path, *, raw=False, **options):
@@ -93,7 +93,7 @@ def test_a_right_reading_is(sources, tmp_path):
 
 
 @pytest.mark.parametrize("verb", [PREPARE, SIMPLIFY], ids=["prepare", "simplify"])
-def test_nor_is_one_that_is_rewritten(sources, tmp_path, monkeypatch, verb):
+def test_faulty_reader_is_never_verified_by_rewrites(sources, tmp_path, monkeypatch, verb):
     read = Format.read
 
     def wrong(kind, path, **options):
@@ -152,7 +152,7 @@ def test_verify_reports_the_first_wrong_node(sources, tmp_path):
     assert "c of wrong.xml differs by" in told
 
 
-def test_a_node_that_is_not_found_in_time_is_not_reported(sources, tmp_path, monkeypatch):
+def test_first_differing_node_is_omitted_after_the_time_limit(sources, tmp_path, monkeypatch):
     sabotaged(monkeypatch, sabotage.scale_weight)
     monkeypatch.setattr(first_difference, "_SECONDS", 0.0)
     proof = gp.convert(sources["onnx"], tmp_path / "copy.xml").proof

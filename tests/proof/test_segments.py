@@ -262,7 +262,7 @@ def built(nodes: list[Any], pair: Pair, constants: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_segment_that_differs_is_never_verified(name, tmp_path):
+def test_differing_segment_is_never_verified(name, tmp_path):
     pair = PAIRS[name]
     a = write_onnx(tmp_path / "a.onnx", built(pair.a, pair, pair.constants))
     b = write_onnx(tmp_path / "b.onnx", built(pair.b, pair, pair.constants | pair.others))
@@ -344,7 +344,7 @@ def test_a_difference_shows_its_input(tmp_path):
     assert difference.is_native
 
 
-def test_equal_models_of_one_format_are_equal_without_a_run(tmp_path):
+def test_equal_models_of_one_format_need_no_run(tmp_path):
     a, b = (write_onnx(tmp_path / name, net()) for name in ("a.onnx", "b.onnx"))
     sides = side("a", gp.load(a)), side("b", gp.load(b))
     found = compare_segments(*sides, TestInput("normal", 0, {}, {}), 60)
@@ -352,7 +352,7 @@ def test_equal_models_of_one_format_are_equal_without_a_run(tmp_path):
     assert not found.matches
 
 
-def test_a_limit_beyond_the_range_of_a_value_refutes_nothing(tmp_path):
+def test_clip_outside_the_value_range_does_not_fail(tmp_path):
     # x - max(x) <= 0 for all x, and the second model limits it to that.
     shared = [node("ReduceMax", "x", "m", axes=[-1]), node("Sub", "x m", "d")]
     a = model([*shared, node("Exp", "d", "y")], [info("x", [4, 8])], [info("y", [4, 8])], {})
@@ -362,7 +362,7 @@ def test_a_limit_beyond_the_range_of_a_value_refutes_nothing(tmp_path):
     assert gp.verify(*names).passed
 
 
-def test_an_input_that_depends_on_another_refutes_nothing(tmp_path):
+def test_dependent_segment_inputs_do_not_fail(tmp_path):
     # max(m, x) is m for the largest element m of x, not for any m.
     shared = [node("Relu", "x", "r"), node("ReduceMax", "r", "m", keepdims=1)]
     a = model([*shared, node("Add", "r m", "y")], [info("x", [4, 8])], [info("y", [4, 8])], {})
@@ -397,7 +397,7 @@ def test_a_branch_that_no_input_reaches_is_refuted_by_its_segment(tmp_path):
     assert "segment" in proof.sentence
 
 
-def test_a_limit_that_the_run_does_not_reach_is_not_treated_as_the_limited_value(tmp_path):
+def test_unreached_clip_is_not_paired_with_its_operand(tmp_path):
     # Before and after the Clip values are equal, and none has the name of the result of HardSigmoid.
     one = [node("Tanh", "x", "t"), node("HardSigmoid", "t", "h", alpha=0.25), node("Neg", "h", "y")]
     parts = [node("Tanh", "x", "u"), node("Mul", "u k", "m"), node("Add", "m o", "n"), node("Clip", "n z e", "c")]
@@ -415,7 +415,7 @@ def sides(a: Any, b: Any) -> tuple[Any, Any]:
     return side("a", gp.load(a)), side("b", gp.load(b))
 
 
-def test_scales_that_are_the_input_of_a_segment_stay_as_they_are():
+def test_resize_scales_as_segment_input_are_not_varied():
     """Other scales would make a result of terabytes."""
     nodes = [node("Mul", "s two", "scales"), node("Resize", "x roi scales", "y", mode="nearest")]
     constants = {"two": np.float32(2), "roi": np.zeros(0, np.float32)}

@@ -32,7 +32,7 @@ def head(path, factor=1.0, offset=0.0):
 
 
 @pytest.mark.parametrize("factor", [0.94, 1.02, 0.997])
-def test_scores_next_to_coordinates_are_compared_by_themselves(tmp_path, factor):
+def test_parts_of_a_concat_are_compared_separately(tmp_path, factor):
     proof = gp.verify(head(tmp_path / "a.onnx"), head(tmp_path / "b.onnx", factor))
     assert proof.failed
     assert "in part 1 of the Concat (axis 2)" in proof.sentence
@@ -53,7 +53,7 @@ def test_equal_heads_pass(tmp_path):
         pytest.param(1e-3, 1e-4, True, id="a small channel that differs"),
     ],
 )
-def test_channels_have_tolerances_of_their_own(scale, difference, differs):
+def test_each_channel_has_its_tolerance(scale, difference, differs):
     a = np.random.default_rng(0).uniform(0.5, 1, size=(2, 8, 9)).astype(np.float32)
     a[:, 3] *= scale
     b = a.copy()

@@ -35,7 +35,7 @@ def _saved(path, nodes, inputs, outputs, initializers=(), opset=21):
 
 
 @pytest.mark.parametrize("name", ["n.ncnn.param", "n.nnef.tgz", "n.prototxt", "n.xml", "n.onnx"])
-def test_states_may_become_ordinary_inputs_and_outputs(name, tmp_path):
+def test_states_may_become_inputs_and_outputs(name, tmp_path):
     pytest.importorskip("ncnn")
     report = gp.convert(TESTS / "formats/tflite/cases/svdf.tflite", tmp_path / name)
     assert str(report.proof.verdict) == "consistent", report.proof.sentence
@@ -72,7 +72,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("shape", "text", "name", "verdict"), TEXTS)
-def test_faults_of_runtimes_refute_nothing(shape, text, name, verdict, tmp_path):
+def test_runtime_faults_do_not_fail_a_correct_conversion(shape, text, name, verdict, tmp_path):
     pytest.importorskip("openvino")
     source = tmp_path / "net.nnef"
     lines = ["version 1.0;", "graph net(x) -> (y)", "{", f"x = external(shape = {shape});", f"y = {text};", "}"]
@@ -81,7 +81,7 @@ def test_faults_of_runtimes_refute_nothing(shape, text, name, verdict, tmp_path)
     assert str(report.proof.verdict) == verdict, report.proof.sentence
 
 
-def test_a_runtime_that_keeps_something_of_other_sizes_refutes_nothing(tmp_path):
+def test_runtime_state_of_earlier_sizes_does_not_fail_a_conversion(tmp_path):
     """OpenVINO 2026.4.1 computes attention wrongly after a run of length 1; in a new process it is right."""
     pytest.importorskip("openvino")
     x, y = (TensorProto.FLOAT, ["batch", "length", 12]), (TensorProto.FLOAT, ["batch", "length", 3, 4])
@@ -120,7 +120,7 @@ def test_constants_beyond_32_bits_are_not_run_by_openvino(tmp_path):
     assert known_fault("openvino", gp.load(_saved(tmp_path / "c.onnx", nodes, [x], [y], number)).graph) is None
 
 
-def test_variables_of_a_stateful_file_are_paired_with_the_states_of_a_checkpoint(tmp_path):
+def test_stateful_variables_are_paired_with_checkpoint_states(tmp_path):
     pytest.importorskip("openvino")
     report = gp.convert(TESTS / "formats/checkpoint/models/falcon_alibi", tmp_path / "n.xml")
     assert str(report.proof.verdict) == "consistent", report.proof.sentence
@@ -202,7 +202,7 @@ def _half(path, limit):
     return _saved(path, nodes, [("x", *port)], [("y", *port)], [("limit", np.float16(limit))])
 
 
-def test_differing_segments_in_half_precision_are_never_executed(tmp_path):
+def test_differing_float16_segments_are_reported_as_uncovered(tmp_path):
     proof = gp.verify(_half(tmp_path / "a.onnx", 60000), _half(tmp_path / "b.onnx", 50000))
     assert str(proof.verdict) == "verified where covered"
     assert "segment" in proof.sentence
@@ -233,7 +233,7 @@ def test_infinities_that_a_softmax_combines_are_no_difference(tmp_path):
     assert str(report.proof.verdict) == "verified", report.proof.sentence
 
 
-def test_a_dim_that_a_product_fixes_may_be_written_as_fixed(tmp_path):
+def test_dim_fixed_by_matmul_may_be_written_as_static(tmp_path):
     open_dims = [("x", TensorProto.FLOAT, ["n", "k"])]
     fixed = [("x", TensorProto.FLOAT, ["n", 3])]
     y = [("y", TensorProto.FLOAT, ["n", 2])]
@@ -254,7 +254,7 @@ def test_an_operator_on_bfloat16_does_not_end_the_process_of_litert(tmp_path):
     assert any(run.runtime == "litert" and run.ran for run in report.proof.runs)
 
 
-def test_nan_counts_only_for_models_that_test_for_it(tmp_path):
+def test_nan_is_compared_only_for_models_that_test_for_nan(tmp_path):
     pytest.importorskip("ai_edge_litert")
     report = gp.convert(TESTS / "formats/tensorflow/cases/reductions.pb", tmp_path / "n.tflite")
     assert report.passed, report.proof.sentence
@@ -342,7 +342,7 @@ def test_litert_is_not_requested_inputs_and_outputs_of_bfloat16(tmp_path):
     assert str(report.proof.verdict) == "consistent", report.proof.sentence
 
 
-def test_a_difference_for_nan_only_is_stated(tmp_path):
+def test_difference_for_nan_only_is_reported_in_the_coverage(tmp_path):
     kept = [node("IsInf", ["x"], ["is_infinite"]), node("Where", ["is_infinite", "x", "r"], ["y"])]
     relu = _saved(tmp_path / "a.onnx", [node("Relu", ["x"], ["r"]), *kept], *X_TO_Y)
     chosen = [node("Greater", ["x", "zero"], ["is_high"]), node("Where", ["is_high", "x", "zero"], ["r"])]
@@ -353,7 +353,7 @@ def test_a_difference_for_nan_only_is_stated(tmp_path):
     assert DIFFERS_ON_NAN not in gp.verify(where, where).coverage.never
 
 
-def test_a_cast_between_nodes_that_only_the_written_file_has_is_never_executed(tmp_path):
+def test_added_narrowing_cast_is_reported(tmp_path):
     plain = _saved(tmp_path / "a.onnx", [node("Relu", ["x"], ["r"]), node("Neg", ["r"], ["y"])], *X_TO_Y)
     casts = [
         node("Cast", ["r"], ["h"], to=TensorProto.FLOAT16, name="narrow"),
@@ -407,7 +407,7 @@ def test_requantization_rounds_the_ratio_of_two_scales(tmp_path):
     assert report.passed, report.proof.sentence
 
 
-def test_a_softmax_of_numbers_that_are_rounded_by_more_than_1_is_undefined(tmp_path):
+def test_softmax_of_values_rounded_by_more_than_1_is_undefined(tmp_path):
     nodes = [node("Mul", ["x", "factor"], ["h"]), node("Softmax", ["h"], ["y"])]
     x, y = [("x", TensorProto.FLOAT, [1, 3])], [("y", TensorProto.FLOAT, [1, 3])]
     path = _saved(tmp_path / "a.onnx", nodes, x, y, [("factor", np.float32(1e7))])

@@ -162,7 +162,7 @@ def test_exit_codes(verdict, plain, demanded, strict):
         assert [each.exit_code for each in codes] == [plain, demanded, strict]
 
 
-def test_only_a_runtime_that_computed_every_test_input_agrees():
+def test_runtime_agrees_only_after_computing_every_test_input():
     runs = [
         Run("a", "onnxruntime", "1", Configuration.DEFAULT, "normal", **RAN),
         Run("a", "onnxruntime", "1", Configuration.DEFAULT, "edges", **RAN),
@@ -192,7 +192,7 @@ def test_a_test_input_that_the_written_file_did_not_compute_is_listed():
     assert "never executed: test input 'edges'" in outcome.sentence
 
 
-def test_coverage_of_two_sets_of_runs_is_what_either_reached():
+def test_merged_coverage_is_the_union_of_both():
     first = Coverage(branches=frozenset({"then branch of If 'c'"}), never=("body of Loop 'l'", "rows of 'w'"))
     second = Coverage(iterations={"body of Loop 'l'": frozenset({0, 2})}, never=("then branch of If 'c'",))
     assert first.merged(second).never == ("rows of 'w'",)
@@ -205,7 +205,7 @@ def test_coverage_of_two_sets_of_runs_is_what_either_reached():
 STATES = ("runs", "deadline", "differs")
 
 
-def test_no_sentence_names_a_runtime_that_did_not_compute_every_compared_test_input():
+def test_sentence_omits_runtimes_with_skipped_test_inputs():
     """Two test inputs, and all that can happen to each runtime and to the reference on each of them."""
     count = 0
     for states in product(STATES, repeat=4):

@@ -54,7 +54,7 @@ def test_two_files_are_proven_equal_and_the_proof_can_be_repeated(net, tmp_path)
     assert told("verify", net, tmp_path / "net.xml", "--proof", proof, code=0)["changed"] == ["net.xml"]
 
 
-def test_what_differs_is_reported_with_its_location(net, tmp_path):
+def test_difference_is_reported_with_its_index(net, tmp_path):
     other = onnx.load(net)
     weight = onnx.numpy_helper.to_array(other.graph.initializer[0]).copy()
     weight[2, 1, 0] += 0.25
@@ -81,7 +81,7 @@ def test_results_are_compared_by_position(tmp_path):
         pytest.param([node("Mul", "x nan", "y")], "was NaN for all test inputs", id="no number"),
     ],
 )
-def test_what_proves_nothing_is_stated_to(tmp_path, nodes, reason):
+def test_proof_without_evidence_is_reported_as_unproven(tmp_path, nodes, reason):
     constants = {"none": np.array([0]), "nan": np.array(np.nan, np.float32)}
     used = {name: array for name, array in constants.items() if any(name in each.input for each in nodes)}
     path = write_onnx(tmp_path / "net.onnx", model(nodes, [info("x", [4])], [info("y", None)], used))
@@ -118,7 +118,7 @@ def test_a_result_that_is_listed_twice_is_two(tmp_path):
 
 
 @pytest.mark.parametrize("is_rounded", [False, True])
-def test_what_a_runtime_does_where_nobody_reports_it_otherwise_is_noted(tmp_path, is_rounded):
+def test_undocumented_runtime_rounding_is_noted(tmp_path, is_rounded):
     import onnxruntime
 
     before = [node("QuantizeLinear", "x r", "q"), node("DequantizeLinear", "q r", "h")] if is_rounded else []
@@ -143,7 +143,7 @@ def test_what_a_runtime_does_where_nobody_reports_it_otherwise_is_noted(tmp_path
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
-def test_element_types_that_a_file_leaves_open_are_bound_in_its_own_runtime(tmp_path, dtype):
+def test_dynamic_dtypes_are_bound_in_the_native_runtime(tmp_path, dtype):
     layers = [parameter("x", "?,?", "dynamic"), Layer("y", "opset1.Add", {"auto_broadcast": "numpy"}, ["x", "x"])]
     path = write_ir(tmp_path, layers, ["y"])
     found = told("convert", path, tmp_path / "made.onnx", "--verify", "--input", f"x={dtype}:1x8", code=0)
@@ -151,7 +151,7 @@ def test_element_types_that_a_file_leaves_open_are_bound_in_its_own_runtime(tmp_
     assert own == {("a", "openvino"), ("b", "onnxruntime")}
 
 
-def test_what_hangs_on_equal_numbers_is_compared_where_there_are_less_of_them(tmp_path):
+def test_results_that_depend_on_ties_use_inputs_with_fewer_ties(tmp_path):
     nodes = [node("Sigmoid", "x", "s"), node("TopK", "s k", "v i"), node("Gather", "rows i", "y")]
     constants = {"k": np.array([40]), "rows": some(64, 3)}
     proto = model(nodes, [info("x", [64])], [info("y", None), info("v", None)], constants)
@@ -201,7 +201,7 @@ def test_lengths_are_such_that_there_are_mirror_images(tmp_path):
     assert all(draw.sizes["L"] > 2 for draw in proof.draws)
 
 
-def test_outputs_are_let_go_of_when_they_were_compared(tmp_path):
+def test_outputs_are_released_after_comparison(tmp_path):
     proto = model(
         [node("Expand", "x n", "a"), node("Tanh", "a", "y")],
         [info("x", [1])],
@@ -221,7 +221,7 @@ def test_outputs_are_let_go_of_when_they_were_compared(tmp_path):
     assert most < 6 * (8 << 20)
 
 
-def test_a_small_file_whose_values_are_large_is_not_run_unless_its_user_allows_it(tmp_path, monkeypatch):
+def test_memory_limit_blocks_runs_unless_raised_by_the_user(tmp_path, monkeypatch):
     path = tmp_path / "m.ncnn.param"
     pads = " ".join(f"{side}=5170" for side in range(4))
     path.write_text(f"7767517\n2 2\nInput x 0 1 x 0=100 1=100 2=1\nPadding p 1 1 x y {pads}\n")
