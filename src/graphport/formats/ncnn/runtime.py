@@ -104,7 +104,7 @@ class NcnnSession:
 
 
 def _blob(array: Any, item: int, count: int) -> Any:
-    """An item of `count`; of one, all of an array that has no batch of 1 in front."""
+    """Return sample `item` of a batch of `count`; a single sample without a batch axis of 1 is the whole array."""
     return array if count == 1 and array.shape[:1] != (1,) else array[item]
 
 
@@ -139,7 +139,7 @@ def _bind_batch_of_one(graph: Graph, shapes: Shapes, ones: Shapes) -> Graph:
 
 
 def _is_itemwise(graph: Graph, twin: Graph, batch: int) -> bool:
-    """Whether all values that depend on an input are `batch` times as large as for one sample, static sizes aside."""
+    """Whether each value that depends on an input has `batch` times the elements of its counterpart in `twin`."""
     reached = {value.name for value in graph.inputs}
     for node, other in zip(graph, twin, strict=True):
         if not any(value.name in reached for value in node.operands):
@@ -165,10 +165,10 @@ def _is_length(value: Value) -> bool:
 
 
 def _joined(blobs: Sequence[Any], value: Value, declared: Mapping[str, Any]) -> Any:
-    """The results of the items of a batch as one array of the declared type and rank.
+    """Concatenate the results of all samples along the batch axis; return them in the declared type and rank.
 
     Raises:
-        DiagnosticError: RUN0005 there are several, and the result has no axis for them.
+        DiagnosticError: RUN0005 there are several samples, and the result has no batch axis.
     """
     fact = value.fact
     dims = [dim for dim in fact.shape or () if isinstance(dim, int)] if isinstance(fact, TensorFact) else []

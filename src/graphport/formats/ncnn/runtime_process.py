@@ -1,4 +1,4 @@
-"""ncnn on its two files; it runs the items of a batch one after another."""
+"""Run a pair of ncnn files by ncnn, one sample of a batch after another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHORTCUTS = ("use_winograd_convolution",)
 
 
 class _Net:
-    """A pair of files in ncnn."""
+    """A `.param` and `.bin` file loaded into ncnn."""
 
     def __init__(self, path: str, settings: Settings) -> None:
         self._net = _runtime.Net()
@@ -90,7 +90,7 @@ def _unbatched_inputs(path: str) -> set[str]:
 
 
 def _pair(path: str) -> tuple[str, str]:
-    """The paths of the layers and of the weights."""
+    """Return the paths of the `.param` and the `.bin` file of a model."""
     if path.endswith(".param.bin"):
         return path, path.removesuffix(".param.bin") + ".bin"
     if path.endswith(".param"):

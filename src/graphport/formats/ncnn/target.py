@@ -1,4 +1,4 @@
-"""ncnn: activations at the inputs of layers with weights, symmetric, -127 to 127."""
+"""Quantization target ncnn: inputs of layers with weights are quantized symmetrically to -127 to 127."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _FOREIGN = "write the archive with graphport"
 
 
 def faults(graph: Graph) -> list[Diagnostic]:
-    """A finding for every attribute of a canonical node that is not of the type that its operator has, and extent."""
+    """Return a diagnostic for each attribute of another type than its operator declares, and each invalid input dim."""
     found = [finding for inner in walk(graph) for node in inner for finding in _faults(node)]
     return found + [finding for inner in walk(graph) for value in inner.inputs for finding in _extents(value)]
 
@@ -51,7 +51,7 @@ def _faults(node: Node) -> list[Diagnostic]:
 
 
 def has_signature_type(annotation: Any, attribute: Attribute) -> bool:
-    """Whether `attribute` is of the type that a page's signature has for it."""
+    """Whether `attribute` has the type that `annotation`, from an operator definition's signature, declares."""
     if get_origin(annotation) in (Union, UnionType):
         return any(has_signature_type(each, attribute) for each in get_args(annotation))
     if get_origin(annotation) is tuple:

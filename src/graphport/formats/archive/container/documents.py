@@ -36,7 +36,7 @@ class Documents:
 
 
 def noted(graph: Graph) -> Documents:
-    """The documents that a graph has in its notes; empty where it has none."""
+    """Return the documents in the note of `graph`; without that note, empty documents."""
     found = graph.notes.get(NOTE) if graph.has_notes else None
     return found if isinstance(found, Documents) else Documents()
 

@@ -21,7 +21,7 @@ _KNOWN = frozenset({"graph", "notes", WEIGHTS, *SECTIONS})
 
 
 class Weight(NamedTuple):
-    """Numbers in a member."""
+    """A weight: its archive member, element type and shape."""
 
     member: str
     dtype: DType
@@ -39,7 +39,7 @@ class Manifest:
 
 
 def create_manifest(weights: Mapping[str, Weight], documents: Mapping[str, str], *, has_notes: bool) -> bytes:
-    """Return the manifest of an archive with these weights and members by section."""
+    """Return the manifest of an archive: `weights` by name, and the member of each section in `documents`."""
     sections: list[dict[str, Any]] = [{"name": "graph", "member": GRAPH, "required": True}]
     if weights:
         sections.append({"name": WEIGHTS, "required": True})
@@ -65,10 +65,10 @@ def as_json(document: object) -> bytes:
 
 
 def parsed(data: bytes, name: str, source: Source) -> dict[str, Any]:
-    """The document in the member `name`.
+    """Parse the JSON object in the bytes of the member `name`.
 
     Raises:
-        DiagnosticError: IO0210 it is no JSON, no object, or nested too deep to be written again.
+        DiagnosticError: IO0210 not JSON, not an object, or nested too deep to be written again.
     """
     try:
         document = json.loads(data)

@@ -39,11 +39,11 @@ class Member(NamedTuple):
 
 
 def members(file: MappedFile, source: Source) -> dict[str, Member]:
-    """The members by name; only their headers are looked at.
+    """Return the members by name; their data is not read.
 
     Raises:
-        DiagnosticError: IO0201 it is no zip archive, IO0202 a member reaches beyond the file, IO0208 one is compressed
-            or encrypted, IO0209 two have one name.
+        DiagnosticError: IO0201 not a zip archive, IO0202 a member exceeds the file, IO0208 a member is compressed or
+            encrypted, IO0209 two members have the same name.
     """
     found: dict[str, Member] = {}
     for info in _directory(file.path, source):
@@ -96,10 +96,10 @@ def verify(file: MappedFile, found: Iterable[Member], source: Source) -> list[Di
 
 
 def content(file: MappedFile, member: Member, source: Source) -> bytes:
-    """The bytes of a member that is read as a whole.
+    """Return all bytes of a member.
 
     Raises:
-        DiagnosticError: IO0211 it is too large for that.
+        DiagnosticError: IO0211 the member is too large to be read as a whole.
     """
     most = budget.limit("archive.text", MOST_TEXT)
     if member.length > most:
@@ -110,7 +110,7 @@ def content(file: MappedFile, member: Member, source: Source) -> bytes:
 
 
 class Writing:
-    """Writes members one after another, deterministically."""
+    """Writer of archive members, one after another; equal contents give equal bytes."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)

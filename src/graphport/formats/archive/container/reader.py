@@ -1,4 +1,4 @@
-"""Archives as graphs."""
+"""Read archives as graphs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def versions(graph: Graph) -> dict[str, str]:
-    """The version of the archive's layout, and of the operators in it."""
+    """Return the version of the archive's layout and the opset of its operators."""
     layout = graph.notes.get(VERSION_NOTE) if graph.has_notes else None
     opsets = {name or "ai.onnx": str(version) for name, version in graph.opsets.items()}
     return ({"archive": str(layout)} if layout is not None else {}) | opsets

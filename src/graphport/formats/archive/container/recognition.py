@@ -1,4 +1,4 @@
-"""Telling an archive, or a file of PPQ, by its first bytes."""
+"""Recognize archives, and files of PPQ, by their first bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FOREIGN = b"PPQ GRAPH DEFINITION"
 
 
 def recognizes(path: Path, head: bytes) -> bool:
-    """Whether `path`, a file that begins with `head`, is an archive, or a file of PPQ, which `read` explains."""
+    """Whether `path`, which begins with `head`, is an archive, or a file of PPQ, for which `read` reports a remedy."""
     del path
     return is_signed(head) or is_foreign(head)
 
@@ -26,5 +26,5 @@ def is_signed(head: bytes) -> bool:
 
 
 def is_foreign(head: bytes) -> bool:
-    """Whether a file that begins with `head` is one of PPQ."""
+    """Whether a file that begins with `head` is a file of PPQ."""
     return head[:1] in (b"\x80", b"V", b"S", b"U", b"X") and _FOREIGN in head[:256]

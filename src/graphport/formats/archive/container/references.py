@@ -17,7 +17,7 @@ _ROWS = (("dispatch", "nodes", "node"), ("quantization", "grids", "value"))
 
 
 def dangling(graph: Graph, documents: Documents, source: Source) -> list[Diagnostic]:
-    """A warning for each section that names nodes or values which the graph has not."""
+    """Return a warning for each section that names nodes or values that `graph` does not contain."""
     found: list[Diagnostic] = []
     names: set[str] | None = None
     for section, rows, entry in _ROWS:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def packed(storage: Storage) -> bytes:
-    """Decode the elements of a string tensor."""
+    """Encode the elements of a string tensor."""
     elements: list[Any] = storage.numpy().reshape(-1).tolist()
     data = [
         element if isinstance(element, bytes) else str(element).encode("utf-8", "surrogatepass") for element in elements

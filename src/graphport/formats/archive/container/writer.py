@@ -1,4 +1,4 @@
-"""Graphs as archives."""
+"""Write graphs as archives."""
 
 from __future__ import annotations
 

@@ -32,15 +32,15 @@ class Scales:
 
     @property
     def is_weights(self) -> bool:
-        """Whether they belong to the weights of a layer."""
+        """Whether the line has the scales of a layer's weights, not of its input."""
         return _WEIGHTS in self.key
 
 
 def read_table(path: str | Path) -> list[Scales]:
-    """The lines of a calibration table.
+    """Return the lines of a calibration table, in file order.
 
     Raises:
-        DiagnosticError: NCNN0401 a line has no scales, or one that is no positive number; IO0006 it cannot be read.
+        DiagnosticError: NCNN0401 a scale is not a positive number; IO0006 the file cannot be read.
     """
     try:
         text = contents(path).decode("utf-8", "backslashreplace")
@@ -69,7 +69,11 @@ def read_table(path: str | Path) -> list[Scales]:
 
 
 def _scale(field: str) -> float:
-    """A scale; other tools write an infinite one for a dead channel."""
+    """Parse a scale; replace infinity, which other tools write for an all-zero channel, by `DEAD`.
+
+    Raises:
+        ValueError: the scale is not a positive number.
+    """
     scale = float(field)
     if math.isinf(scale) and scale > 0:
         return DEAD
@@ -87,7 +91,7 @@ def write_table(path: str | Path, lines: Iterable[Scales]) -> None:
 
 
 def lines_of(lines: Iterable[Scales]) -> list[Scales]:
-    """Return the lines, with comment marks for float layers."""
+    """Return the lines with `#` before the key of each layer that stays float."""
     return [Scales(f"#{line.key}" if line.is_float else line.key, line.scales) for line in lines]
 
 

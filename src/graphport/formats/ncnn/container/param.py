@@ -34,10 +34,7 @@ Row: TypeAlias = "tuple[list[str], int]"
 
 @dataclass(slots=True)
 class Layer:
-    """One layer of a file; `start` and `stop` are its positions in the text.
-
-    A node notes type and parameters of its layer; everything else is in the node.
-    """
+    """One layer of a file; `start` and `stop` delimit its op type in the text."""
 
     type: str
     name: str
@@ -57,17 +54,17 @@ class Findings:
     found: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
     def error(self, code: str, message: str, layer: Layer | None, help: str | None = None) -> None:
-        """Something that makes the file unusable."""
+        """Add an error at the location of `layer`, or of the file for `None`."""
         if len(self.found) < _MOST_FINDINGS:
             self.found.append(Diagnostic(code, message, self.span(layer), help))
 
     def warning(self, code: str, message: str, layer: Layer | None, help: str | None = None) -> None:
-        """Add a warning."""
+        """Add a warning at the location of `layer`, or of the file for `None`."""
         if len(self.found) < _MOST_FINDINGS:
             self.found.append(Diagnostic(code, message, self.span(layer), help, Severity.WARNING))
 
     def span(self, layer: Layer | None) -> Span:
-        """The place of a layer."""
+        """Return the source location of `layer`: a text range, or the layer name in a binary file."""
         if layer is None:
             return Span(self.source)
         if layer.start is None:
@@ -75,10 +72,10 @@ class Findings:
         return Span(self.source, layer.start, layer.stop)
 
     def settle(self) -> list[Diagnostic]:
-        """The warnings.
+        """Return the warnings.
 
         Raises:
-            DiagnosticError: everything, if there is an error.
+            DiagnosticError: all diagnostics, if one is an error.
         """
         if any(finding.is_error for finding in self.found):
             raise DiagnosticError(*self.found)
@@ -98,20 +95,20 @@ class Spans:
         self._stops = array("q")
 
     def add(self, start: int, stop: int) -> None:
-        """Add the position of another layer."""
+        """Add the text range of the next layer."""
         self._starts.append(start)
         self._stops.append(stop)
 
     def add_named(self, name: str) -> None:
-        """Take note of one more layer, of a list that is no text."""
+        """Add the name of the next layer of a binary file, which has no text ranges."""
         self._names.append(name)
 
     def offset(self, index: int) -> int:
-        """Where layer `index` begins in the text; -1 where there is none."""
+        """Return the text offset of layer `index`; -1 in a binary file."""
         return -1 if self._names else self._starts[index]
 
     def span(self, index: int) -> Span:
-        """The place of layer `index`."""
+        """Return the source location of layer `index`."""
         if self._names:
             return Span(self._source, place=f'layer "{self._names[index]}"')
         return Span(self._source, self._starts[index], self._stops[index])
@@ -136,7 +133,7 @@ def parse_text(text: str, findings: Findings) -> list[Layer]:
 
 
 def parse_head(rows: Iterator[Row], findings: Findings) -> int:
-    """The number of layers that a text announces.
+    """Parse the first two lines, `7767517` and the counts of layers and blobs; return the layer count.
 
     Raises:
         DiagnosticError: NCNN0001 and NCNN0002, as `parse_text`.
@@ -183,7 +180,7 @@ class ParameterCache(NamedTuple):
 
 
 def parse_layer(fields: list[str], start: int, known: ParameterCache, findings: Findings) -> Layer | None:
-    """The layer of a line; `None` after a finding."""
+    """Parse the fields of a line as a layer; return `None` after an error."""
     stop = start + len(fields[0])
     layer = Layer(intern(fields[0]), fields[1] if len(fields) > 1 else "", [], [], {}, {}, start, stop)
     if len(fields) < 4 or not all(_COUNT.fullmatch(field) for field in fields[2:4]):
@@ -220,7 +217,7 @@ def parse_layer(fields: list[str], start: int, known: ParameterCache, findings: 
 
 
 def _parameter(assignment: str, layer: Layer, findings: Findings) -> tuple[str, Any] | None:
-    """The key and value of a parameter; `None` after a finding."""
+    """Parse `KEY=VALUE`, for example `0=64` or `-23303=2,3,3`; return key and value, or `None` after an error."""
     key, sign, text = assignment.partition("=")
     number = int(key) if re.fullmatch(r"-?\d{1,6}", key, re.ASCII) else MOST_KEYS
     is_array = number <= _ARRAY
@@ -242,7 +239,7 @@ def _parameter(assignment: str, layer: Layer, findings: Findings) -> tuple[str, 
 
 
 def _array(text: str) -> tuple[int | float, ...]:
-    """`3,1,2,5`: the number of items and the items."""
+    """Parse the array value `3,1,2,5`, in which the first number is the number of items."""
     count, *items = text.split(",")
     if not _COUNT.fullmatch(count) or int(count) != len(items):
         message = f"the array {text[:40]!r} does not have the declared length"
@@ -308,11 +305,11 @@ class _BinaryScanner:
         self.position = 0
 
     def read_integer(self) -> int:
-        """The next integer."""
+        """Return the next 32-bit integer."""
         return self.read_integers(1)[0]
 
     def read_integers(self, count: int) -> tuple[int, ...]:
-        """The next integers."""
+        """Return the next `count` 32-bit integers."""
         if count < 0 or self.position + 4 * count > len(self.data):
             message = f"truncated file: {count} values of 32 bits expected at byte {self.position}"
             self.findings.error("NCNN0005", message, None)
@@ -322,7 +319,7 @@ class _BinaryScanner:
         return found
 
     def parameters(self, layer: Layer) -> None:
-        """The parameters of one layer, up to the end mark."""
+        """Read the parameters of `layer` up to the end mark."""
         while (key := self.read_integer()) != _BINARY_END:
             is_array = key <= _ARRAY
             number = _ARRAY - key if is_array else key
@@ -336,7 +333,7 @@ class _BinaryScanner:
 
 
 def _guessed(assignment: int) -> int | float:
-    """A number of 32 bits: as an integer if it is a small one, else as a float, whose exponent makes it large."""
+    """Interpret 32 bits as an integer if its magnitude is below 2^23, else as a float: the file has no type tags."""
     if -(1 << 23) < assignment < 1 << 23:
         return assignment
     return struct.unpack("<f", struct.pack("<i", assignment))[0]

@@ -30,10 +30,10 @@ _ALIKE = frozenset(("Split", "Noop"))
 
 
 def parsed(stated: Iterable[str], path: str) -> dict[str, str]:
-    """Texts `LAYER=TYPE` as a mapping, layers by name or pattern.
+    """Parse strings `LAYER=TYPE` to a mapping from layer name or pattern to type.
 
     Raises:
-        DiagnosticError: NCNN0307 one is neither.
+        DiagnosticError: NCNN0307 a string has no layer, or another type than `f32`, `f16` and `bf16`.
     """
     if isinstance(stated, str):
         stated = [stated]
@@ -49,9 +49,9 @@ def parsed(stated: Iterable[str], path: str) -> dict[str, str]:
 
 
 def masked(graph: Graph, wanted: Mapping[str, str], path: str) -> tuple[Graph, dict[str, str]]:
-    """Return a copy of a dialect graph with disabled types per layer, and the type of each.
+    """Return a copy of a dialect graph with parameter 31 set for the layers in `wanted`, and the type of each of them.
 
-    The last matching pattern counts. Narrow blobs are converted to float32 before a float32 layer.
+    The last pattern that matches a layer applies. 16-bit blobs are converted to float32 before a float32 layer.
 
     Raises:
         DiagnosticError: NCNN0307 a pattern matches no layer, NCNN0308 a layer has int8 weights.
@@ -97,7 +97,7 @@ def _forbid(node: Node, mask: int) -> None:
 
 
 def _insert_float32_copy(graph: Graph, node: Node, value: Value, mask: int) -> Value:
-    """A copy of a blob in single precision, which is read as the layer that makes it is computed."""
+    """Insert a `DeepCopy` of `value` before `node`, with which the runtime converts a 16-bit blob to float32."""
     result = Value(graph.fresh(f"{value.name}_whole"), value.fact)
     copy = Node("DeepCopy", [value], [result], dialect=node.dialect, name=f"whole_{result.name}")
     if mask:

@@ -1,4 +1,4 @@
-"""ncnn's files as raw graphs."""
+"""Read ncnn files as dialect graphs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MOST_FORMS = 1 << 12
 
 
 def versions(graph: Graph) -> dict[str, str]:
-    """ncnn's files have no versions."""
+    """Return an empty mapping: ncnn files have no version."""
     del graph
     return {}
 
@@ -130,7 +130,7 @@ class _GraphReader:
             self._layer(number, layer, None)
 
     def finished(self) -> Graph:
-        """The graph of all layers."""
+        """Return the graph of all layers; its outputs are the blobs without consumers."""
         self.made.set_outputs([value for value in self.known.values() if not value.uses and not value.is_input])
         if self._reader is not None and self._reader.num_unread_bytes and not self.findings.found:
             message = f"{self._reader.num_unread_bytes} bytes at the end of {self.weights.name} belong to no layer"
@@ -140,7 +140,7 @@ class _GraphReader:
         return self.made
 
     def _repeat_layer(self, number: int, words: list[str]) -> bool:
-        """Make the node of a line like one before; `False` where there was none, and nothing is done."""
+        """Create the node of a line from the template of an equal earlier line; return `False` if there is none."""
         if len(words) < 4:
             return False
         taken, given = _FEW.get(words[2]), _FEW.get(words[3])
@@ -204,7 +204,7 @@ class _GraphReader:
         return value
 
     def _declared(self, layer: Layer, value: Value) -> Fact:
-        """The shape of an input, if its layer has it: width, height, channels, and depth."""
+        """Return the shape that an `Input` layer declares by its parameters for width, height, channels and depth."""
         width, height, channels, depth = (weight_order.integer(layer.parameters, key) for key in (0, 1, 2, 11))
         shape: list[Dim] = [n for n in (channels, depth, height, width) if n > 0]
         extents = [

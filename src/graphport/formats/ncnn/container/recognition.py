@@ -1,4 +1,4 @@
-"""Telling a list of layers of ncnn by its first bytes."""
+"""Recognize ncnn files by their first bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEXT, BINARY = ".param", ".param.bin"
 
 
 def recognizes(path: Path, head: bytes) -> bool:
-    """Whether a file is a list of layers of ncnn, as text or in binary; types of layers have no namespace."""
+    """Whether `path`, which begins with `head`, is an ncnn file, text or binary; PNNX's op types contain `.` or `:`."""
     if head[:4] == MAGIC.to_bytes(4, "little"):
         return path.name.lower().endswith(BINARY)
     words = head.decode("utf-8", "replace").split(maxsplit=4)

@@ -28,16 +28,16 @@ Rule: TypeAlias = Callable[[Parameters], Iterator[Weight]]
 
 
 def integer(parameters: Parameters, key: int, default: int = 0) -> int:
-    """A parameter that is an integer; one that is infinite or no number counts as absent."""
+    """Return parameter `key` as an integer; `default` if it is absent, infinite, NaN or not a number."""
     value = parameters.get(str(key), default)
     return int(value) if isinstance(value, int | float) and isfinite(value) else default
 
 
 def weights_of(type_: str, parameters: Parameters) -> list[Weight]:
-    """The weights of a layer of this type; none of one whose type has no rule.
+    """Return the weights of a layer of op type `type_` in file order; empty for an op type without a rule.
 
     Raises:
-        ValueError: a parameter gives a length that is none.
+        ValueError: the parameters give a negative length, or one above `MOST`.
     """
     rule = RULES.get(type_)
     found = list(rule(parameters)) if rule is not None else []
@@ -57,7 +57,7 @@ def _depthwise(p: Parameters) -> Iterator[Weight]:
 
 
 def _list_float_convolution(p: Parameters) -> Iterator[Weight]:
-    """Convolutions that have no form of eight bits."""
+    """List the weights of convolutions that have no int8 form."""
     return _list_convolution_weights(p, 19)
 
 

@@ -35,10 +35,10 @@ class WeightReader:
         return self._file.size - self.position
 
     def read(self, weight: Weight) -> Storage:
-        """The next weight.
+        """Return the elements of the next weight.
 
         Raises:
-            ValueError: it reaches beyond the end of the file.
+            ValueError: the weight exceeds the file.
         """
         if not weight.is_tagged:
             return self._read_storage(_DTYPES[weight.bits], weight.length)
@@ -60,7 +60,7 @@ class WeightReader:
         return storage
 
     def _table(self, count: int) -> Storage:
-        """Indices into a table of 256 floats."""
+        """Read a palettized weight: a table of 256 floats, and an 8-bit index into it for each element."""
         self._check(4 * _TABLE + count)
         table = np.frombuffer(self._file.view(self.position, 4 * _TABLE), "<f4")
         indices = np.frombuffer(self._file.view(self.position + 4 * _TABLE, count), np.uint8)

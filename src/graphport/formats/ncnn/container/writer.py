@@ -1,4 +1,4 @@
-"""Raw graphs as ncnn's files."""
+"""Write dialect graphs as ncnn files."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class _Writer:
         """Text of parameters by layer type and parameters, of layers without weights."""
 
     def text(self) -> list[bytes]:
-        """The text in pieces; collects the weights on the way."""
+        """Return the `.param` text in blocks, and collect the weights."""
         graph = self.graph
         for value in graph.values():
             name = self._fresh(value.name)
@@ -152,7 +152,7 @@ class _Writer:
         return [line for _, line in made]
 
     def _with_ends(self, node: Node) -> list[str]:
-        """Yield the layer of a node, and an end layer for each unused result that is no output."""
+        """Return the line of a node, and the line of an end layer for each unused result that is not an output."""
         ends = [value for value in node.outputs if value is not None and not value.uses]
         return [self._node(node), *[self._end(self._blob(value)) for value in ends]]
 
@@ -273,7 +273,7 @@ def _lengths(value: Value) -> list[str]:
 
 
 def _source_offset(owner: Node | Value) -> int:
-    """Return the position of the layer in the source file; -1 if it was not read."""
+    """Return the text offset of the source line; -1 for a node or value that was not read from a text."""
     layer = owner.note(LINE)
     if not isinstance(layer, Layer):
         return -1
@@ -305,7 +305,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def _number_text(number: float) -> str:
-    """The fewest digits that ncnn reads as that single float: nine at most, for its reader overflows beyond."""
+    """Format the shortest decimal that ncnn parses to the same float32; its parser overflows beyond nine digits."""
     if isinstance(number, int):
         return str(number)
     value = np.float32(number)

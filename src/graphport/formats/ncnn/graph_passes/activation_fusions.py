@@ -24,12 +24,12 @@ _TERM = "8"
 
 
 def fuse_activations(graph: Graph) -> int:
-    """Let layers compute the activation that alone reads them; return how many.
+    """Fuse each activation into the layer that computes its operand; return the number of fusions.
 
     Before  h = Convolution(x);  y = ReLU(h)
     After   y = Convolution(x, 9=1)
 
-    Leaves alone: layers with an activation, or of integers, and results that the model returns.
+    Does not apply if the layer has an activation or int8 weights, or if h has another consumer.
     """
     count = 0
     for node in list(graph):
@@ -97,7 +97,7 @@ def drop_copies(graph: Graph, copies: list[Value]) -> None:
 
 
 def pass_on(graph: Graph, node: Node, layer: Node) -> None:
-    """Let `layer` give what `node` does, under its name."""
+    """Replace the result of `node` by the result of `layer`, which takes its name and fact; remove `node`."""
     old, new = node.results[0], layer.results[0]
     old.name, new.name = new.name, old.name
     new.fact = old.fact
@@ -108,7 +108,7 @@ def pass_on(graph: Graph, node: Node, layer: Node) -> None:
 
 
 def _activation(node: Node) -> tuple[int, tuple[float, ...]] | None:
-    """Return type and parameters of an activation."""
+    """Return number and parameters of an activation (parameters 9 and 10 of a layer); `None` for other nodes."""
     if len(node.results) != 1:
         return None
 

@@ -60,7 +60,7 @@ def _exceeds_max_axes(node: Node) -> bool:
 
 
 class _Fold:
-    """A node with fewer axes."""
+    """A node whose operands are reshaped to fewer axes, and a builder at its position."""
 
     def __init__(self, graph: Graph, node: Node) -> None:
         self.node = node
@@ -69,7 +69,7 @@ class _Fold:
 
     @property
     def lengths(self) -> list[int]:
-        """The shape of the first operand."""
+        """The shape of the first operand; raises `Unknown` if a dim is not static."""
         found = _lengths(self.node.operand(0))
         if found is None:
             raise Unknown
@@ -182,7 +182,7 @@ def _pointwise(fold: _Fold) -> Value | None:
 
 
 def _along(fold: _Fold) -> Value | None:
-    """Merge the axes before and after the axis of an operator."""
+    """Merge all axes before the attribute `axis` to one, and all axes after it to one."""
     axis, lengths = fold.axis(-1), fold.lengths
     x = fold.shaped(fold.node.operands[0], _merge_outer_axes(lengths, axis))
     rest = {name: value for name, value in fold.node.attributes.items() if name != "axis"}
@@ -195,7 +195,7 @@ def _merge_outer_axes(lengths: Sequence[int], axis: int) -> list[int]:
 
 
 def _gathered(fold: _Fold) -> Value | None:
-    """Convert a gather of one or consecutive indices."""
+    """Rewrite a Gather with indices of rank 0 or 1 to one whose operand has the other axes merged."""
     axis, lengths = fold.axis(0), fold.lengths
     indices = _lengths(fold.node.operand(1))
     if indices is None or len(indices) > 1:
@@ -226,7 +226,7 @@ def _joined(fold: _Fold) -> Value | None:
 
 
 def _sliced(fold: _Fold) -> Value | None:
-    """One axis after another."""
+    """Rewrite a Slice as one Slice per axis, each on an operand with the other axes merged."""
     node, lengths = fold.node, list(fold.lengths)
     given = [None if x is None else constant_numbers(x) for x in node.inputs[1:]]
     first, last, axes, by = [*given, None, None, None, None][:4]
@@ -244,7 +244,7 @@ def _sliced(fold: _Fold) -> Value | None:
 
 
 def _reduced(fold: _Fold) -> Value | None:
-    """Merge runs of reduced axes, and runs of kept ones."""
+    """Merge adjacent axes of a reduction that are all reduced, or all not reduced."""
     node, lengths = fold.node, fold.lengths
     axes = None if node.operand(1) is None else constant_numbers(node.operands[1])
     if axes is None or not len(axes):
@@ -261,7 +261,7 @@ def _reduced(fold: _Fold) -> Value | None:
 
 
 def _multiplied(fold: _Fold) -> Value | None:
-    """Matrices in as many batches on both sides."""
+    """Merge the batch axes of a MatMul whose operands have equal batch axes."""
     shapes = [_lengths(x) for x in fold.node.operands]
     if any(shape is None or len(shape) < 3 for shape in shapes):
         return None
@@ -276,7 +276,7 @@ def _multiplied(fold: _Fold) -> Value | None:
 
 
 def _normalized(fold: _Fold) -> Value | None:
-    """Over the last axis."""
+    """Merge all axes before the last one in a normalization over the last axis."""
     lengths = fold.lengths
     if fold.axis(-1) != len(lengths) - 1 or len(fold.node.outputs) > 1:
         return None

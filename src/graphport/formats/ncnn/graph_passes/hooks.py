@@ -58,7 +58,7 @@ _FAR = 64
 
 
 def before(graph: Graph) -> None:
-    """Give inputs of unknown shape the rank, and where it shows the number of channels, that their readers need."""
+    """Set the rank of inputs without a shape, and channels that weights determine, from the layers that use them."""
     for value in graph.inputs:
         fact = value.fact
         if not isinstance(fact, TensorFact):
@@ -110,7 +110,7 @@ def _expected(value: Value) -> TensorFact:
 
 
 def _first_blob_fact(node: Node, name: str) -> TensorFact | None:
-    """Return the required rank of a layer's first blob."""
+    """Return the fact that a layer requires of its first blob; `None` if it accepts any rank."""
     height, width = Symbol(f"{name}.h", 1), Symbol(f"{name}.w", 1)
     weight = node.attributes.get("@0")
     count = weight.count if isinstance(weight, Storage) else 0
@@ -144,7 +144,7 @@ def _first_blob_fact(node: Node, name: str) -> TensorFact | None:
 
 
 def _other_blob_fact(node: Node, value: Value) -> TensorFact | None:
-    """Return the required rank of a blob that is not the first: a state or a weight."""
+    """Return the fact that a layer requires of `value`, a blob after the first: a state or a weight."""
     place, name = node.operands.index(value), value.name
     match node.op_type:
         case "LSTM" | "GRU" | "RNN":
@@ -186,7 +186,7 @@ def before_export(graph: Graph) -> None:
 
 
 def _whole_inputs(graph: Graph) -> None:
-    """Mark inputs whose first axis is no batch of 1, and those of one number, as blobs with all their axes."""
+    """Mark inputs of rank 1, and those whose first axis is not 1, as blobs that contain all axes."""
     for value in graph.inputs:
         dims = value.shape
         if dims and len(dims) <= MOST_AXES and (dims[0] != 1 or len(dims) == 1):
@@ -207,7 +207,7 @@ def _drop_unread(graph: Graph) -> None:
 
 
 def _bind_batch(graph: Graph) -> None:
-    """A blob is one item of a batch; what begins with another axis, along which items meet, keeps its lengths."""
+    """Set open first dims of inputs to 1, unless an operator combines elements along that axis."""
     sizes: dict[str, Dim] = {}
     for value in graph.inputs:
         dims = value.shape
@@ -256,10 +256,7 @@ def after_export(graph: Graph) -> None:
 
 
 def _tell_outputs(graph: Graph) -> None:
-    """Add a layer to each result with information that its blob lacks.
-
-    A first axis that is no batch, an element type.
-    """
+    """Append a Noop layer to each output with annotation parameters: the missing axis and the element type."""
     for index, value in enumerate(list(graph.outputs)):
         if value.is_constant:
             _as_layer(graph, value)
@@ -283,7 +280,7 @@ def _tell_outputs(graph: Graph) -> None:
 
 
 def _as_layer(graph: Graph, value: Value) -> None:
-    """A result that is a constant, as a layer that has it."""
+    """Replace a constant graph output by the result of a MemoryData layer."""
     storage, fact = value.storage, value.fact
     if storage is None or not isinstance(fact, TensorFact) or fact.shape is None or storage.count == 0:
         return
@@ -328,7 +325,7 @@ def _order(graph: Graph) -> None:
 
 
 def _pass_by(node: Node) -> None:
-    """Bypass a layer without effect."""
+    """Remove a Noop layer without parameters, unless its result is a graph output."""
     is_noop = node.op_type == "Noop" and node.dialect == _DIALECT and not node.stated
     if is_noop and len(node.inputs) == 1 and node.graph is not None:
         source, result = node.operands[0], node.output
@@ -338,7 +335,7 @@ def _pass_by(node: Node) -> None:
 
 
 def _settle(graph: Graph, node: Node) -> None:
-    """Evaluate nodes of constants only: as layers if layers read them, else as constants."""
+    """Fold a node with constant operands: to a MemoryData layer if a layer or an output uses it, else to a constant."""
     if node.graph is None or node.dialect or len(node.results) != 1:
         return
     (value,) = node.results  # not always the first one: of a recurrent layer the last state alone may be read
@@ -356,7 +353,7 @@ def _settle(graph: Graph, node: Node) -> None:
 
 
 def _remembered(graph: Graph, node: Node) -> Value | None:
-    """Return the value of `node` as a MemoryData layer; an output has a batch axis."""
+    """Return the value of `node` as a MemoryData layer; `None` if ncnn cannot represent it."""
     (value,) = node.results
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.dtype in (None, DType.STRING):

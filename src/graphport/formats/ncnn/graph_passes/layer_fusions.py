@@ -64,7 +64,7 @@ def _is_along(memory: Node, like: Value) -> bool:
 
 
 def fuse_shuffles(graph: Graph) -> int:
-    """Let one layer exchange groups of channels with the channels in each; return how many.
+    """Fuse Reshape, Permute and Reshape of channel groups to ShuffleChannel; return the number of fusions.
 
     Before  h = Reshape(x, [groups, channels, height, width]);  y = Reshape(Permute(h, 0=6), [all, height, width])
     After   y = ShuffleChannel(x, 0=groups)
@@ -214,7 +214,7 @@ _ON_PIXELS = frozenset(("ReLU", "Sigmoid", "Swish", "HardSwish", "HardSigmoid", 
 
 
 def _is_pointwise(layer: Node) -> bool:
-    """Whether a convolution that makes one pixel of another one is a product: it adds nothing around."""
+    """Whether a Convolution of a 1x1 image equals a matrix product: no padding, no int8 weights, no weight operand."""
     is_plain = not any(layer.attributes.get(key, 0) for key in ("4", "14", "15", "16", "8"))
     return layer.op_type == "Convolution" and len(layer.operands) == 1 and is_plain
 
@@ -232,7 +232,7 @@ _ROWS, _ONE_A_COLUMN = 3, 4
 
 
 class _Projected(NamedTuple):
-    """A product with weights whose result is parted into heads, and the layers that do it, last one first."""
+    """An InnerProduct whose result is split into heads, and the layers that split it, last one first."""
 
     layer: Node
     heads: int
@@ -318,7 +318,7 @@ _LAST = 2
 
 
 def _is_plain_product(node: Node) -> bool:
-    """Whether neither matrix is transposed."""
+    """Whether a MatMul layer does not transpose its second operand."""
     return not node.attributes.get("0")
 
 
@@ -341,13 +341,13 @@ def _projected(value: Value, order: int) -> _Projected | None:
 
 
 def _width(layer: Node) -> int:
-    """Return the number of inputs of a product."""
+    """Return the number of input features of an InnerProduct."""
     count, outputs = layer.attributes.get("2"), layer.attributes.get("0")
     return count // outputs if isinstance(count, int) and isinstance(outputs, int) and outputs else 0
 
 
 def _weights(layer: Node) -> tuple[Storage, Storage]:
-    """Return weights and bias of a product."""
+    """Return weight and bias of an InnerProduct; zeros without a bias."""
     weight, bias, outputs = (layer.attributes.get(key) for key in ("@0", "@1", "0"))
     if not isinstance(bias, Storage):
         bias = storage_of(np.zeros(outputs if isinstance(outputs, int) else 0, np.float32), DType.FLOAT32)
@@ -358,7 +358,7 @@ def _weights(layer: Node) -> tuple[Storage, Storage]:
 
 
 def _one_source(sources: list[Value]) -> list[Value]:
-    """Return the source of several copies of a blob; three different sources stay three."""
+    """Return one source if all are the same blob or results of the same Split, else all sources."""
     makers = {source.producer for source in sources}
     maker = sources[0].producer
     is_one = len(set(sources)) == 1 or (len(makers) == 1 and maker is not None and maker.op_type == "Split")
@@ -366,7 +366,7 @@ def _one_source(sources: list[Value]) -> list[Value]:
 
 
 def _sole_producer(value: Value, op_type: str) -> Node | None:
-    """The layer of a type that makes a value which one layer alone reads."""
+    """Return the producer of `value` if it has this op type and one result, and `value` has one consumer."""
     maker = value.producer
     if maker is None or maker.op_type != op_type or len(value.uses) != 1 or value.returns or len(maker.results) != 1:
         return None

@@ -14,9 +14,9 @@ _EXPM1, _LOG1P = 21, 27
 
 
 def note_functions(graph: Graph) -> int:
-    """Mark nodes that are one of these functions of their second operand; return the number.
+    """Mark each Where that computes log1p or expm1 of its second operand, for its export rule; return the number.
 
-    Their guards by IsInf and IsNaN have no ncnn form, and the functions do not need them.
+    ONNX models guard these functions by IsInf and IsNaN; ncnn's functions handle these arguments themselves.
     """
     count = 0
     for node in graph:
@@ -30,7 +30,7 @@ def note_functions(graph: Graph) -> int:
 
 
 def _operands_of(value: Value | None, op: str) -> tuple[Value, ...]:
-    """Return the operand of the producer if it has this op type."""
+    """Return the operands of the producer if it has op type `op`; empty otherwise."""
     node = None if value is None else value.producer
     return tuple(node.operands) if node is not None and node.op == op else ()
 
@@ -41,7 +41,7 @@ def _is(value: Value, number: float) -> bool:
 
 
 def _is_log1p(node: Node) -> bool:
-    """Where(Or(Equal(near, 1), IsInf(x)), x, Log(near) * (x / (near - 1)))  with  near = x + 1.
+    """Match log1p: Where(Or(Equal(near, 1), IsInf(x)), x, Log(near) * (x / (near - 1)))  with  near = x + 1.
 
     IsInf must detect positive infinity only: log1p(-inf) is NaN.
     """
@@ -72,7 +72,7 @@ def _is_of_positive(node: Node | None) -> bool:
 
 
 def _is_expm1(node: Node) -> bool:
-    """Where(Equal(grown, 1), x, Where(…, less, less * (x / Log(grown))))  with  grown = Exp(x), less = grown - 1."""
+    """Match expm1: Where(Equal(e, 1), x, Where(…, e - 1, (e - 1) * (x / Log(e))))  with  e = Exp(x)."""
     condition, x, settled = node.operands
     equal, inner = _operands_of(condition, "Equal"), _operands_of(settled, "Where")
     if len(equal) != 2 or len(inner) != 3 or _operands_of(equal[0], "Exp") != (x,) or not _is(equal[1], 1):

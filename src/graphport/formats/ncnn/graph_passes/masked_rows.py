@@ -1,4 +1,4 @@
-"""The guard that PyTorch's exporter puts behind a softmax for rows of which every element is masked."""
+"""Remove PyTorch's guard of softmax, which replaces the NaN of rows without an unmasked element by 0."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ MAX_VALUES = 64
 
 
 def drop_guards(graph: Graph) -> int:
-    """Remove the replacement of NaN by 0 behind a softmax of scores that nothing masks; return how many.
+    """Remove the replacement of NaN by 0 after a softmax of scores without a mask; return the number of removals.
 
     Before  s = Softmax(MatMul(q, k));  y = Where(IsNaN(s), 0, s)
     After   y = Softmax(MatMul(q, k))
 
-    ncnn has no comparison. Does not apply to scores that an input or a constant which is not finite may mask. Keeps
-    values as long as the products are finite.
+    Does not apply if an input or a non-finite constant may mask scores. Values are equal if the products are finite.
     """
     count = 0
     for node in list(graph):
@@ -39,7 +38,7 @@ def drop_guards(graph: Graph) -> int:
 
 
 def _guarded_softmax(node: Node) -> Node | None:
-    """The softmax whose NaN `node` replaces by 0."""
+    """Return the softmax whose NaN `node` replaces by 0; `None` if `node` is no such Where."""
     if node.op != "Where" or node.dialect or node.output.is_output or len(node.operands) != 3:
         return None
     condition, zero, result = node.operands
@@ -53,11 +52,11 @@ def _guarded_softmax(node: Node) -> Node | None:
 
 
 def are_finite(scores: Value, *, may_be_masked: bool = False) -> bool:
-    """Whether scores are products that only finite factors, finite terms and moves change.
+    """Whether scores are matrix products, moved, added or multiplied only, with finite constants.
 
     Args:
         scores: operand of a softmax.
-        may_be_masked: whether constants that are added or chosen, and inputs of the graph, may hold -inf.
+        may_be_masked: accept constants with -inf that are added or selected, and graph inputs.
     """
     waiting, seen = [(scores, may_be_masked)], {scores}
     while waiting:
@@ -86,7 +85,7 @@ def are_finite(scores: Value, *, may_be_masked: bool = False) -> bool:
 
 
 def _is_bounded(value: Value, *, is_masked: bool) -> bool:
-    """Whether a constant is known and has only finite elements, or -inf where scores may be masked."""
+    """Whether a constant has only finite elements, or with `is_masked` elements below +inf."""
     if value.storage is None:
         return False
     elements = value.storage.numpy()

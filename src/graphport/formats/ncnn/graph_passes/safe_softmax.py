@@ -1,4 +1,4 @@
-"""The safe softmax of attention with a mask, in a form that has no NaN for ncnn."""
+"""Rewrite the safe softmax of masked attention to a form without intermediate NaN."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _LOWEST, _LEAST = -3.0e38, 1.0e-30
 
 
 def expand_safe_softmax(graph: Graph) -> int:
-    """Compute a softmax that is 0 in rows of -inf without the NaN that ncnn cannot choose away; return how many.
+    """Rewrite a softmax that is 0 in rows of -inf to a formula without intermediate NaN; return the number of rewrites.
 
     Before  e = Equal(ReduceMax(a, [axis]), -inf) or IsNaN(Softmax(a, axis));  y = Where(e, 0, Softmax(a, axis))
     After   p = Exp(a - Max(ReduceMax(a, [axis]), lowest));  y = p / Max(ReduceSum(p, [axis]), least)
 
-    Does not apply if the softmax has another consumer than the condition, or if operators compute scores of
-    NaN or +inf for IsNaN: the source replaces their rows by 0, ncnn would compute NaN, as it does for such an input.
+    Does not apply if the softmax has other consumers than condition and Where, or if, with IsNaN, operators may
+    compute scores of NaN or +inf: the source returns 0 for their rows, the formula NaN.
     """
     count = 0
     for node in list(graph):
@@ -44,7 +44,7 @@ def expand_safe_softmax(graph: Graph) -> int:
 
 
 def _safe_softmax(node: Node) -> Node | None:
-    """The softmax of which `node` replaces the rows without a score by 0."""
+    """Return the softmax whose fully masked rows `node` replaces by 0; `None` if `node` is no such Where."""
     if node.op != "Where" or len(node.operands) != 3 or not _is_constant_equal(node.operands[1], 0.0):
         return None
     condition, softmax = node.operands[0].producer, node.operands[2].producer

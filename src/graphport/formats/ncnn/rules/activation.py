@@ -148,7 +148,7 @@ def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value |
 
 @PRelu.export_rule("ncnn")
 def export_prelu(b: Builder, x: Value, slope: Value) -> Value | None:
-    """One slope, or one for each channel."""
+    """Export PRelu with a single slope or per-channel slopes."""
     weights = constant_float32(slope)
     lengths = lengths_of(b, x)
     channels = [1] * (len(lengths) + 1 - len(weights.shape)) + list(weights.shape)

@@ -27,7 +27,7 @@ BATCH = "ncnn.batch"
 
 
 def batch_of(x: Value) -> int | None:
-    """The axis of length 1 that the blob of a value does not have; `None` where the blob has all axes."""
+    """Return the axis of length 1 that the blob of a value lacks; `None` if the blob has all axes."""
     found = x.notes.get(BATCH, 0) if x.has_notes else 0
     return found if isinstance(found, int) and found >= 0 else None
 
@@ -50,19 +50,19 @@ def annotation_parameters(value: Value) -> dict[str, int]:
 
 
 def type_of(parameters: Mapping[str, Any]) -> DType | None:
-    """Return the element type in the parameters."""
+    """Return the element type that the annotation parameters declare; `None` if they declare none."""
     number = parameters.get(TYPE)
     return _TYPES.get(number) if isinstance(number, int) else None
 
 
 def missing_axis(parameters: Mapping[str, Any]) -> int:
-    """The axis that a blob lacks, `NO_BATCH` of none."""
+    """Return the axis of length 1 that a blob lacks by its annotation parameters; `NO_BATCH` if it has all axes."""
     place = parameters.get(PLACE, 0)
     return place if isinstance(place, int) else NO_BATCH
 
 
 def shape_of(parameters: Mapping[str, Any], dims: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the shape of a value from the blob's sizes; only a blob of one element represents a scalar."""
+    """Return the shape of a value: blob sizes `dims` with the missing axis inserted; [] for an annotated scalar."""
     own = () if parameters.get(BARE) == 1 and dims == (1,) else dims
     place = missing_axis(parameters)
     if not 0 <= place <= len(own):

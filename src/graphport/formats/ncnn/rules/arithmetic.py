@@ -88,7 +88,7 @@ def unary_op(at: Layer) -> Value:
 
 @layer("Eltwise")
 def eltwise(at: Layer) -> Value:
-    """Products, sums with factors, or maxima of any number of blobs."""
+    """Eltwise: product, sum with coefficients, or maximum of the operands, by parameter 0."""
     b = at.b
     match at.integer(0):
         case 0:
@@ -105,7 +105,7 @@ def eltwise(at: Layer) -> Value:
 
 
 def _line(b: Builder, x: Value, scale: float, shift: float) -> Value:
-    """`x * scale + shift`."""
+    """Compute `x * scale + shift`; omit a factor of 1 and a shift of 0."""
     x = x if scale == 1 else b(Mul, x, b.like(x, scale))
     return x if shift == 0 else b(Add, x, b.like(x, shift))
 
@@ -129,7 +129,7 @@ Cast, DeepCopy, Packing(x) -> x
 
 @layer("Scale")
 def scale(at: Layer) -> Value:
-    """A factor for each channel, from a weight or a second blob."""
+    """Scale: multiply by a factor per channel, from a weight or the second blob; optionally add a bias weight."""
     b, rank = at.b, at.rank
     count = at.integer(0)
     if count == NONE:
@@ -142,7 +142,7 @@ def scale(at: Layer) -> Value:
 
 @layer("Bias")
 def bias(at: Layer) -> Value:
-    """One number for each channel; vectors and matrices are one channel."""
+    """Bias: add one number per channel; vectors and matrices have a single channel."""
     bias = at.weight(0, [at.integer(0)])
     if at.rank < 3:
         return at.b(Add, at.x, at.b(Slice, bias, vector(at.b, [0]), vector(at.b, [1])))
@@ -180,7 +180,7 @@ Atanh -> UnaryOp(input, p0=26)
 
 
 def floating(x: Value) -> Value:
-    """Return a float value.
+    """Return `x` after a check that it has a float type.
 
     Raises:
         UnsupportedError: it has integers.
@@ -215,7 +215,7 @@ bases.
 
 @Pow.export_rule("ncnn")
 def export_pow(b: Builder, x: Value, y: Value) -> Value:
-    """Products where the exponent is a multiple of a half, which are right of every number; else by logarithms."""
+    """Export Pow: small constant multiples of 1/2 by products and square roots, other exponents by ncnn's `pow`."""
     base, exponent = folded(floating(x)), folded(y)
     if exponent is not None and exponent.count == 1 and len(b.dims(y)) <= len(b.dims(x)):
         return _emit_power_by_constant(b, x, float(exponent.numpy().reshape(-1)[0]))
@@ -237,7 +237,7 @@ def _emit_power_by_constant(b: Builder, x: Value, exponent: float) -> Value:
 
 
 def _multiplied(b: Builder, x: Value, count: int) -> Value:
-    """A power as a product of squares."""
+    """Compute x**count by repeated squaring."""
     if not count:
         return emitted(b, "Clip", x, p0=1.0, p1=1.0)
     found, square = None, x
@@ -250,13 +250,13 @@ def _multiplied(b: Builder, x: Value, count: int) -> Value:
 
 
 def _by_logarithm(b: Builder, x: Value, exponent: float) -> Value:
-    """Of 0 it is 0, and of less than 0 no number: the root of the sign is 1, 0, or none."""
+    """Compute x**exponent for an exponent above 0 by ncnn's `pow`; 0 for x = 0, NaN for x < 0."""
     power = both(b, "pow", b(Max, x, b.like(x, _TINY)), b.like(x, exponent))
     return b(Mul, power, b(Sqrt, b(Sign, x)))
 
 
 def _emit_elementwise_power(b: Builder, x: Value, y: Value) -> Value:
-    """Power by absolute value of the base, with its sign for odd exponents, and NaN where undefined."""
+    """Compute x**y per element from |x|**y, with a sign for odd y, and NaN for negative x with fractional y."""
     for operand in (x, y):
         # Constants without a blob are rejected before twenty layers are created.
         if folded(operand) is None:

@@ -87,7 +87,11 @@ Sign.export_rule("ncnn")(partial(_emit_unary_integer, "sign", lambda _: (-1, 1))
 
 
 def _exact(b: Builder, name: str, x: Value, y: Value) -> Value:
-    """As `both`; of integers, if single precision has the result."""
+    """Emit a binary function as `both` does; check that float32 represents integer results exactly, and wrap them.
+
+    Raises:
+        UnsupportedError: a result may exceed the integers that float32 represents.
+    """
     dtype = x.dtype
     if dtype is None or not _is_of_integers(x):
         return both(b, name, x, y)
@@ -141,7 +145,7 @@ def _quotient(b: Builder, x: Value, y: Value, size: int) -> Value:
 
 @Mod.export_rule("ncnn")
 def export_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
-    """The remainder of a division that rounds towards zero, or of integers towards minus infinity."""
+    """Export Mod: of floats with the sign of the dividend (`fmod`), of integers by floor division."""
     dtype = a.dtype
     if fmod:
         return _without_divisor(b, both(b, "fmod", floating(a), floating(b_)), floating(b_))
@@ -155,7 +159,7 @@ def export_mod(b: Builder, a: Value, b_: Value, *, fmod: int = 0) -> Value:
 
 
 def _without_divisor(b: Builder, remainder: Value, divisor: Value) -> Value:
-    """A remainder below its divisor: of short rows ncnn's kernel returns the divisor itself instead of 0."""
+    """Correct ncnn's `fmod`, which for rows of few elements may return the divisor instead of 0."""
     sizes = b(Abs, remainder), b(Abs, divisor)
     is_whole = b(Cast, b(GreaterOrEqual, *sizes), to=DType.FLOAT32)
     return b(Sub, remainder, b(Mul, b(Mul, b(Sign, remainder), b(Min, *sizes)), is_whole))

@@ -44,7 +44,7 @@ def multi_head_attention(at: Layer) -> Value:
 
 
 def _blobs(at: Layer) -> tuple[Sequence[Value], Value | None]:
-    """The blobs, and the mask, which is the last one."""
+    """Return the operands without the attention mask, and the mask; `None` if parameter 5 declares no mask."""
     at.refuse(7, 18)
     return (at.inputs[:-1], at.inputs[-1]) if at.integer(5) else (at.inputs, None)
 

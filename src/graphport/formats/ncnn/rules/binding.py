@@ -33,7 +33,7 @@ F = TypeVar("F", bound="Callable[[Layer], Answer]")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer that is being lowered."""
+    """A layer during import: builder, input blobs and parameters by number."""
 
     b: Builder
     inputs: tuple[Value, ...]
@@ -58,11 +58,11 @@ class Layer:
         return [length(dims, axis) for axis in range(first, len(dims))]
 
     def integer(self, key: int, default: int = 0) -> int:
-        """A parameter that is an integer."""
+        """Return parameter `key` as an integer."""
         return int(self._parameter(key, default))
 
     def float_value(self, key: int, default: float = 0.0) -> float:
-        """A parameter that is a real number."""
+        """Return parameter `key` as a float."""
         return float(self._parameter(key, default))
 
     def _parameter(self, key: int, default: float) -> float:
@@ -73,7 +73,7 @@ class Layer:
         return value
 
     def choice(self, key: int, choices: Sequence[C] | Mapping[int, C], what: str, default: int = 0) -> C:
-        """Return the meaning of an enumeration parameter.
+        """Return the member of `choices` that the enumeration parameter `key` selects; `what` is its name for messages.
 
         Raises:
             UnsupportedError: the number is unknown.
@@ -86,20 +86,20 @@ class Layer:
         return found[number]
 
     def text(self, key: int) -> str | None:
-        """A parameter that is a text; `None` where it is none."""
+        """Return parameter `key` if it is a string, else `None`."""
         found = self.parameters.get(str(key))
         return found if isinstance(found, str) else None
 
     def array(self, key: int) -> tuple[Any, ...]:
-        """A parameter that is an array; empty where it is not given."""
+        """Return parameter `key` as a tuple; empty if it is absent."""
         value = self.parameters.get(str(key), ())
         return tuple(value) if is_sequence(value) else (value,)
 
     def weight(self, index: int, shape: Sequence[int]) -> Value:
-        """A weight in a shape, as float32.
+        """Return weight `index` as a float32 constant of this shape.
 
         Raises:
-            ShapeError: it has another number of elements, or is missing.
+            ShapeError: it is missing, or has another number of elements.
         """
         storage = self.stored(index)
         try:
@@ -110,7 +110,7 @@ class Layer:
         return value if storage.dtype is DType.FLOAT32 else self.b(registry.op_defs()["Cast"], value, to=DType.FLOAT32)
 
     def stored(self, index: int) -> Storage:
-        """Return a weight as stored.
+        """Return weight `index` in the element type of the file.
 
         Raises:
             ShapeError: it is missing.
@@ -122,7 +122,7 @@ class Layer:
         return storage
 
     def count(self, index: int) -> int:
-        """How many elements a weight has."""
+        """Return the number of elements of weight `index`; 0 if it is missing."""
         storage = self.parameters.get(f"@{index}")
         return storage.count if isinstance(storage, Storage) else 0
 
@@ -131,7 +131,7 @@ class Layer:
         return axis_of(self.b, axis, self.x)
 
     def refuse(self, *keys: int) -> None:
-        """Refuse parameters that are set and have no rule."""
+        """Raise `UnsupportedError` if one of the parameters `keys` is not 0."""
         emitted = [key for key in keys if self.parameters.get(str(key), 0) not in (0, 0.0)]
         if emitted:
             message = f"unsupported parameter {', '.join(map(str, emitted))}"
@@ -152,7 +152,7 @@ def axis_of(b: Builder, axis: int, x: Value) -> int:
 
 
 def _complete(b: Builder, answer: Answer) -> Answer:
-    """Return the results of a rule, if it has as many as the file uses."""
+    """Return the results of a rule after a check that all results used in the file are among them."""
     found = registry.results(answer)
     if any(b.wants(place) for place in range(len(found), b.count)):
         message = f"the layer has {b.count} output blobs, its type computes {len(found)}"

@@ -96,7 +96,7 @@ def export_is_nan(b: Builder, x: Value) -> Value:
 
 @IsInf.export_rule("ncnn")
 def export_is_infinite(b: Builder, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
-    """Above the largest number that there is."""
+    """Export IsInf as a threshold at the maximum float32; for one sign of x or -x, for both of |x|."""
     if detect_negative and detect_positive:
         size = emitted(b, "AbsVal", x)
     elif detect_positive or detect_negative:
@@ -115,7 +115,7 @@ _FAR = 64
 
 
 def _of_finite(b: Builder, y: Value, *sources: Value, of: Value | None = None) -> Value:
-    """Note that the operand selected by `y` may be non-finite, or that a mask is of a value."""
+    """Note on the mask `y` whether operators before the tested value `of` preserve NaN; or merge notes of `sources`."""
     del b
     found = [x.notes[_FINITE] for x in sources if x.has_notes and _FINITE in x.notes]
     if of is not None:
@@ -167,7 +167,7 @@ Not -> of_finite(inverted(x), x)
 
 @Where.export_rule("ncnn")
 def export_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    """Select by maximum: the unselected operand is replaced by -inf."""
+    """Export Where: max(min(x, ±inf), min(y, ∓inf)); if an operand may be NaN, sample the selected of two pixels."""
     node = b.before
     function = None if node is None or not node.has_notes else node.notes.get(FUNCTION)
     if isinstance(function, int):
@@ -193,7 +193,7 @@ def export_where(b: Builder, condition: Value, x: Value, y: Value) -> Value:
 
 
 def _is_nan(x: Value) -> bool:
-    """Whether it is one constant, and no number."""
+    """Whether `x` is a constant of one element, which is NaN."""
     stored = folded(x)
     if stored is None or stored.count != 1 or not stored.dtype.is_floating:
         return False
@@ -218,7 +218,7 @@ _EACH = frozenset({"UnaryOp", "BinaryOp", "Clip", "ReLU", "Sigmoid", "TanH", "Sw
 
 
 def _may_be_none(x: Value) -> bool:
-    """Whether single elements of a value may be NaN though its operands are finite."""
+    """Whether elements of a value may be NaN although its operands are finite: after a softmax, root or quotient."""
     waiting, seen_ = [x], {x}
     while waiting:
         made = waiting.pop().producer
@@ -238,7 +238,7 @@ def _may_be_none(x: Value) -> bool:
 
 
 def _is_copyable(b: Builder, *operands: Value) -> bool:
-    """Whether sizes are static, and coordinates of that many pixels are exact."""
+    """Whether shapes are static, and float32 represents the pixel coordinates of that many elements exactly."""
     lengths = [[dim for dim in b.dims(each) if isinstance(dim, int)] for each in operands]
     if any(len(known) < len(b.dims(each)) for known, each in zip(lengths, operands, strict=True)):
         return False
@@ -284,7 +284,7 @@ def _emit_where(b: Builder, condition: Value, x: Value, y: Value, lacks: Sequenc
 
 
 def _known_bounds(b: Builder, mask: Storage, *, is_chosen: bool) -> Value:
-    """Infinity where a value is chosen, and minus infinity elsewhere."""
+    """Return a constant with +inf where `mask` equals `is_chosen`, and -inf elsewhere."""
 
     def bounds(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.where((array != 0) == is_chosen, np.inf, -np.inf)
@@ -293,7 +293,7 @@ def _known_bounds(b: Builder, mask: Storage, *, is_chosen: bool) -> Value:
 
 
 def _bounded(b: Builder, mask: Storage | None, x: Value, bound: Value, *, is_first: bool) -> Value | None:
-    """The smaller of two; `None` where it is minus infinity throughout."""
+    """Return min(x, bound), which is -inf where `x` is not selected; `None` if `x` is -inf everywhere."""
     storage, known = folded(x), constant_elements(x)
     if known is not None and known.size and known.dtype.kind == "f" and np.isneginf(known).all():
         return None

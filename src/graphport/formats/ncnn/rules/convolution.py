@@ -97,7 +97,7 @@ _DYNAMIC, _DYNAMIC_TRANSPOSED = 19, 28
 
 
 def _weight_operands(at: Layer, count: int) -> tuple[Value, Value | None, Axes]:
-    """Return weight and bias blobs, and the kernel shape, which is the weight's."""
+    """Return weight and bias of a convolution from its operands, and the kernel shape."""
     b, wanted = at.b, 2 + bool(at.integer(5))
     if len(at.inputs) != wanted or len(b.dims(at.inputs[1])) != count + 3:
         message = f"{len(at.inputs)} input blobs; expected {wanted}, the second a weight of rank {count + 2}"
@@ -119,7 +119,7 @@ def _refuse_mixed_padding(dims: Sequence[Dim], slid: Window) -> None:
 
 
 def _operands(at: Layer, shape: list[int], group: int) -> tuple[Value, Value]:
-    """The input and the weight of a convolution."""
+    """Return input and weight of a convolution; with int8 weights both quantized and dequantized."""
     term = at.integer(TERM)
     if not term:
         return at.x, at.weight(0, shape)
@@ -128,7 +128,11 @@ def _operands(at: Layer, shape: list[int], group: int) -> tuple[Value, Value]:
 
 
 def _transposed(at: Layer, count: int, group: int) -> Value:
-    """Weights are [group, outputs, inputs] there, and [group * inputs, outputs] in ONNX."""
+    """Import a transposed convolution over `count` spatial axes.
+
+    Weights are transposed from ncnn's [group, outputs, inputs, *kernel] to ONNX's [group * inputs, outputs, *kernel];
+    inputs and outputs are per group.
+    """
     b, maps = at.b, at.integer(0)
     at.refuse(TERM)
     if at.integer(_DYNAMIC_TRANSPOSED):
@@ -200,7 +204,7 @@ def unfold(at: Layer) -> Value:
 
 @layer("DeformableConv2D")
 def deformable(at: Layer) -> Value:
-    """Blobs are the picture, the offsets and, if there are three, the mask."""
+    """DeformableConv2D of image, offsets and optional mask."""
     b, maps, kernel = at.b, at.integer(0), along(at, 2, 1, 0)
     weight = at.weight(0, [maps, at.count(0) // max(maps * prod(kernel), 1), *kernel])
     bias = at.weight(1, [maps]) if at.integer(5) else None
@@ -214,7 +218,11 @@ def deformable(at: Layer) -> Value:
 
 
 def _checked(b: Builder, x: Value, w: Value) -> int:
-    """The number of axes that are slid over."""
+    """Return the number of spatial axes of a convolution.
+
+    Raises:
+        UnsupportedError: ncnn has no convolution over that many axes, or `w` has another rank.
+    """
     count = len(lengths_of(b, x)) - 1
     if count not in ENDINGS or len(b.dims(w)) != count + 2:
         message = f"convolution over {count} spatial axes"
@@ -262,7 +270,7 @@ def _never_crops(kernel: Sequence[int], slid: Window) -> bool:
 
 
 def _given_blobs(b: Builder, op: ConvView | ConvTransposeView) -> list[Value]:
-    """A weight and a bias that are computed."""
+    """Return the computed weight and bias as blobs that contain all axes."""
     return [stretched(b, each, b.dims(each), None) for each in (op.w, op.b) if each is not None]
 
 

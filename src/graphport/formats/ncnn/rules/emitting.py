@@ -33,7 +33,7 @@ KEYS = {"w": 0, "h": 1, "d": 11, "c": 2}
 
 
 def placed(y: Value, batch: int | None) -> Value:
-    """Return `y` with the fact of a blob without axis `batch`; `None` means no such axis."""
+    """Return `y` with the note that its blob lacks axis `batch`; `None` if the blob has all axes."""
     if batch != 0:
         y.notes[BATCH] = -1 if batch is None else batch
     elif y.has_notes:
@@ -42,10 +42,10 @@ def placed(y: Value, batch: int | None) -> Value:
 
 
 def lacking(b: Builder, x: Value, axis: int) -> Value:
-    """`x` as a blob that lacks `axis`, which is of length 1.
+    """Return `x` as a blob without `axis`.
 
     Raises:
-        UnsupportedError: it is of another length.
+        UnsupportedError: the axis is not of length 1.
     """
     if batch_of(x) == axis:
         return x
@@ -93,10 +93,10 @@ def _too_many(x: Value) -> UnsupportedError:
 
 
 def lengths_of(b: Builder, x: Value) -> list[Dim]:
-    """The lengths of a blob, without the batch, which is in front.
+    """Return the blob sizes of a value whose axis 0 is the batch.
 
     Raises:
-        UnsupportedError: it is not, or not of length 1, or there are more than four.
+        UnsupportedError: axis 0 is not a batch of 1, or more than four axes remain.
     """
     if batch_of(x) != 0 or not b.dims(x):
         raise _batch_error(b, x, f"{x.name} is {x.fact}: its first axis is not a batch of 1")
@@ -120,10 +120,10 @@ def _open_lengths(what: str) -> UnsupportedError:
 
 
 def constant_float32(value: Value) -> Storage:
-    """A constant as float32.
+    """Return the elements of a constant as float32.
 
     Raises:
-        UnsupportedError: it is no constant.
+        UnsupportedError: the value is not constant.
     """
     storage = folded(value)
     if storage is None:
@@ -135,12 +135,12 @@ def constant_float32(value: Value) -> Storage:
 
 
 def rearranged(value: Value, function: Callable[..., Any], shape: Sequence[int]) -> Storage:
-    """A constant as float32, in another layout."""
+    """Return a constant as float32, transformed by `function` to `shape`."""
     return Computed(function, (constant_float32(value),), DType.FLOAT32, tuple(shape))
 
 
 def refuse_constants(*blobs: Value) -> None:
-    """Leave constant expressions to their consumers, which fold them.
+    """Refuse to emit a layer on constants only: the consumer folds them.
 
     Raises:
         UnsupportedError: all blobs are constants.
@@ -151,9 +151,9 @@ def refuse_constants(*blobs: Value) -> None:
 
 
 def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **parameters: Any) -> Value:
-    """Emit a layer and return its first result; `p3` is parameter 3 and `w0` the first weight, `None` is omitted.
+    """Emit a layer and return its first result; `p3` is parameter 3, `w0` the first weight, `None` omits a parameter.
 
-    The default fact is that of the first blob.
+    Without `fact`, the result has the shape of the first blob.
     """
     named = {
         (f"@{key[1:]}" if key[0] == "w" else key[1:]): value for key, value in parameters.items() if value is not None
@@ -184,7 +184,7 @@ def emitted(b: Builder, type_: str, *blobs: Value, fact: Fact | None = None, **p
 
 
 def shaped(lengths: Sequence[int]) -> dict[str, int]:
-    """Return the parameters of a blob's sizes."""
+    """Return the parameters for the sizes of a blob: width, height, depth and channels."""
     return {f"p{KEYS[name]}": length for name, length in zip(AXES[len(lengths)], lengths, strict=True)}
 
 
@@ -212,10 +212,10 @@ _MOST_BLOBS = 10
 
 
 def computed(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[str, list[Value]]:
-    """Return a size expression `"*(0h,2),0w"` over the blobs: `near`, and inputs.
+    """Return dims as a size expression such as `"*(0h,2),0w"`, and the blobs that it refers to: `near` and inputs.
 
     Raises:
-        UnsupportedError: a size is no such expression.
+        UnsupportedError: a dim is not an expression of these blobs' sizes.
     """
     inputs = [] if b.graph is None else list(b.graph.root.inputs)[:_MOST_BLOBS]
     blobs = list(near)
@@ -240,7 +240,7 @@ def computed(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[str, lis
 
 
 def restored(b: Builder, y: Value, fact: Fact, batch: int | None) -> Value:
-    """Reshape a blob to the shape of a value, whose blob lacks the axis `batch`."""
+    """Reshape a blob to that of a value with `fact` whose blob lacks the axis `batch`."""
     dims = fact.dims if isinstance(fact, TensorFact) else UNKNOWN.dims
     found = reshaped(b, y, [dim for axis, dim in enumerate(dims) if axis != batch])
     found.fact = fact
@@ -248,7 +248,7 @@ def restored(b: Builder, y: Value, fact: Fact, batch: int | None) -> Value:
 
 
 def joining(b: Builder, *operands: Value) -> tuple[list[Value], int | None]:
-    """The blobs of values of which each is stretched to the shape of all, and the axis of the result they lack."""
+    """Return blobs of equal rank for broadcasting, and the axis of the result that they lack (`None` if none)."""
     refuse_constants(*operands)
     rank = max(len(b.dims(x)) for x in operands) or 1
     computed = [x for x in operands if folded(x) is None]
@@ -263,7 +263,7 @@ def joining(b: Builder, *operands: Value) -> tuple[list[Value], int | None]:
 
 
 def align_for_concat(b: Builder, axis: int, *operands: Value) -> tuple[list[Value], int | None]:
-    """The blobs of values that are joined along `axis`, and the axis that they lack."""
+    """Return the blobs of values to concatenate along `axis`, and the common axis of length 1 that they lack."""
     refuse_constants(*operands)
     batches = [batch_of(x) for x in operands if folded(x) is None] or [0]
     dims = [b.dims(x) for x in operands]
@@ -273,7 +273,7 @@ def align_for_concat(b: Builder, axis: int, *operands: Value) -> tuple[list[Valu
 
 
 def stretched(b: Builder, x: Value, dims: Sequence[object], batch: int | None) -> Value:
-    """The blob of `x` as that of a value of the shape `dims`, without the axis `batch`."""
+    """Return `x` as the blob of a value with shape `dims` that lacks the axis `batch`."""
     storage = folded(x)
     if storage is not None:
         return _memory(b, x, storage, len(dims), batch)
@@ -287,7 +287,7 @@ def stretched(b: Builder, x: Value, dims: Sequence[object], batch: int | None) -
 
 
 def restore_leading_batch(b: Builder, y: Value, batch: int | None) -> Value:
-    """`y`, whose blob lacks the axis `batch`; where its first axis is of length 1, that one is the batch again."""
+    """Return `y`, whose blob lacks the axis `batch`, as a blob without axis 0 if that axis has length 1."""
     dims = b.dims(y)
     if batch == 0 or not dims or dims[0] != 1:
         return placed(y, batch)
@@ -297,10 +297,10 @@ def restore_leading_batch(b: Builder, y: Value, batch: int | None) -> Value:
 
 
 def remembered(b: Builder, x: Value) -> Value:
-    """A constant as a blob; one whose first axis is of length 1 has its batch there.
+    """Return a constant as the result of a MemoryData layer; an axis 0 of length 1 is the batch.
 
     Raises:
-        UnsupportedError: a blob cannot have its shape.
+        UnsupportedError: the constant has more axes than a blob.
     """
     storage, dims = folded(x), b.dims(x)
     if storage is None:
@@ -314,7 +314,7 @@ def remembered(b: Builder, x: Value) -> Value:
 
 
 def _memory(b: Builder, x: Value, storage: Storage, rank: int, batch: int | None) -> Value:
-    """Emit a MemoryData layer with the elements of `x`, a value of `rank` axes, without the axis `batch`."""
+    """Emit a MemoryData layer with the constant `x`, expanded to `rank` axes, without the axis `batch`."""
     shape = [1] * (rank - len(storage.shape)) + list(storage.shape)
     lengths = [n for axis, n in enumerate(shape) if axis != batch] or [1]
     if len(lengths) > MOST_AXES:
@@ -326,10 +326,10 @@ def _memory(b: Builder, x: Value, storage: Storage, rank: int, batch: int | None
 
 
 def blob_axis(axis: int, rank: int, batch: int | None = 0) -> int:
-    """An axis of a value as one of its blob, which lacks the axis `batch`.
+    """Convert an axis of a value to an axis of its blob, which lacks the axis `batch`.
 
     Raises:
-        UnsupportedError: it is that of the batch.
+        UnsupportedError: `axis` is the batch axis.
     """
     found = axis % rank if rank else batch
     if found is None or found == batch:

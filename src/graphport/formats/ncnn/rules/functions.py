@@ -26,17 +26,17 @@ UNARY = (
 
 
 def unary(b: Builder, name: str, x: Value) -> Value:
-    """A layer of one blob."""
+    """Emit a UnaryOp layer with the function `name`."""
     return emitted(b, "UnaryOp", x, p0=UNARY.index(name))
 
 
 def binary_with_constant(b: Builder, name: str, x: Value, number: float) -> Value:
-    """A layer of one blob and a number."""
+    """Emit a BinaryOp layer with the function `name`, whose second operand is a number."""
     return emitted(b, "BinaryOp", x, p0=BINARY.index(name), p1=1, p2=number)
 
 
 def both(b: Builder, name: str, x: Value, y: Value) -> Value:
-    """A layer of two blobs, of which one may be a number."""
+    """Emit a BinaryOp layer with broadcasting; a scalar constant is a parameter."""
     x, y = to_float_blob(b, x), to_float_blob(b, y)
     first, second = _scalar_constant(x), _scalar_constant(y)
     if second is not None and folded(x) is None:
@@ -49,7 +49,7 @@ def both(b: Builder, name: str, x: Value, y: Value) -> Value:
 
 
 def _scalar_constant(x: Value) -> float | None:
-    """The one number of a constant, if a layer can have it in its text."""
+    """Return the element of a constant with one finite element, else `None`."""
     storage = folded(x)
     number = None if storage is None or storage.count != 1 else float(storage.numpy().reshape(-1)[0])
     return number if number is not None and isfinite(number) else None

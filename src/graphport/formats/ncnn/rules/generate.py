@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @layer("MemoryData")
 def memory_data(at: Layer) -> Value:
-    """A blob that is a weight."""
+    """MemoryData: a constant blob."""
     shape = [n for n in (at.integer(KEYS[name]) for name in AXES[MOST_AXES]) if n]
     return at.weight(0, [1, *(shape or [1])])
 
@@ -63,7 +63,7 @@ def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> Value 
 
 
 def _ones(b: Builder, length: Value) -> Value:
-    """A blob of ones [1, n], for a length n of one element that depends on the sizes of inputs."""
+    """Return ones [1, n]; the length n is a tensor of one element that depends on input sizes."""
     one = remembered(b, b.constant(np.ones((1, 1), np.float32)))
     return b(Expand, one, b(Concat, vector(b, [1]), b(Reshape, length, vector(b, [1])), axis=0))
 

@@ -46,10 +46,7 @@ _LAST = 2147483647
 
 @layer("Crop")
 def crop(at: Layer) -> Value:
-    """From place to place along given axes; or from an offset on, with a length or up to a distance from the end.
-
-    Of two blobs, the second one has the lengths.
-    """
+    """Crop: between bounds on some axes; or from an offset with sizes, end margins, or the second blob's sizes."""
     x, b = at.x, at.b
     if len(at.inputs) == 2 and at.integer(0) != NONE and not any(str(key) in at.parameters for key in (9, 10, 19, 20)):
         return _like(at)
@@ -83,7 +80,7 @@ def _cropped(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
 
 
 def _like(at: Layer) -> Value:
-    """Crop to the sizes of another blob from an offset on; channels only if the ranks are equal."""
+    """Crop to the sizes of the second blob from an offset on; channels only if the ranks are equal."""
     b, x = at.b, at.x
     keys = {"w": 0, "h": 1, "d": 13, "c": 2}
     own, other = AXES[at.rank], b.dims(at.inputs[1])
@@ -133,7 +130,7 @@ def embed(at: Layer) -> Value:
 
 @layer("Diag")
 def diag(at: Layer) -> Value:
-    """A matrix with a vector on its diagonal, or that diagonal of a matrix."""
+    """Diag: a matrix with a vector on diagonal `k` (parameter 0), or that diagonal of a matrix."""
     b, x, place = at.b, at.x, at.integer(0)
     if at.rank == 1:
         size = length(b.dims(x), 1) + abs(place)
@@ -193,7 +190,7 @@ def _axes(b: Builder, op: SliceView) -> list[int]:
 
 
 def _computed(b: Builder, op: SliceView) -> Value | None:
-    """Slice with bounds computed from blob sizes, all nonnegative."""
+    """Export Slice with symbolic bounds, which must not be negative; `None` if it is not expressible."""
     first, last = (
         value.fact.elements if isinstance(value.fact, TensorFact) else None for value in (op.starts, op.ends)
     )
@@ -268,7 +265,7 @@ def _stepped(b: Builder, x: Value, cuts: Iterable[tuple[int, int, int, int]]) ->
 
 
 def _open_steps(b: Builder, x: Value, axis: int, cut: tuple[int, int, int]) -> Value:
-    """Slice an axis of open size with a step; a negative one selects from the reversed axis."""
+    """Slice an axis of open size with a step; for a negative step, flip the axis first."""
     start, end, step = cut
     dims, batch = b.dims(x), batch_of(x)
     if step < 0:
@@ -354,7 +351,11 @@ def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> 
 
 
 def _without_batch(b: Builder, x: Value, *, is_scalar: bool, count: int) -> Value:
-    """The only item of the batch: the blob is that already."""
+    """Gather along the batch axis of size 1 once, which leaves the blob unchanged.
+
+    Raises:
+        UnsupportedError: `count`, the number of indices, is not 1.
+    """
     if count != 1:
         message = f"the batch of size 1 is gathered {count} times"
         raise UnsupportedError(message)
@@ -384,6 +385,6 @@ def _concat_crops(b: Builder, x: Value, runs: list[tuple[int, int]], place: int)
 
 
 def _looked_up(b: Builder, table: Value, indices: Value) -> Value:
-    """Embed indices are integers, and ncnn clamps negative ones to 0."""
+    """Emit an Embed layer: rows of a constant table by integer index; ncnn clamps negative indices to 0."""
     rows, width = constant_float32(table).shape
     return emitted(b, "Embed", indices, p0=width, p1=rows, p2=0, p3=rows * width, w0=constant_float32(table))

@@ -103,7 +103,11 @@ def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int
 
 
 def _window(dims: Sequence[int], depth: int) -> Sequence[int]:
-    """Return the dims that an index of `depth` entries selects together."""
+    """Return dims[depth:], the shape of the slice that an index vector of `depth` entries selects.
+
+    Raises:
+        UnsupportedError: the slice has no elements.
+    """
     window = dims[depth:]
     if not prod(window):
         message = "ncnn has no blobs of 0 elements"
@@ -112,7 +116,7 @@ def _window(dims: Sequence[int], depth: int) -> Sequence[int]:
 
 
 def _counted(b: Builder, indices: Value, dims: Sequence[int]) -> Value:
-    """Return flat element numbers [1, count] for index vectors of the first axes, as floats."""
+    """Convert index vectors [*i, depth] into `dims` to flat indices [1, prod(i)], as floats."""
     *many, depth = sizes(b.dims(indices), "the indices")
     given = b(Reshape, b(Cast, indices, to=DType.FLOAT32), vector(b, [1, prod(many), depth]))
     lengths = np.array(dims[:depth], np.float32)
@@ -176,7 +180,11 @@ def export_scatter_elements(
 
 
 def _numbered(*values: Value, b: Builder) -> list[np.ndarray[Any, Any]]:
-    """Number the elements of values, in their shapes."""
+    """Return arrays in the shapes of `values` with consecutive numbers, one for each element of all values.
+
+    Raises:
+        UnsupportedError: there are too many elements.
+    """
     shapes = [sizes(b.dims(x), "the rearranged tensor") for x in values]
     starts = np.cumsum([0, *(prod(shape) for shape in shapes)])
     if starts[-1] >= MOST_ENTRIES:
@@ -186,7 +194,7 @@ def _numbered(*values: Value, b: Builder) -> list[np.ndarray[Any, Any]]:
 
 
 def _moved(b: Builder, op_def: OpDef, data: Value, indices: Value, **stated: Any) -> Value:
-    """Run the operator on element numbers to get its permutation."""
+    """Evaluate a data movement on the flat indices of `data`, and select the elements at the resulting indices."""
     refuse_constants(data)
     (numbers,) = _numbered(data, b=b)
     return _select_elements(b, [data], _evaluate_operator(op_def, numbers, _array(indices), **stated))
@@ -239,7 +247,10 @@ def _emit_scatter(
 
 
 def _select_elements(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value:
-    """Select elements of values by number: rectangular regions are concatenated, else row by row."""
+    """Select the elements of `sources`, concatenated flat, at the flat indices `wanted`.
+
+    A rectangular update of the first source is written as concatenations, other indices as a Gather.
+    """
     if not wanted.size:
         message = "the result is empty; ncnn has no blobs of size 0"
         raise UnsupportedError(message)
@@ -252,7 +263,7 @@ def _select_elements(b: Builder, sources: Sequence[Value], wanted: np.ndarray[An
 
 
 def _boxed(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value | None:
-    """Return the padding on each axis if elements of a second value fill a rectangular region of the first one."""
+    """Replace a rectangular region of the first source by the second; `None` if `wanted` selects other elements."""
     if len(sources) != 2:
         return None
     old, new = sources

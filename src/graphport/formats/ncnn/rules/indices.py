@@ -31,7 +31,7 @@ MOST_ENTRIES = 1 << 22
 
 
 def affordable(count: int) -> None:
-    """Refuse what would take too much memory."""
+    """Raise `UnsupportedError` if a matrix of `count` elements exceeds the memory limit."""
     if count > MOST_ENTRIES:
         message = f"gather by matrix product would need {count} elements, at most {MOST_ENTRIES} are supported"
         raise UnsupportedError(message)
@@ -45,7 +45,7 @@ def along(b: Builder, numbers: Any, axis: int, rank: int, dtype: DType) -> Value
 
 
 def as_indices(b: Builder, numbers: Value, most: int) -> Value:
-    """Convert integral floats to indices."""
+    """Cast integral floats from 0 to `most` to int64 indices."""
     return spanned(b(Cast, numbers, to=DType.INT64), 0, most)
 
 
@@ -84,7 +84,7 @@ def elements_of(b: Builder, data: Value, positions: Value, axis: int) -> Value:
 
 
 def accumulated(b: Builder, rows: Value, x: Value) -> Value:
-    """`x` times one-hot rows, where infinite elements contribute only if selected."""
+    """Multiply `x` by one-hot rows; infinite elements are added only where selected, because 0 * inf is NaN."""
     storage = folded(x)
     if storage is not None and bool(np.isfinite(storage.numpy()).all()):
         return b(MatMul, x, rows)
@@ -103,7 +103,7 @@ MOST_PIXELS = 1 << 20
 
 
 def rows_of(b: Builder, indices: Value, n: int) -> Value:
-    """For each place among `n`, counted from the end where it is below 0, a row that is 1 there."""
+    """Encode indices as one-hot rows of length `n`; negative indices count from the end.  Shapes: [*i] -> [*i, n]."""
     rank = len(b.dims(indices))
     reserve(2, n)
     wide = b(Unsqueeze, b(Cast, indices, to=DType.FLOAT32), vector(b, [rank]))

@@ -42,32 +42,32 @@ def _is_non_float(x: Value) -> bool:
 
 
 def is_bits(x: Value) -> bool:
-    """Whether the blob of a value has the bits of integers."""
+    """Whether the blob of a value contains the bits of integers, not floats."""
     return _is_non_float(x) and folded(x) is None and (x.is_input or (x.has_notes and BITS in x.notes))
 
 
 def counted(y: Value, most: int = 0) -> Value:
-    """Note on `y`, whose blob has integers as floats, the maximum magnitude `max_magnitude`, if known."""
+    """Note on `y`, a float blob of integers, that their magnitude is at most `most`; 0 means unknown."""
     y.notes[MOST] = most
     y.notes.pop(LEAST, None)
     return y
 
 
 def spanned(y: Value, low: int, high: int) -> Value:
-    """Note on `y`, whose blob has integers as floats, their minimum and maximum."""
+    """Note on `y`, a float blob of integers, that they are from `low` to `high`."""
     counted(y, max(-low, high) or 1)
     y.notes[LEAST] = low
     return y
 
 
 def max_magnitude(x: Value) -> int:
-    """The largest size that integers of a value may have; 0 if that is not known."""
+    """Return the maximum magnitude of the integers in `x`; 0 if unknown."""
     span = span_of(x)
     return 0 if span is None else max(-span[0], span[1]) or 1
 
 
 def span_of(x: Value) -> tuple[int, int] | None:
-    """The least and the largest integer that a value may have; `None` if that is not known."""
+    """Return the minimum and maximum of the integers in `x`, from its type, elements or notes; `None` if unknown."""
     dtype, storage = x.dtype, folded(x)
     if dtype is DType.BOOL:
         return 0, 1
@@ -82,18 +82,18 @@ def span_of(x: Value) -> tuple[int, int] | None:
 
 
 def range_of(dtype: DType) -> tuple[int, int]:
-    """The least and the largest integer of an element type."""
+    """Return the minimum and maximum of an integer type."""
     half = 1 << (dtype.bits - 1)
     return (0, 2 * half - 1) if dtype.kind == "u" else (-half, half - 1)
 
 
 def is_rounded(x: Value) -> bool:
-    """Whether integers of a value may be other ones than they were, for they are of any size."""
+    """Whether integers of a value may exceed the range that float32 represents exactly."""
     return span_of(x) is None and (is_bits(x) or (x.has_notes and x.notes.get(MOST) == ROUNDED))
 
 
 def copy_integer_range(y: Value, *sources: Value) -> None:
-    """Note that `y` has the integers of other values."""
+    """Note on `y` the range of the integers in `sources`, the union of their ranges."""
     if sources and _is_non_float(y) and all(map(has_float_blob, sources)):
         spans = [span for x in sources if (span := span_of(x)) is not None]
         if len(spans) == len(sources):
@@ -103,7 +103,7 @@ def copy_integer_range(y: Value, *sources: Value) -> None:
 
 
 def moved(y: Value, *sources: Value) -> None:
-    """Note that `y` has elements of other values, bits where they have."""
+    """Note that `y` contains elements of `sources`: integer bits if all of them do, else floats in their range."""
     if sources and all(map(is_bits, sources)):
         y.notes[BITS] = 1
     else:
@@ -111,7 +111,7 @@ def moved(y: Value, *sources: Value) -> None:
 
 
 def has_float_blob(x: Value) -> bool:
-    """Whether the blob of a value has floats, rather than integer bits."""
+    """Whether the blob of a value contains floats, not integer bits."""
     return not _is_non_float(x) or x.dtype is DType.BOOL or folded(x) is not None or (x.has_notes and MOST in x.notes)
 
 
@@ -163,10 +163,10 @@ def _is_integer(x: Value) -> bool:
 
 
 def bounded(what: str, *sizes: int, is_secondary: bool = False) -> int:
-    """The sum of sizes of integers.
+    """Return the sum of `sizes`, the maximum magnitudes of integers; 0 is an unknown one.
 
     Raises:
-        UnsupportedError: it is not known, or single precision lacks integers of that size.
+        UnsupportedError: one is unknown, or float32 does not represent all integers up to the sum.
     """
     if not all(sizes) or sum(sizes) >= LIMIT:
         message = f"{what} of integers may exceed {LIMIT}, the largest range that float32 blobs represent exactly"

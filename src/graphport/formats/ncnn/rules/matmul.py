@@ -39,7 +39,7 @@ from graphport.ops.views.matmul import GemmView
 
 @layer("InnerProduct")
 def inner_product(at: Layer) -> Value:
-    """InnerProduct: of each row of a matrix; of all elements of other blobs."""
+    """InnerProduct: multiply each row of a matrix, or any other blob as one vector, by the weight; add a bias."""
     b, outputs = at.b, at.integer(0)
     inputs, has_bias = at.count(0) // max(outputs, 1), bool(at.integer(1))
     bias = at.weight(1, [outputs]) if has_bias else None
@@ -63,7 +63,7 @@ def _transposed(at: Layer, x: Value) -> Value:
 
 @layer("MatMul")
 def matmul(at: Layer) -> Value:
-    """Of stacks of matrices; a vector is a row or a column, an axis that the result lacks."""
+    """MatMul of batched matrices; a vector operand is a row (left) or a column (right), whose axis is dropped."""
     b, (left, right) = at.b, at.inputs[:2]
     ranks = [len(b.dims(x)) - 1 for x in (left, right)]
     row = b(Unsqueeze, left, vector(b, [1])) if ranks[0] == 1 else left
@@ -84,7 +84,7 @@ _GEMM_TERM = 18
 
 @layer("Gemm")
 def gemm(at: Layer) -> Value:
-    """`alpha * (A B + beta * C)`; each of the three is a blob or a weight."""
+    """Gemm: alpha * (A B + beta * C); A, B and C are operands or weights."""
     b = at.b
     at.refuse(11)
     is_int8 = at.choice(_GEMM_TERM, {0: False, 2: True}, "quantization of Gemm")
@@ -170,7 +170,7 @@ def export_gemm(b: Builder, op: GemmView) -> Value:
 
 
 def _matrix(value: Value, *, is_transposed: bool, factor: float = 1.0) -> Storage:
-    """A constant matrix with a row for each output."""
+    """Return a constant matrix times `factor` as [outputs, inputs]; transpose it unless `is_transposed`."""
     numbers = constant_float32(value)
     if is_transposed and factor == 1:
         return numbers
@@ -195,7 +195,7 @@ def _product(
 
 @MatMul.export_rule("ncnn")
 def export_matmul(b: Builder, a: Value, b_: Value) -> Value:
-    """Export MatMul: a layer with weights for a constant matrix; of two blobs, over the last two axes."""
+    """Export MatMul: InnerProduct for a constant second matrix, else a MatMul layer."""
     ranks = len(b.dims(a)), len(b.dims(b_))
     if min(ranks) < _MATRIX:
         row = b(Unsqueeze, a, vector(b, [0])) if ranks[0] < _MATRIX else a
@@ -224,7 +224,7 @@ _MATRIX = 2
 
 
 def _stacked(b: Builder, x: Value, y: Value) -> tuple[list[Value], int | None]:
-    """The blobs of two stacks of matrices, and the axis of the result that they lack: none of the last two."""
+    """Return the operands of a MatMul as blobs of equal rank, and the batch axis of length 1 that they lack."""
     refuse_constants(x, y)
     rank = max(len(b.dims(x)), len(b.dims(y)))
     padded = [[1] * (rank - len(b.dims(each))) + list(b.dims(each)) for each in (x, y)]

@@ -187,7 +187,10 @@ def export_batch_norm(b: Builder, op: BatchNormalizationView) -> Value | None:
 
 
 def _scaled_and_shifted(b: Builder, x: Value, weights: Sequence[Storage], epsilon: float) -> Value:
-    """A factor and a summand for each entry of axis 1, which are computed as the file is written."""
+    """Compute slope * (x - mean) / sqrt(variance + epsilon) + bias along axis 1 as x * k + c with folded constants.
+
+    `weights` are slope, mean, variance and bias.
+    """
     shape = (weights[0].count, *[1] * (len(b.dims(x)) - 2))
 
     def factor(slope: Array, mean: Array, variance: Array, bias: Array) -> Array:
@@ -219,7 +222,7 @@ LRN -> size % 2: LRN(item(x), p0=0, p1=size, p2=alpha, p3=beta, p4=bias)
 
 
 def _is_inner(b: Builder, x: Value, axis: int, weights: Storage) -> bool:
-    """Whether the axes from `axis` on are the innermost ones of the blob, with a weight for each of their elements."""
+    """Whether a blob has the axes from `axis` on innermost, and `weights` have their shape."""
     blob_dims(b, x)
     dims, batch = b.dims(x), batch_of(x)
     first = axis % len(dims)
@@ -237,7 +240,7 @@ def export_layer_norm(b: Builder, op: LayerNormalizationView) -> Value | None:
 
 
 def _flattened(b: Builder, type_: str, x: Value, count: int, **given: Any) -> Value:
-    """A normalization over the last `count` axes: more than one are made one, which all shapes of blobs have."""
+    """Emit a normalization layer over the last `count` axes, merged to one axis."""
     lengths = blob_dims(b, x)
     if count == 1:
         return emitted(b, type_, x, **given)

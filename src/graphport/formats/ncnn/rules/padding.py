@@ -31,7 +31,7 @@ _MODES = ("constant", "replicate", "reflect")
 
 @layer("Padding")
 def padding(at: Layer) -> Value:
-    """Padding: of width and height, and of the axis before them."""
+    """Padding: pad width, height and the axis before them."""
     at.refuse(6)
     mode = at.choice(4, _MODES, "padding")
     pairs = [(at.integer(7), at.integer(8)), (at.integer(0), at.integer(1)), (at.integer(2), at.integer(3))]
@@ -121,7 +121,7 @@ def _padded(b: Builder, data: Value, pairs: Sequence[tuple[int, int]], kind: int
 
 
 def _cut(b: Builder, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
-    """Padding below 0 takes away."""
+    """Crop each axis by its negative pads."""
     gone = [axis for axis, pair in enumerate(pairs) if min(pair) < 0]
     if not gone:
         return x

@@ -101,7 +101,7 @@ _LOWER, _SPATIAL = 3, 3
 
 @layer("StatisticsPooling")
 def statistics(at: Layer) -> Value:
-    """Global statistics: the mean of each channel, and the standard deviations."""
+    """StatisticsPooling: the mean of each channel, and with parameter 0 also the standard deviations."""
     b, x = at.b, at.x
     axes = vector(b, list(range(2, at.rank + 1)))
     mean = b(ReduceMean, x, axes) if at.rank > 1 else x
@@ -180,7 +180,7 @@ def _padded(b: Builder, x: Value, slid: Window, filler: float) -> Value:
 
 
 def _counted(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Value:
-    """Means over windows that reach beyond the end: of zeros there, and of as many entries as count."""
+    """Average pooling with partial windows at the end: zero-padded, rescaled to the number of counted elements."""
     kernel = sizes(slid.kernel)
     y = b(AveragePool, _padded(b, x, slid, 0.0), kernel_shape=kernel, strides=slid.strides)
     share = _count_window_elements(b, x, slid, counts_padding=counts_padding) / prod(kernel)
@@ -188,7 +188,7 @@ def _counted(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> Val
 
 
 def _count_window_elements(b: Builder, x: Value, slid: Window, *, counts_padding: bool) -> np.ndarray[Any, Any]:
-    """How many entries of each window count."""
+    """Return the number of elements of each window that the average counts; padding counts with `counts_padding`."""
     dims = sizes(b.dims(x), "an image")[2:]
     found: np.ndarray[Any, Any] = np.ones(())
     for n, length_, kernel, stride, gap, (p, q) in zip(
@@ -236,7 +236,7 @@ def _root(b: Builder, x: Value, p: float) -> Value:
 
 @LpPoolView.export_rule("ncnn")
 def export_lp_pool(b: Builder, op: LpPoolView) -> Value:
-    """Means of powers, times how many there are."""
+    """Export LpPool: (mean(|x|^p) * window size)^(1/p) by average pooling."""
     if op.ceil_mode:
         message = "LpPool with ceil_mode=1"
         raise UnsupportedError(message)

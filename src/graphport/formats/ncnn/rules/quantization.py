@@ -80,17 +80,17 @@ def rounded_operands(
 
 
 def rounded_result(at: Layer, y: Value, place: int) -> Value:
-    """The result of a layer, on a grid if the layer has a scale for it; `place` is that of the weight's scales."""
+    """Return the layer result `y`, quantized and dequantized if the layer has a result scale, weight `place` + 2."""
     return _on_grid(at.b, y, at.stored(place + 2)) if at.integer(TERM) > _WITH_RESULT else y
 
 
 def inverse(scales: Array) -> Array:
-    """Real units per integer; a channel of zeros has a scale of 0 both ways."""
+    """Return 1 / scales; 0 for a scale of 0, which marks an all-zero channel."""
     return np.divide(1.0, scales, out=np.zeros_like(scales, np.float32), where=scales != 0)
 
 
 def _codes(weight: Array, scales: Array) -> Array:
-    """Halves are rounded away from zero, as `roundf` does."""
+    """Quantize a weight with scales along axis 0 to int8, -127 to 127, rounded half away from zero like `roundf`."""
     scaled = weight * scales.reshape(-1, *[1] * (weight.ndim - 1))
     return np.clip(np.sign(scaled) * np.floor(np.abs(scaled) + 0.5), -_MOST, _MOST).astype(np.int8)
 
@@ -127,19 +127,19 @@ def rounded_rows(b: Builder, x: Value, axes: Sequence[int] = (-1,)) -> Value:
 
 @layer("Quantize")
 def quantize(at: Layer) -> Value:
-    """Source: `input * scale` is rounded and clipped to -127 and 127; a scale for all, or one for each channel."""
+    """Quantize: clip(round(input * scale), -127, 127) with one scale or per-channel scales."""
     return _rounded(at, at.x, 0)
 
 
 @layer("Dequantize")
 def dequantize(at: Layer) -> Value:
-    """Source: `input * scale + bias`."""
+    """Dequantize: input * scale + bias."""
     return _dequantize(at, 0, at.count(1) and 1)
 
 
 @layer("Requantize")
 def requantize(at: Layer) -> Value:
-    """Source: `activation(input * scale + bias) * scale`, rounded and clipped as in Quantize."""
+    """Requantize: clip(round(activation(input * scale_in + bias) * scale_out), -127, 127)."""
     parameters = {"9": at.integer(3), "10": at.array(4)}
     return _rounded(at, activated(Layer(at.b, at.inputs, parameters), _dequantize(at, 0, at.count(2) and 2)), 1)
 
@@ -156,7 +156,7 @@ def _dequantize(at: Layer, scale: int, bias: int) -> Value:
 
 
 def _rounded(at: Layer, y: Value, place: int) -> Value:
-    """`y`, a real value laid out as the input is, as integers of 8 bits."""
+    """Quantize the float32 `y` to int8, -127 to 127, with the scales in weight `place` (integers per real unit)."""
     if dtype_of(y) is not DType.FLOAT32:
         message = f"{y.name} is {y.fact}; the layer requires float32"
         raise UnsupportedError(message)
@@ -169,7 +169,7 @@ def _rounded(at: Layer, y: Value, place: int) -> Value:
 
 
 def _along(at: Layer, place: int) -> Array:
-    """Numbers of axis 0 of the blob, or one for all as a scalar; they are finite."""
+    """Return weight `place`: one finite number per index of axis 0 of the blob, or a scalar for all."""
     found = at.stored(place).numpy().astype(np.float32).reshape(-1)
     if not np.isfinite(found).all():
         message = f"weight {place} contains {found[~np.isfinite(found)][0]:g}"
@@ -212,10 +212,10 @@ class Integers:
         return {f"p{TERM}": term, f"w{place}": self.scales, f"w{place + 1}": self.input_scale}
 
     def by_group(self, groups: int) -> Integers:
-        """The same with one scale for each group of results.
+        """Return these integers with one weight scale per group of output channels.
 
         Raises:
-            UnsupportedError: results of a group have different scales, or there is no kernel for so many.
+            UnsupportedError: the scales in a group differ, or ncnn's kernel is wrong for groups of this size.
         """
         results, depth = self.codes.shape[0] // groups, self.codes.shape[1]
         if results % GROUPED == 0 and (results, depth) != (1, 1):
@@ -229,7 +229,7 @@ class Integers:
         return Integers(self.x, self.codes, kept, self.input_scale)
 
     def overflows(self) -> bool:
-        """Whether sums may leave 32 bits on the way through Winograd's algorithm, whose sums are larger."""
+        """Whether int32 sums of Winograd's algorithm, which are larger than those of the convolution, may overflow."""
         if self.codes.shape[2:] != _TILED:
             return False
         sums = np.abs(self.codes.numpy().astype(np.int64)).reshape(self.codes.shape[0], -1).sum(axis=1)
@@ -237,7 +237,7 @@ class Integers:
 
 
 def winograd_forbidden(found: Integers) -> dict[str, int]:
-    """The parameter that keeps Winograd's algorithm from a layer where it would overflow."""
+    """Return the parameter that disables Winograd's algorithm for a layer in which its sums may overflow."""
     return {"p31": _WINOGRAD} if found.overflows() else {}
 
 
@@ -285,7 +285,7 @@ def _input_of(x: Value) -> tuple[Value, Storage] | None:
 
 
 def _is_zero(value: Value | None) -> bool:
-    """Whether it is a zero point of int8 in the middle; a weight without one has it there, too."""
+    """Whether an int8 zero point is 0 everywhere, or absent."""
     storage = None if value is None else folded(value)
     return value is None or (storage is not None and storage.dtype is DType.INT8 and not storage.numpy().any())
 

@@ -45,7 +45,7 @@ _WAYS = (None, "reverse", "bidirectional")
 
 
 def _permute_gates(at: Layer, weight: Value, order: Sequence[int]) -> Value:
-    """Blocks along axis 1, one for each gate, in another order."""
+    """Reorder the gate blocks along axis 1 of a weight by `order`."""
     if list(order) == list(range(len(order))):
         return weight
     hidden = int(str(at.b.dims(weight, at_least=2)[1])) // len(order)
@@ -70,7 +70,7 @@ def _direction(at: Layer) -> str | None:
 
 
 def _sequence(at: Layer) -> tuple[Value, list[Value]]:
-    """The sequence and the states at its beginning, with the batch as the second axis."""
+    """Return the input sequence as [time, batch, features], and the initial states as [direction, batch, hidden]."""
     return at.b(Transpose, at.x, perm=(1, 0, 2)), [at.b(Transpose, state, perm=(1, 0, 2)) for state in at.inputs[1:]]
 
 
@@ -91,7 +91,10 @@ _GATES = {"LSTM": (0, 2, 1, 3), "GRU": (1, 0, 2), "RNN": (0,)}
 
 
 def _matrices(at: Layer, order: Sequence[int], hidden: int, width: int) -> tuple[Value, Value]:
-    """Return W and R with gates in the order `order`; the projected hidden state has `width` features."""
+    """Return W [directions, gates * hidden, inputs] and R [directions, gates * hidden, width] with reordered gates.
+
+    `order` permutes the gates; `width` is the size of the recurrent state: of an LSTM's projection, else `hidden`.
+    """
     ways, rows = _num_directions(at), len(order) * hidden
     shapes = {0: [ways, rows, at.integer(1) // (ways * rows)], 2: [ways, rows, width]}
     if not at.integer(TERM):
@@ -105,7 +108,7 @@ def _matrices(at: Layer, order: Sequence[int], hidden: int, width: int) -> tuple
 
 
 def _dequantized(at: Layer, index: int, place: int, shape: Sequence[int]) -> Value:
-    """Weight `index` from int8 codes and its scales, weight `place`: integers per real unit, one for each row."""
+    """Dequantize the int8 weight `index` by its per-row scales, weight `place`, in integers per real unit."""
     scales = at.stored(place)
     rows = shape[0] * shape[1]
     if scales.count != rows or at.stored(index).dtype is not DType.INT8:
@@ -117,7 +120,7 @@ def _dequantized(at: Layer, index: int, place: int, shape: Sequence[int]) -> Val
 
 
 def _bias(at: Layer, order: Sequence[int], hidden: int) -> Value:
-    """The bias of the input, and none of the state."""
+    """Return ONNX's bias [directions, 2 * gates * hidden]: weight 1 as input bias, zeros as recurrence bias."""
     half = _permute_gates(at, at.weight(1, [_num_directions(at), len(order) * hidden]), order)
     return at.b(
         Concat, half, at.b.constant(np.zeros((_num_directions(at), len(order) * hidden)), dtype_of(half)), axis=1
@@ -139,7 +142,7 @@ def lstm(at: Layer) -> list[Value]:
 
 @layer("GRU")
 def gru(at: Layer) -> list[Value]:
-    """The new gate has a bias for each of both sums."""
+    """GRU; only the new gate has separate input and recurrence biases (ONNX's `linear_before_reset`)."""
     ways, hidden = _num_directions(at), at.integer(0)
     w, r = _matrices(at, _GATES["GRU"], hidden, hidden)
     parts = at.b.results(Split, 4, at.weight(1, [ways, 4 * hidden]), vector(at.b, [hidden] * 4), axis=1)
@@ -160,7 +163,7 @@ _NUMBERS = {"forward": 0, "reverse": 1, "bidirectional": 2}
 
 
 def _blocks(value: Value, order: Sequence[int]) -> Storage:
-    """A weight with its gates in another order."""
+    """Return a constant weight [directions, gates * hidden, …] with its gates reordered by `order`."""
     shape = constant_float32(value).shape
     count = len(order)
 
@@ -172,7 +175,7 @@ def _blocks(value: Value, order: Sequence[int]) -> Storage:
 
 
 def _summed(bias: Value | None, order: Sequence[int], ways: int, hidden: int, extra: int | None = None) -> Storage:
-    """Add the two biases of each gate; those of the gate `extra` stay separate, at the end."""
+    """Add input and recurrence bias of each gate; of the gate `extra`, keep both, the recurrence bias at the end."""
     count = len(order)
     rows = count + (extra is not None)
 

@@ -80,7 +80,7 @@ def reduction(at: Layer) -> Value:
 
 @layer("Einsum")
 def einsum(at: Layer) -> Value:
-    """The equation is the codes of its letters; the batch is a letter that it lacks."""
+    """Einsum; parameter 0 has the character codes of the equation, to which the batch index is added."""
     text = "".join(chr(int(code)) for code in at.array(0))
     left, _, right = text.partition("->")
     terms = left.split(",")
@@ -159,9 +159,9 @@ _LARGEST = float(np.finfo(np.float32).max)
 def export_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value:
-    """Subtract the largest element first, so that the exponentials do not overflow.
+    """Export ReduceLogSumExp as log(sum(exp(x - max(x)))) + max(x), which does not overflow.
 
-    ncnn cannot subtract a result without batch from elements with a batch: a single layer is written, which overflows.
+    If the batch axis is reduced, emit one layer, which may overflow: ncnn cannot broadcast the maximum over the batch.
     """
     blob_dims(b, data)
     dims, batch = b.dims(data), batch_of(data)
@@ -188,10 +188,10 @@ def _reduce_single_element(b: Builder, x: Value, number: int) -> Value:
 
 
 def _of_integers(y: Value, x: Value, number: int, dims: Sequence[Dim]) -> None:
-    """Note how large a reduction of integers may be.
+    """Note on `y` the range of an integer reduction over axes of sizes `dims`.
 
     Raises:
-        UnsupportedError: larger than single precision has, or it is a fraction.
+        UnsupportedError: the range exceeds that of float32, or the operation is not a sum, minimum or maximum.
     """
     if number in (_MOST, _LEAST):
         copy_integer_range(y, x)
@@ -255,7 +255,7 @@ CumProd.export_rule("ncnn")(products_under_mask)
 def _searched(
     op_def: OpDef, b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
 ) -> Value:
-    """Return the index of the extreme: the largest weight among equal elements."""
+    """Export ArgMax or ArgMin: multiply the mask of extreme elements by position weights, and take the maximum."""
     refuse_constants(data)
     dims = b.dims(data)
     at = axis % len(dims)

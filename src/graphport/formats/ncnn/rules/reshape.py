@@ -66,10 +66,7 @@ _ORDERS = {
 
 @layer("Reshape")
 def reshape(at: Layer) -> Value:
-    """Reshape to width, height, depth and channels, as many as there are axes; 0 copies, -1 is inferred.
-
-    They are parameters, or an expression.
-    """
+    """Reshape to sizes in parameters or in a size expression (parameter 6); 0 copies a size, -1 is inferred."""
     text = at.text(6)
     if text is not None:
         found = lengths_of_text(at, text)[::-1]
@@ -88,11 +85,9 @@ def reshape(at: Layer) -> Value:
 
 
 def _with_batch(at: Layer, target: Sequence[Length], before: int, behind: int) -> Value:
-    """Insert the batch size 1 at index `behind` of the shape.
+    """Reshape with a batch axis among the sizes: at index `before` of the input and index `behind` of the target.
 
-    Copied sizes are those of the input with the batch at `before`.
-
-    Sizes are copied by index, counted from the outermost axis, as in ONNX.
+    A target size of 0 copies the input size at the same index, as in ONNX.
     """
     rank = at.rank
     own: list[Length] = [length_of(at, 0, name) for name in AXES[rank]]
@@ -124,7 +119,7 @@ def permute(at: Layer) -> Value:
 
 
 def order_of(perm: Sequence[int]) -> int | None:
-    """The number of an order of axes, the batch among them; `None` if there is none."""
+    """Return Permute's number for a permutation that keeps the batch axis first; `None` if there is no number."""
     rank = len(perm) - 1
     if not perm or perm[0] != 0 or rank not in AXES:
         return None
@@ -225,7 +220,7 @@ def fold(at: Layer) -> Value:
 
 
 def _into(b: Builder, x: Value, target: Sequence[Dim], batch: int | None = None) -> Value | None:
-    """Reshape to another shape; `batch` is the result axis of the batch, if it is kept."""
+    """Reshape to `target`; `batch` is an axis of length 1 of the result that its blob may lack."""
     lengths = blob_dims(b, x)
     kept = None
     if len(target) > 1:
@@ -250,7 +245,7 @@ def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0)
 
 
 def _followed(b: Builder, x: Value, target: Sequence[Dim]) -> int | None:
-    """Return the axis of length 1 at the batch's position among the elements."""
+    """Return the axis of length 1 of `target` with as many elements before it as before the batch axis of `x`."""
     batch, dims = batch_of(x), b.dims(x)
     if batch is None:
         return None
@@ -360,7 +355,11 @@ def export_tile(b: Builder, input: Value, repeats: Value) -> Value | None:
 
 
 def _to_batched_blob(b: Builder, x: Value) -> Value:
-    """`x` as a blob with all its axes, that of the batch among them."""
+    """Return `x` as a blob that contains all axes, including the batch.
+
+    Raises:
+        UnsupportedError: `x` has more axes than a blob.
+    """
     if len(b.dims(x)) > MOST_AXES:
         message = (
             f"{x.name} is {x.fact}: repetition along the batch requires at most {MOST_AXES} axes including the batch"
@@ -371,7 +370,7 @@ def _to_batched_blob(b: Builder, x: Value) -> Value:
 
 @Expand.export_rule("ncnn")
 def export_expand(b: Builder, input: Value, shape: Value) -> Value | None:
-    """Copies along the axes of length 1."""
+    """Export Expand: Tile along axes of length 1, or Interp for sizes that are computed at run time."""
     wanted = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     if wanted is None:
         message = "the shape operand is not constant"
@@ -399,7 +398,7 @@ def export_expand(b: Builder, input: Value, shape: Value) -> Value | None:
 
 
 def _repeat_single_elements(b: Builder, x: Value, lengths: Sequence[Dim], target: Sequence[Dim]) -> Value:
-    """Repeat axes of length 1 to sizes that are computed: the nearest element of a resized axis is its only one."""
+    """Repeat axes of length 1 to run-time sizes by Interp with nearest interpolation."""
     own, start = list(lengths), 0
     while start < len(own):
         stop = start
@@ -424,7 +423,7 @@ SpaceToDepth -> Reorg(item(input), p0=blocksize, p1=1)
 
 @Col2ImView.export_rule("ncnn")
 def export_col2im(b: Builder, op: Col2ImView) -> Value | None:
-    """Of a picture."""
+    """Export Col2Im over height and width as Fold."""
     picture, kernel = needed(op.image_shape, "the image sizes"), needed(op.block_shape, "the block sizes")
     lengths = lengths_of(b, op.input)
     if len(picture) != 2 or len(lengths) != 2:

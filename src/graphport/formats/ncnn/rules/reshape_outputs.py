@@ -17,7 +17,7 @@ from graphport.ops.lowering.operands import dtype_of
 
 @layer("Noop")
 def import_annotations(at: Layer) -> Value:
-    """Return the value that annotation parameters describe, from one with a leading batch axis."""
+    """Return the value that annotation parameters describe, from a value whose axis 0 is the batch."""
     b, y, place = at.b, at.x, at.integer(int(PLACE))
     if at.integer(int(BARE)):
         y = b(Squeeze, y, vector(b, [1]))
@@ -30,7 +30,7 @@ def import_annotations(at: Layer) -> Value:
 
 
 def strip_annotations(b: Builder, x: Value, parameters: Mapping[str, Any]) -> Value:
-    """The other way: of a value, one with a batch in front, as layers take it."""
+    """Invert `import_annotations`: return the annotated `x` as a value whose axis 0 is the batch."""
     place = missing_axis(parameters)
     rank = len(b.dims(x))
     if place == NO_BATCH:

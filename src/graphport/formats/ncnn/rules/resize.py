@@ -46,7 +46,7 @@ _FEWEST = 4
 
 @layer("Interp")
 def interp(at: Layer) -> Value:
-    """Interp: to given sizes, or by factors; of matrices the rows, and each element of a vector becomes a plane."""
+    """Interp to sizes or by factors: both axes of images, columns of matrices; vector elements expand to planes."""
     mode = at.choice(0, _MODES, "interpolation")
     b, rank = at.b, at.rank
     rows, columns = _sizes(at)
@@ -69,14 +69,18 @@ def interp(at: Layer) -> Value:
 
 
 def _placing(at: Layer, mode: str) -> dict[str, Any]:
-    """Return the coordinate and interpolation attributes."""
+    """Return ONNX Resize's attributes for the interpolation mode and the coordinate transformation."""
     if mode == "nearest":
         return {"mode": mode, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     return {"mode": mode, "coordinate_transformation_mode": "align_corners" if at.integer(6) else None}
 
 
 def _resized_open(at: Layer, mode: str, rows: Length, columns: Length) -> Value:
-    """A picture, to lengths that are computed."""
+    """Resize an image to run-time sizes.
+
+    Raises:
+        UnsupportedError: the blob is no image, or the mode is cubic.
+    """
     if at.rank != _PICTURE or mode == "cubic":
         message = "interpolation to computed sizes supports linear and nearest modes of images only"
         raise UnsupportedError(message)
@@ -85,7 +89,7 @@ def _resized_open(at: Layer, mode: str, rows: Length, columns: Length) -> Value:
 
 
 def _sizes(at: Layer) -> tuple[Length, Length]:
-    """The rows and columns of the result."""
+    """Return height and width of the result, as integers or run-time values."""
     text = at.text(9)
     if text is not None:
         found = lengths_of_text(at, text)
@@ -105,7 +109,11 @@ def _sizes(at: Layer) -> tuple[Length, Length]:
 
 
 def _multiplied(at: Layer, extent: Length, factor: np.float32) -> Length:
-    """Multiply a size by a factor, which must be integral if the size is open."""
+    """Multiply a size by a factor and truncate.
+
+    Raises:
+        UnsupportedError: the size is a run-time value and the factor is not an integer.
+    """
     if not isinstance(extent, Value):
         return int(np.float32(extent) * factor)
     if factor != int(factor):
@@ -115,7 +123,7 @@ def _multiplied(at: Layer, extent: Length, factor: np.float32) -> Length:
 
 
 def _resized(at: Layer, mode: str, target: list[int]) -> Value:
-    """Resize by sizes or factors, which determine the coordinates; with aligned corners the sizes do."""
+    """Resize by factors if the layer has them, else by sizes; with aligned corners always by sizes."""
     b, attributes = at.b, _placing(at, mode)
     is_factor = at.parameters.get("9") is None and not at.integer(5) and not (at.integer(3) and at.integer(4))
     if not is_factor or (at.integer(6) and mode != "nearest"):
@@ -277,7 +285,7 @@ def _emit_static_resize(b: Builder, op: ResizeView, lengths: list[int]) -> Value
 def _target(
     lengths: list[int], scales: Value | None, sizes: Value | None, axes: tuple[int, ...] | None
 ) -> list[int] | None:
-    """Return the output sizes, if the factors match them."""
+    """Return the output sizes [C, H, W]; `None` if a scale times a size is not an integer or the batch changes."""
     resized_axes = tuple(range(4)) if axes is None else tuple(axis % 4 for axis in axes)
     found = [1, *lengths]
     if sizes is not None:

@@ -74,13 +74,13 @@ def _mirrored(b: Builder, coordinates: Value, sizes: np.ndarray, *, aligns: bool
 
 
 def _middles(b: Builder, whole: Value, sizes: np.ndarray, *, aligns: bool) -> Value:
-    """Places of pixels as those from -1 to 1."""
+    """Convert integer pixel coordinates to grid coordinates, -1 to 1, of the pixel centers."""
     factor, offset = _spacing(sizes, aligns=aligns)
     return b(Add, b(Mul, whole, b.like(whole, factor)), b.like(whole, offset))
 
 
 def _spacing(sizes: np.ndarray, *, aligns: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distance of pixels on an axis from -1 to 1, and the position of the first one."""
+    """Return the distance of adjacent pixel centers and the coordinate of the first one, on a scale from -1 to 1."""
     if aligns:
         return np.where(sizes > 1, 2 / np.maximum(sizes - 1, 1), 0), np.full_like(sizes, -1)
     return 2 / sizes, 1 / sizes - 1
@@ -91,7 +91,7 @@ def _spacing(sizes: np.ndarray, *, aligns: bool) -> tuple[np.ndarray, np.ndarray
 
 @GridSampleView.export_rule("ncnn")
 def export_grid_sample(b: Builder, op: GridSampleView) -> Value | None:
-    """Of a picture."""
+    """Export GridSample over height and width; for nearest mode, round coordinates to pixel centers first."""
     grid = op.grid
     kinds, borders = ({name: number for number, name in each.items()} for each in (_MODES, _BORDERS))
     lengths, grid_lengths = lengths_of(b, op.x), lengths_of(b, grid)
@@ -115,7 +115,7 @@ def _are_middles(grid: Value, sizes: np.ndarray, *, aligns: bool) -> bool:
 
 
 class _Step(NamedTuple):
-    """A value and a constant that a node computes with."""
+    """An element-wise binary operator with a constant: op type, other operand and constant."""
 
     op_type: str
     x: Value
@@ -126,7 +126,7 @@ _ADD, _SUB, _MUL = 0, 1, 2
 
 
 def _step(value: Value, words: Mapping[str, int]) -> _Step | None:
-    """Return the producer of a value, an operator or its layer, if one operand is a constant for both axes."""
+    """Return the producer of a value as a `_Step`; `None` for other nodes, or a constant of more than two elements."""
     made = value.producer
     if made is None:
         return None

@@ -36,7 +36,7 @@ def _register(*types: str) -> Callable[[ImportRule], None]:
 
 
 def _check_leading_batch(b: Builder, x: Value) -> Value:
-    """A value whose blob has all axes but the first one, the batch."""
+    """Return `x` after a check that its blob lacks axis 0, the batch, and no other axis."""
     lengths_of(b, x)
     return x
 

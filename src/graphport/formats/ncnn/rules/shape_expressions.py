@@ -110,7 +110,11 @@ def lengths_of_text(at: Layer, text: str) -> list[Length]:
 
 
 def list_of(at: Layer, text: str) -> list[int]:
-    """Evaluate an expression if all sizes are known."""
+    """Evaluate a size expression to integers.
+
+    Raises:
+        UnsupportedError: a size is not static.
+    """
     found = lengths_of_text(at, text)
     known = [length for length in found if isinstance(length, int)]
     if len(known) < len(found) or not found:
@@ -132,7 +136,7 @@ def _read(at: Layer, token: str, text: str) -> Length:
 
 
 def length_of(at: Layer, place: int, name: str) -> Length:
-    """The length of an axis of a blob; 1 of one that it does not have."""
+    """Return the size of axis `name` (`w`, `h`, `d`, `c`) of input `place`; 1 if the blob lacks this axis."""
     if place >= len(at.inputs):
         message = f"the size expression refers to input {place}, the layer has {len(at.inputs)} inputs"
         raise UnsupportedError(message)
@@ -163,7 +167,7 @@ def _vector(at: Layer, length: Length) -> Value:
 
 
 def joined(at: Layer, lengths: Sequence[Length]) -> Value:
-    """Lengths as a vector."""
+    """Concatenate sizes, integers or run-time values, to an int64 vector."""
     if all(isinstance(each, int) for each in lengths):
         return at.b.constant([int(each) for each in lengths if isinstance(each, int)], DType.INT64)
     return at.b(registry.op_defs()["Concat"], *(_vector(at, each) for each in lengths), axis=0)

@@ -19,13 +19,16 @@ ENDINGS = {1: "1D", 2: "", 3: "3D"}
 
 
 def along(at: Layer, count: int, key: int, default: int = 1) -> Axes:
-    """Return a number per axis, from parameter `key` on; the default is that of the width."""
+    """Return a number per axis, outermost first: width in parameter `key`, height in `key + 10`, depth in `key + 20`.
+
+    Height and depth default to the width, the width to `default`.
+    """
     width = at.integer(key, default)
     return tuple(at.integer(key + 10 * place, width) for place in range(count))[::-1]
 
 
 def along_parameters(key: int, numbers: Sequence[int]) -> dict[str, int]:
-    """A number for each axis, from parameter `key` on."""
+    """Return the parameters for a number per axis; invert `along`."""
     return {f"p{key + 10 * place}": number for place, number in enumerate(reversed(numbers))}
 
 
@@ -47,7 +50,7 @@ def padding_parameters(key: int, begin: Sequence[int], end: Sequence[int]) -> di
 
 
 def slides(at: Layer, count: int) -> dict[str, Any]:
-    """ONNX's attributes of the window of a convolution, but for its kernel."""
+    """Return strides, dilations and pads of a layer as ONNX attributes."""
     begin, end = padding_of(at, count, 4)
     return {"strides": along(at, count, 3), "dilations": along(at, count, 2), "pads": (*begin, *end)}
 
@@ -55,7 +58,7 @@ def slides(at: Layer, count: int) -> dict[str, Any]:
 def slides_parameters(
     kernel: Sequence[int], dilations: Sequence[int], strides: Sequence[int], begin: Sequence[int], end: Sequence[int]
 ) -> dict[str, Any]:
-    """The window of a convolution."""
+    """Return the parameters for kernel, dilations, strides and pads of a window."""
     steps = along_parameters(1, kernel) | along_parameters(2, dilations) | along_parameters(3, strides)
     return steps | padding_parameters(4, begin, end)
 
