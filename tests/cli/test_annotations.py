@@ -43,7 +43,7 @@ def test_signs_of_commands_are_escaped():
     assert annotated([finding], "github") == "::notice file=c%3Ax,title=X0001::50 %25%0Aof it%0Ahelp"
 
 
-def test_sarif_has_a_rule_and_a_place_for_every_finding(tmp_path):
+def test_sarif_contains_a_rule_and_a_location_per_finding(tmp_path):
     done = CliRunner().invoke(cli, ["check", str(broken(tmp_path)), "--format", "sarif"])
     document = json.loads(done.stdout)
     (run,) = document["runs"]
@@ -54,7 +54,7 @@ def test_sarif_has_a_rule_and_a_place_for_every_finding(tmp_path):
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 9
 
 
-def test_hooks_fail_over_a_broken_text_and_pass_a_good_one(tmp_path):
+def test_hooks_fail_on_invalid_files_and_pass_valid_files(tmp_path):
     good, bad = tmp_path / "a good one.nnef", broken(tmp_path)
     good.write_text(NNEF)
     (check, fmt) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
@@ -83,7 +83,7 @@ def test_the_action_checks_paths_with_blanks_and_patterns(tmp_path):
         assert done.returncode == status, done.stderr
 
 
-def test_several_models_are_checked_in_one_process(tmp_path):
+def test_check_accepts_several_models(tmp_path):
     bad, good = broken(tmp_path), tmp_path / "good.nnef"
     good.write_text(NNEF)
     done = CliRunner().invoke(cli, ["check", str(tmp_path / "*.nnef"), str(good), "--json"])
@@ -103,7 +103,7 @@ def test_several_models_are_checked_in_one_process(tmp_path):
 
 
 @pytest.mark.parametrize(("tag", "code"), [(f"v{gp.__version__}", 0), ("v9.9.9", 1)])
-def test_a_release_has_one_version(tag, code):
+def test_release_workflow_compares_the_tag_with_the_citation_version(tag, code):
     steps = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]["release"]["steps"]
     (compared,) = [step["run"] for step in steps if "CITATION.cff" in step.get("run", "")]
     environment = {**os.environ, "GITHUB_REF_NAME": tag}

@@ -39,7 +39,7 @@ def archive(path, **entries):
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_what_numpy_writes_is_read(tmp_path, save):
+def test_npz_files_of_numpy_are_read(tmp_path, save):
     given = {"x": np.arange(6.0).reshape(2, 3), "a/b:0": np.array(True), "empty": np.zeros((0, 3), np.int8)}
     given["fortran"] = np.asfortranarray(given["x"])
     save(tmp_path / "in.npz", **given)
@@ -55,7 +55,7 @@ def test_arrays_of_the_second_header_version_are_read(tmp_path):
     np.testing.assert_array_equal(arrays.read(path)["x"], [0, 1, 2])
 
 
-def test_objects_are_refused_and_not_made(tmp_path):
+def test_object_arrays_are_rejected_without_unpickling(tmp_path):
     class Trap:
         def __reduce__(self):
             return (pytest.fail, ("it was unpickled",))
@@ -65,14 +65,14 @@ def test_objects_are_refused_and_not_made(tmp_path):
     assert "Object arrays cannot be loaded" in refused(path)
 
 
-def test_a_shape_that_is_larger_than_the_file_takes_no_memory(tmp_path):
+def test_shape_larger_than_the_file_is_rejected_before_allocation(tmp_path):
     honest = npy(np.zeros(1, np.float64))
     lie = honest.replace(b"(1,), ", b"(1" + b"0" * 14 + b",), ").replace(b" " * 14 + b"\n", b"\n")
     assert len(lie) == len(honest)
     assert "truncated array: 800000000000000 bytes expected, 8 left" in refused(archive(tmp_path / "in.npz", x=lie))
 
 
-def test_an_entry_that_lies_about_its_size_takes_no_memory(tmp_path):
+def test_wrong_zip_entry_size_is_rejected_before_allocation(tmp_path):
     lie = npy(np.zeros(1)).replace(b"(1,), ", b"(1" + b"0" * 8 + b",), ").replace(b" " * 8 + b"\n", b"\n")
     path = archive(tmp_path / "in.npz", x=lie)
     content = path.read_bytes()
@@ -158,7 +158,7 @@ def test_lists_are_gathered_and_written_item_by_item(tmp_path):
     ],
     ids=str,
 )
-def test_what_npy_has_no_type_for_is_widened(tmp_path, dtype, stored):
+def test_dtypes_missing_in_npy_are_widened(tmp_path, dtype, stored):
     x = np.array([0, 1], np.float32).astype(dtype.numpy)
     arrays.write(tmp_path / "out.npz", {"x": x})
     with np.load(tmp_path / "out.npz") as file:

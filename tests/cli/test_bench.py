@@ -40,7 +40,7 @@ def test_models_are_timed_in_turns(nets):
 
 
 @pytest.mark.parametrize("backend", ["onnxruntime", "openvino", "ncnn", "litert"])
-def test_what_is_timed_computes_as_it_does_for_users(nets, monkeypatch, backend):
+def test_bench_times_the_default_mode_of_the_backend(nets, monkeypatch, backend):
     """What is computed to compare is more exact, and takes twice the time where weights are bytes."""
     pytest.importorskip(BACKENDS[backend].package)
     module = import_module(BACKENDS[backend].module)
@@ -60,7 +60,7 @@ def test_nodes_are_timed_by_the_profile(nets):
     assert kernel["microseconds"] >= 0
 
 
-def test_what_no_runtime_runs_is_reported(tmp_path):
+def test_model_that_no_runtime_supports_is_reported(tmp_path):
     proto = model([node("Unheard", ["x"], ["y"], domain="far")], [("x", (1,))], [("y", (1,))], domains={"far": 1})
     onnx.save(proto, tmp_path / "far.onnx")
     code, found = bench(str(tmp_path / "far.onnx"))
@@ -69,7 +69,7 @@ def test_what_no_runtime_runs_is_reported(tmp_path):
     assert "RUN0003" in {finding["code"] for each in found["failed"].values() for finding in each}
 
 
-def test_turns_measure_what_takes_longer():
+def test_measure_interleaved_ranks_by_duration():
     quick, slow = measure_interleaved([lambda: time.sleep(0.001), lambda: time.sleep(0.02)], 0.1)
     assert quick.median < slow.median
     assert slow.least >= 19

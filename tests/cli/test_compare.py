@@ -43,14 +43,14 @@ def test_find_writes_two_small_models_and_how_to_run_them_again(files):
     assert again["outputs"][0]["max_abs"] == pytest.approx(found["difference"]["max_abs"])
 
 
-def test_find_reports_what_it_found(files):
+def test_find_reports_the_first_differing_node(files):
     output = compare(*files, "--find", "--out", "small", code=1).output
     assert "the first node with a different result is MatMul product3: m3 differs by" in output
     assert "at b.onnx" in output
     assert "again: graphport compare small/a.onnx small/b.onnx --inputs small/inputs.npz" in output
 
 
-def test_find_has_nothing_to_find_in_equal_models(files):
+def test_find_reports_equal_models(files):
     assert "there is nothing to find" in compare(files[0], files[0], "--find").output
 
 
@@ -69,7 +69,7 @@ def test_limits_are_repeated_in_the_command(files):
         pytest.param(["--atol", "m3=10"], 1, id="of another value"),
     ],
 )
-def test_limits_decide_what_passes(files, options, code):
+def test_limit_options_set_the_exit_status(files, options, code):
     compare(*files, *options, code=code)
 
 
@@ -84,7 +84,7 @@ def test_rows_are_sorted_and_limited(files):
     assert ratios == sorted(ratios)
 
 
-def test_a_measure_of_ones_own(files, tmp_path):
+def test_metric_option_accepts_a_user_function(files, tmp_path):
     (tmp_path / "nearness.py").write_text("def largest(a, b):\n    return -float(abs(a - b).max())\n")
     options = ["--metric", "nearness:largest", "--min-metric"]
     document = json.loads(compare(*files, *options, "-10", "--json").stdout)
@@ -99,7 +99,7 @@ def test_a_least_metric_without_a_metric_is_refused(files, least):
         gp.Limits(least_metric=0.9).difference("y", np.zeros(1), np.ones(1))
 
 
-def test_given_inputs_are_those_of_the_search(files):
+def test_find_uses_the_inputs_option(files):
     np.savez("in.npz", x=np.ones((3, 6), np.float32))
     compare(*files, "--find", "--inputs", "in.npz", code=1)
     assert np.load("difference/inputs.npz")["t2"].shape == (3, 6)
@@ -129,13 +129,13 @@ def test_models_with_other_inputs_are_compared_by_their_inputs(unrelated, option
     assert "x is float32[1, 3] in one model and float32[2, 5] in the other" in finding["message"]
 
 
-def test_inputs_that_fit_neither_model_are_reported_as_such(files):
+def test_inputs_that_fit_neither_model_are_reported(files):
     np.savez("in.npz", x=np.ones((9, 9, 9), np.float32))
     document = json.loads(compare(*files, "--inputs", "in.npz", "--json", code=1).stdout)
     assert all(finding["code"] != "RUN0014" for finding in document["diagnostics"])
 
 
-def test_a_report_on_models_with_other_inputs_states_that_nothing_was_compared(unrelated):
+def test_report_on_models_with_different_inputs_omits_the_comparison(unrelated):
     result = CliRunner().invoke(cli, ["report", "a.onnx", "--against", "b.onnx", "-o", "both.html"])
     assert result.exit_code == 0
     assert "written to both.html; the values were not compared: the inputs of the models differ: " in result.output

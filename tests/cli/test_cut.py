@@ -34,7 +34,7 @@ def computed(path, **inputs) -> list[Any]:
     return session.run(None, inputs)
 
 
-def test_the_part_is_what_onnx_runtime_computes_there(net, tmp_path):
+def test_part_matches_onnx_runtime(net, tmp_path):
     document = json.loads(cut(net, tmp_path / "part.onnx", "--from", "hidden", "--to", "scores", "--json").stdout)
     assert document["schema"] == "graphport/cut/1"
     assert document["inputs"] == {"hidden": {"dtype": "float32", "shape": ["N", 5]}}
@@ -45,7 +45,7 @@ def test_the_part_is_what_onnx_runtime_computes_there(net, tmp_path):
     np.testing.assert_allclose(found, np.maximum(hidden, 0) @ weight, rtol=1e-5, atol=1e-6)
 
 
-def test_a_part_in_the_format_of_its_source_has_the_nodes_of_the_source(tmp_path):
+def test_part_in_the_source_format_keeps_the_source_nodes(tmp_path):
     nodes = [node("Clip", ["x"], ["c"], min=0.0, max=6.0, name="clip"), node("Foo", ["c"], ["y"], domain="com.example")]
     proto = model(nodes, [("x", [2])], [("y", [2])], opset=6, domains={"com.example": 1})
     net = write_onnx(tmp_path / "net.onnx", proto)
@@ -56,17 +56,17 @@ def test_a_part_in_the_format_of_its_source_has_the_nodes_of_the_source(tmp_path
 
 
 @pytest.mark.parametrize("names", [["hidden", "active"], ["hidden,active"]], ids=["blanks", "commas"])
-def test_several_names_stand_after_one_option(net, tmp_path, names):
+def test_one_option_accepts_several_names(net, tmp_path, names):
     cut(net, tmp_path / "part.onnx", "--to", *names)
     assert list(gp.load(tmp_path / "part.onnx").outputs) == ["hidden", "active"]
 
 
-def test_options_may_stand_before_the_files(net, tmp_path):
+def test_options_may_precede_the_files(net, tmp_path):
     cut("--to", "hidden", "--no-verify", net, tmp_path / "part.onnx")
     assert list(gp.load(tmp_path / "part.onnx").outputs) == ["hidden"]
 
 
-def test_a_node_is_named_for_what_it_reads_and_computes(tmp_path):
+def test_node_name_selects_its_operands_and_results(tmp_path):
     net = write_onnx(tmp_path / "net.onnx", looped())
     document = json.loads(cut(net, tmp_path / "part.onnx", "--from", "loop", "--to", "loop", "--json").stdout)
     assert (list(document["inputs"]), list(document["outputs"])) == (["x", "outer"], ["last"])
@@ -95,7 +95,7 @@ def test_invalid_cuts_are_refused(net, tmp_path, arguments, code):
     assert not (tmp_path / "part.onnx").exists()
 
 
-def test_an_input_that_nothing_needs_stays_with_a_warning(net):
+def test_unused_input_is_kept_with_a_warning(net):
     found = gp.cut(gp.load(net), ["x", "hidden"], ["scores"])
     assert list(found.inputs) == ["x", "hidden"]
     assert [finding.code for finding in found.findings] == ["EDIT0005"]

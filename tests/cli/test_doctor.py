@@ -38,7 +38,7 @@ def test_it_reports_every_runtime_with_its_version():
     assert any("negative step" in fault for fault in pieces["tract"]["faults"])
 
 
-def test_it_reports_what_is_missing_and_what_brings_it(no_runtime):
+def test_doctor_reports_missing_packages_and_install_commands(no_runtime):
     text = CliRunner().invoke(cli, ["doctor"]).output
     assert "pip install 'openvino" in text
     assert not any(piece["is_usable"] for piece in told("doctor")["pieces"] if piece["module"] in ("ncnn", "tract"))
@@ -61,7 +61,7 @@ def test_without_any_runtime_models_are_checked_converted_and_proven_by_the_refe
     assert refused["diagnostics"][0]["help"] == install("onnxruntime")
 
 
-def test_remedies_name_packages_as_they_are_required():
+def test_remedies_contain_the_declared_requirement():
     for stated in requires("graphport") or []:
         name = stated.partition(";")[0].strip()
         package = next(part for part in (name.split(sign)[0] for sign in ("<", ">", "=", "[")) if part != name)

@@ -34,7 +34,7 @@ def explain(name: str) -> dict:
 
 @pytest.mark.skipif(os.name == "nt", reason="examples are commands of a POSIX shell")
 @pytest.mark.parametrize("group", groups())
-def test_wrong_examples_have_their_finding_and_right_ones_do_not(group, tmp_path, monkeypatch):
+def test_only_wrong_examples_produce_their_finding(group, tmp_path, monkeypatch):
     for number, code in enumerate(spread(groups()[group])):
         check_side(code, "wrong", tmp_path, monkeypatch)
         if number % RIGHT == 0:
@@ -47,7 +47,7 @@ def test_every_code_has_an_example_or_a_reason():
 
 
 @every("name", passes())
-def test_a_pass_makes_what_is_shown_of_what_is_shown(name):
+def test_pass_turns_the_before_example_into_the_after_example(name):
     each, verbs = passes()[name]
     shown = explain(name)
     before, after = from_text(shown["before"]), from_text(shown["after"])
@@ -64,7 +64,7 @@ def test_a_pass_makes_what_is_shown_of_what_is_shown(name):
     assert gp.compare(gp.Model(source), gp.Model(after), backend="reference").passed, each.name
 
 
-def test_everything_that_is_known_is_explained():
+def test_every_explanation_has_a_text():
     from graphport.cli.explain import _explained
 
     names = explanations()
@@ -83,7 +83,7 @@ def test_a_pass_reports_before_and_after():
     assert said["verbs"] == ["prepare", "simplify"]
 
 
-def test_a_target_reports_what_differs_and_what_it_means():
+def test_target_explanation_lists_settings_with_their_meaning():
     said = explain("ncnn")["settings"]
     assert said["axes"] == {
         "is": "2",
@@ -96,13 +96,13 @@ def test_a_target_reports_what_differs_and_what_it_means():
 @pytest.mark.parametrize(
     ("name", "meant"), [("fuse-batchnrom", "fuse-batchnorm"), ("NNEF0300", "NNEF03"), ("Cnov", "Conv")]
 )
-def test_names_that_are_not_known_are_answered_with_those_near(name, meant):
+def test_unknown_name_suggests_similar_names(name, meant):
     result = CliRunner().invoke(cli, ["explain", name])
     assert result.exit_code == 2
     assert meant in result.output
 
 
-def test_a_name_that_is_near_nothing_is_reported_the_kinds_of_names():
+def test_unknown_name_without_similar_name_lists_the_kinds():
     result = CliRunner().invoke(cli, ["explain", "9999"])
     assert result.exit_code == 2
     assert "passes (fuse-batchnorm)" in result.output

@@ -106,7 +106,7 @@ def test_bytes_that_are_no_such_file_are_reported(folder, command):
 
 @pytest.mark.parametrize("command", spread(list(COMMANDS)))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the child does nothing that other threads hold
-def test_nobody_waits_for_a_pipe_or_the_end_of_a_device(folder, command):
+def test_commands_do_not_block_on_pipes_and_devices(folder, command):
     os.mkfifo(folder / "pipe")
     (folder / "folder").mkdir()
     text = COMMANDS[command][0]

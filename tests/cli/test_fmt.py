@@ -21,7 +21,7 @@ def fmt(*arguments):
     return CliRunner().invoke(cli, ["fmt", *map(str, arguments)])
 
 
-def test_check_reports_and_changes_nothing(file):
+def test_check_option_reports_and_writes_no_file(file):
     result = fmt("--check", file)
     assert result.exit_code == 1
     assert result.output == f"{file}: would change\n"
@@ -38,7 +38,7 @@ def test_a_formatted_file_stays(file):
     assert file.read_text() == text
 
 
-def test_a_folder_stands_for_its_graph(file):
+def test_folder_argument_formats_its_graph(file):
     assert json.loads(fmt("--json", file.parent).output) == {
         "schema": "graphport/fmt/1",
         "changed": [str(file.parent)],
@@ -46,7 +46,7 @@ def test_a_folder_stands_for_its_graph(file):
     }
 
 
-def test_syntax_errors_leave_the_file_alone(file):
+def test_file_with_syntax_errors_is_not_changed(file):
     file.write_text("version 1.0;\ngraph g(x) -> (y) { x = ; }\n")
     result = fmt(file)
     assert result.exit_code == 1

@@ -87,7 +87,7 @@ def net(tmp_path):
     return write_onnx(tmp_path / "net.onnx", perceptron())
 
 
-def test_help_imports_the_command_line_alone():
+def test_help_imports_only_the_command_line():
     names = imported("--help")
     assert of(names, *NOBODY, "numpy", "onnx", "google", "graphport.formats", "graphport.ops", "graphport.ir") == []
     assert of(names, "graphport.api", "graphport.conversion", "graphport.expression") == []
@@ -101,7 +101,7 @@ def test_reading_imports_no_other_dialect(verb, net):
     assert spoken(names) == []
 
 
-def test_inspect_imports_the_words_of_the_operators_there_are(net):
+def test_inspect_imports_only_the_operator_families_in_use(net):
     names = imported("inspect", net)
     assert of(names, *NOBODY, *OTHERS, *NO_RUN) == []
     # A perceptron is products and activations: it has neither spectra, loops, nor states.
@@ -110,7 +110,7 @@ def test_inspect_imports_the_words_of_the_operators_there_are(net):
     assert families >= {"matmul", "activation"}
 
 
-def test_convert_imports_what_reads_and_writes_onnx(net, tmp_path):
+def test_convert_imports_only_the_onnx_format(net, tmp_path):
     names = imported("convert", net, tmp_path / "out.onnx", "--no-verify")
     assert "graphport.formats.onnx.container.reader" in names
     assert of(names, *NOBODY, *[each for each in OTHERS if each != "graphport.formats.onnx.container.writer"]) == []

@@ -50,7 +50,7 @@ def test_a_fault_of_the_input_is_1(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_under_json_errors_are_the_one_document(tmp_path):
+def test_json_option_prints_errors_as_one_document(tmp_path):
     done = run("shapes", tmp_path / "missing.onnx", "--json")
     assert (done.returncode, done.stderr) == (1, "")
     assert json.loads(done.stdout)["diagnostics"][0]["code"] == "IO0001"
@@ -67,7 +67,7 @@ def test_wrong_usage_is_2(arguments):
     assert "Traceback" not in done.stderr
 
 
-def test_nothing_at_all_shows_the_help():
+def test_no_arguments_show_the_help():
     done = run()
     assert done.returncode in (0, 2)
     assert "Look at a model:" in done.stdout + done.stderr
@@ -132,7 +132,7 @@ def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path, encoding):
     assert run("shapes", net, env=environment, encoding=encoding).returncode == 0
 
 
-def test_the_verbs_of_a_text_import_nothing_heavy(tmp_path):
+def test_check_of_nnef_imports_no_heavy_module(tmp_path):
     path = tmp_path / "text.nnef"
     path.write_text(NNEF)
     program = (
@@ -160,7 +160,7 @@ def test_help_loads_no_numpy():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-def test_ctrl_c_while_the_program_is_still_loading_is_130_without_traceback():
+def test_ctrl_c_during_imports_exits_with_130():
     program = """
 import builtins, os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -188,7 +188,7 @@ def test_closed_outputs_change_no_exit_code(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_who_is_ended_while_writing_leaves_nothing_after(tmp_path, number):
+def test_signal_during_writing_leaves_no_partial_file(tmp_path, number):
     net = write_onnx(tmp_path / "net.onnx", perceptron())
     # The writer waits in the middle of its file.
     waiting = (

@@ -66,7 +66,7 @@ def test_an_edition_can_be_demanded(verb, final, provisional):
         assert "NNEF" in findings[0]["code"]
 
 
-def test_dynamic_dims_are_bound_before_anything_is_evaluated(provisional):
+def test_dynamic_dims_are_bound_before_evaluation(provisional):
     assert told("shapes", provisional)["values"]["y"]["shape"] == [3, 3]
     assert told("shapes", provisional)["values"]["x"]["shape"] == ["x_0", 3]
     assert told("shapes", provisional, "--input", "x=5x3")["values"]["x"]["shape"] == [5, 3]
@@ -77,13 +77,13 @@ def test_nnef_to_nnef_is_the_same_text(final, tmp_path):
     assert (tmp_path / "same.nnef").read_text() == FINAL
 
 
-def test_nnef_to_nnef_is_flat_where_that_is_requested(final, tmp_path):
+def test_flatten_option_expands_fragments(final, tmp_path):
     told("convert", final, tmp_path / "flat.nnef", "--flatten")
     text = (tmp_path / "flat.nnef").read_text()
     assert text.endswith("{\n    x = external(shape = [2, 3]);\n    y = add(x, x);\n}\n")
 
 
-def test_fragments_are_declared_where_that_is_allowed(tmp_path):
+def test_fragments_are_declared_with_the_option(tmp_path):
     node = helper.make_node("ReverseSequence", ["x", "n"], ["y"])
     sides = (
         [
@@ -108,7 +108,7 @@ def test_options_of_nnef_are_refused_for_other_formats(final, tmp_path, option):
     assert f"{option} does not apply to ONNX" in result.stderr
 
 
-def test_fmt_reports_what_it_would_change(final, tmp_path):
+def test_fmt_json_lists_changed_files(final, tmp_path):
     ugly = tmp_path / "ugly.nnef"
     ugly.write_text(FINAL.replace(" = ", "="))
     assert told("fmt", "--check", final, ugly, code=1) == {"changed": [str(ugly)], "written": False}

@@ -48,7 +48,7 @@ def test_the_document_has_passes_nodes_and_the_verification(net, tmp_path):
     assert [each.op_type for each in onnx.load(tmp_path / "ready.onnx").graph.node] == ["Conv", "Clip"]
 
 
-def test_the_table_states_what_each_pass_did_and_with_v_why_not(net, tmp_path):
+def test_verbose_table_lists_changes_and_reasons(net, tmp_path):
     plain = run("prepare", net, tmp_path / "ready.onnx")
     assert plain.exit_code == 0
     assert (
@@ -61,7 +61,7 @@ def test_the_table_states_what_each_pass_did_and_with_v_why_not(net, tmp_path):
     assert "batchnorm-to-scale did:\n  BatchNormalization k: is a Mul and an Add" in told.stdout
 
 
-def test_one_pass_alone(net, tmp_path):
+def test_only_option_runs_one_pass(net, tmp_path):
     result = run("prepare", net, tmp_path / "ready.onnx", "--only", "name-nodes", "--no-verify", "--json")
     document = json.loads(result.stdout)
     assert [each["name"] for each in document["passes"]] == ["upgrade", "name-nodes"]

@@ -63,7 +63,7 @@ def test_every_verb_chooses_a_program_by_its_name(arguments, package, tmp_path):
     assert code == 0, told
 
 
-def test_states_are_kept_by_verbs_that_write(package, tmp_path):
+def test_simplify_and_prepare_keep_states(package, tmp_path):
     for verb in ("simplify", "prepare"):
         target = tmp_path / f"{verb}.onnx"
         code, told = invoked(verb, package, target, "--program", "first", "--state", "--no-verify")

@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_line_states_how_much_is_done_and_what_is_left():
+def test_progress_line_shows_amount_percentage_and_remaining_time():
     assert emitted(Stage("reading a.onnx"), 3.2) == "reading a.onnx … 3 s"
     assert (
         emitted(Stage("legalizing", 4000, "nodes", 1000), 2.0)
@@ -35,7 +35,7 @@ def test_a_line_states_how_much_is_done_and_what_is_left():
     assert "\x1b" not in emitted(Stage("reading \x1b[31m"), 1.0)
 
 
-def test_lines_come_ever_more_rarely_and_of_the_innermost_stage():
+def test_progress_lines_back_off_and_show_the_innermost_stage():
     stream = io.StringIO()
     teller = ProgressPrinter(stream, None, 1.0)
     with register_listener(teller), stage("outer") as outer, stage("inner") as inner:
@@ -47,7 +47,7 @@ def test_lines_come_ever_more_rarely_and_of_the_innermost_stage():
     assert all(line.startswith("inner") for line in lines)
 
 
-def test_a_terminal_has_one_line_that_is_written_over():
+def test_terminal_progress_overwrites_one_line():
     stream = Terminal()
     teller = ProgressPrinter(stream, None, 1.0)
     with register_listener(teller), stage("work") as work:
@@ -75,7 +75,7 @@ def net(tmp_path):
 
 
 @pytest.mark.parametrize(("more", "is_told"), [([], True), (["--json"], False), (["-q"], False)])
-def test_who_wants_quiet_or_json_hears_nothing(net, more, is_told, monkeypatch):
+def test_quiet_and_json_print_no_progress(net, more, is_told, monkeypatch):
     monkeypatch.setenv(progress.SETTING, "0")
     read = Format.read
 
@@ -91,7 +91,7 @@ def test_who_wants_quiet_or_json_hears_nothing(net, more, is_told, monkeypatch):
         json.loads(result.stdout)
 
 
-def test_the_environment_may_want_silence(net, monkeypatch):
+def test_environment_variable_sets_the_progress_delay(net, monkeypatch):
     monkeypatch.setenv(progress.SETTING, "never")
     assert progress.patience() is None
     monkeypatch.setenv(progress.SETTING, "2.5")
@@ -113,7 +113,7 @@ def test_a_log_has_stages_with_times_and_findings(net, tmp_path):
     assert all(line[4] == "-" and "T" in line[:20] for line in lines)
 
 
-def test_a_packed_archive_reports_how_much_of_what_is_packed_was(tmp_path, monkeypatch):
+def test_archive_progress_counts_packed_bytes(tmp_path, monkeypatch):
     weights = {"w": np.zeros((64, 1024), np.float32)}
     nodes = [node("MatMul", ["x", "w"], ["y"])]
     path = write_onnx(tmp_path / "zeros.onnx", model(nodes, [("x", (1, 64))], [("y", (1, 1024))], weights))

@@ -48,7 +48,7 @@ def is_drawn_before(letter: str) -> bool:
     return "\u1160" <= letter <= "\u11ff"
 
 
-def test_a_finding_shows_sentence_place_excerpt_and_remedy():
+def test_finding_shows_message_location_excerpt_and_remedy():
     text = "version 1.0;\n\ngraph net( x ) -> ( y )\n{\n    y = relu(hidden);\n}\n"
     finding = Diagnostic(
         "NNEF0302", "use of 'hidden' before its assignment", span_of("hidden", text), "assign it before line 5"
@@ -93,7 +93,7 @@ def test_several_findings_are_separated_and_counted():
     """)
 
 
-def test_nothing_found_is_no_text():
+def test_no_findings_render_as_empty_text():
     assert as_text([]) == ""
 
 
@@ -117,7 +117,7 @@ def test_findings_are_counted_by_severity(severities, expected):
         pytest.param("model.onnx", None, "model.onnx", id="the whole file"),
     ],
 )
-def test_a_place_in_a_binary_file_has_words_and_no_excerpt(name, place, expected):
+def test_location_in_a_binary_file_has_no_excerpt(name, place, expected):
     finding = Diagnostic("ONNX0001", "the kernel is not given", Span(Source(name), place=place), "say kernel_shape")
     assert as_text([finding]) == drawn(f"""
         error[ONNX0001]: the kernel is not given
@@ -126,13 +126,13 @@ def test_a_place_in_a_binary_file_has_words_and_no_excerpt(name, place, expected
     """)
 
 
-def test_words_for_a_place_in_a_text_stand_next_to_the_line():
+def test_location_description_follows_the_line_number():
     source = Source("model.xml", "<net>\n<layer/>\n</net>\n")
     finding = Diagnostic("OV0001", "no type", Span(source, 6, 14, 'layer 17 "conv1"'))
     assert '--> model.xml:2:1 layer 17 "conv1"' in as_text([finding])
 
 
-def test_a_finding_without_a_place_is_its_sentence():
+def test_finding_without_location_is_its_message():
     assert as_text([Diagnostic("RUN0001", "ncnn is not installed")]) == "error[RUN0001]: ncnn is not installed"
 
 
@@ -157,20 +157,20 @@ def test_a_remedy_of_several_lines_is_aligned():
         pytest.param("e" + "\u0301" * 5000 + "bad", "bad", id="a long line of one cell"),
     ],
 )
-def test_carets_stand_under_the_span(text, part):
+def test_carets_underline_the_span(text, part):
     rendered = as_text([Diagnostic("NNEF0001", "m", span_of(part, text))], width=60)
     assert marked(rendered) == part
     assert all(len(line) <= 60 * 4 for line in rendered.splitlines())
 
 
-def test_a_mark_is_pointed_at_where_it_is_drawn():
+def test_carets_underline_combining_marks_at_their_base():
     assert (
         marked(as_text([Diagnostic("NNEF0001", "m", span_of("\u0301\u0301x", "ae\u0301\u0301x"))])) == "e\u0301\u0301x"
     )
     assert marked(as_text([Diagnostic("NNEF0001", "m", span_of("\u0301", "ae\u0301"))])) == "e\u0301"
 
 
-def test_a_tab_takes_four_cells():
+def test_tab_is_expanded_in_the_excerpt():
     assert " 1 |     a =    f;" in as_text([Diagnostic("NNEF0001", "m", span_of("a", "\ta =\tf;"))])
 
 
@@ -218,7 +218,7 @@ def test_a_span_over_lines_is_marked_in_each():
     """)
 
 
-def test_of_a_span_over_many_lines_the_first_and_the_last_are_shown():
+def test_long_span_shows_its_first_and_last_lines():
     text = "\n".join(f"line{number}" for number in range(1, 21))
     rendered = as_text([Diagnostic("NNEF0001", "m", Span(Source("model.nnef", text), 0, len(text)))])
     assert [line for line in rendered.splitlines() if "line" in line or line == "..."] == [
@@ -234,7 +234,7 @@ def test_a_single_line_is_not_omitted():
     assert rendered.count("line") == 7
 
 
-def test_the_gutter_is_as_wide_as_the_number():
+def test_gutter_width_fits_the_line_number():
     text = "\n" * 99 + "bad\n"
     assert as_text([Diagnostic("NNEF0001", "m", span_of("bad", text), "h")]) == drawn("""
         error[NNEF0001]: m
@@ -246,7 +246,7 @@ def test_the_gutter_is_as_wide_as_the_number():
     """)
 
 
-def test_a_span_that_takes_the_line_end_stays_on_its_line():
+def test_span_with_the_line_end_stays_on_its_line():
     text = "bad\nnext\n"
     rendered = as_text([Diagnostic("NNEF0001", "m", Span(Source("model.nnef", text), 0, 4))])
     assert "next" not in rendered
@@ -278,7 +278,7 @@ def test_the_end_of_the_file_has_a_caret(text, place):
         pytest.param("a\x7fb", "a<U+007F>b", id="delete"),
     ],
 )
-def test_nothing_in_the_input_commands_the_terminal(text, expected):
+def test_control_characters_of_the_input_are_escaped(text, expected):
     finding = Diagnostic("NNEF0001", text, Span(Source(text, text), 0, len(text), text), text)
     rendered = as_text([finding])
     assert rendered.count(expected) == 5
@@ -339,7 +339,7 @@ class Terminal(io.StringIO):
         pytest.param(Color.NEVER, Terminal(), {"FORCE_COLOR": "1"}, False, id="never means never"),
     ],
 )
-def test_color_goes_where_it_is_wanted(monkeypatch, choice, stream, environment, expected):
+def test_color_follows_option_stream_and_environment(monkeypatch, choice, stream, environment, expected):
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     for name, setting in environment.items():
@@ -347,7 +347,7 @@ def test_color_goes_where_it_is_wanted(monkeypatch, choice, stream, environment,
     assert wants_color(choice, stream) is expected
 
 
-def test_json_states_all_that_the_text_states():
+def test_json_contains_every_field_of_the_text():
     text = "x = 1;\ny = bad;"
     finding = Diagnostic("NNEF0302", "no such name", span_of("bad", text), "assign it", Severity.WARNING)
     assert json.loads(json.dumps(as_json(finding))) == {
@@ -361,7 +361,7 @@ def test_json_states_all_that_the_text_states():
     }
 
 
-def test_json_has_null_for_what_is_not_known():
+def test_json_has_null_for_unknown_fields():
     binary = as_json(Diagnostic("ONNX0001", "m", Span(Source("model.onnx"), place="graph")))
     assert (binary["file"], binary["line"], binary["column"], binary["help"]) == ("model.onnx", None, None, None)
     nowhere = as_json(Diagnostic("RUN0001", "m"))

@@ -36,7 +36,7 @@ def test_a_model_is_read_from_standard_input_and_called_so(net):
     assert "graphport-" not in cut.stdout  # the temporary folder
 
 
-def test_a_model_goes_to_standard_output_and_what_is_reported_to_the_error_one(net, tmp_path):
+def test_model_goes_to_stdout_and_messages_to_stderr(net, tmp_path):
     done = run("convert", "-", "-", "--to", "nnef", "--input", "x=1x4", given=net.read_bytes())
     assert done.exit_code == 0, done.stderr
     with tarfile.open(fileobj=io.BytesIO(done.stdout_bytes)) as archive:
@@ -48,7 +48,7 @@ def test_a_model_goes_to_standard_output_and_what_is_reported_to_the_error_one(n
     assert gp.compare(gp.load(net, shapes={"x": [1, 4]}), gp.load(tmp_path / "again.onnx")).passed
 
 
-def test_formats_of_several_files_cannot_go_to_standard_output(net):
+def test_stdout_rejects_formats_of_several_files(net):
     for arguments, said in (
         (["--to", "openvino"], "several files"),
         ([], "--to FORMAT is required"),
@@ -71,7 +71,7 @@ def test_a_text_is_laid_out_from_standard_input():
     assert run("fmt", "--check", "-", given=ugly.encode()).exit_code == 1
 
 
-def test_quiet_prints_errors_and_nothing_else(net, tmp_path):
+def test_quiet_prints_only_errors(net, tmp_path):
     assert run("check", "-q", str(net)).output == ""
     assert run("-q", "inspect", str(net)).output == ""
     assert "IO0001" in run("check", "-q", str(tmp_path / "missing")).output
@@ -79,7 +79,7 @@ def test_quiet_prints_errors_and_nothing_else(net, tmp_path):
     assert "error[" in run("check", "-q", "-", given=broken).output
 
 
-def test_every_verb_is_one_that_can_be_quiet():
+def test_every_verb_has_the_quiet_option():
     assert all(isinstance(cli.get_command(None, name), Verb) for name in VERBS)  # type: ignore[arg-type]
 
 
@@ -119,7 +119,7 @@ def test_summaries_of_the_help_are_whole(monkeypatch):
     assert " ".join(listed.split()).count("the formats that can express it") == 1
 
 
-def test_options_of_writers_stand_below_the_format_that_they_are_for():
+def test_help_groups_writer_options_by_format():
     shown = run("convert", "--help").output
     for heading, option in (
         ("Written as ONNX:", "--opset"),

@@ -98,14 +98,14 @@ def test_other_verbs_show_names_without_control_characters(terminal):
         assert (arguments, obeyed(terminal(arguments))) == (arguments, [])
 
 
-def test_a_program_on_a_terminal_escapes_what_a_verb_passes_on(tmp_path):
+def test_terminal_output_escapes_names_of_the_model(tmp_path):
     hostile_model(tmp_path / "net.onnx")
     text = run_on_terminal(["report", "net.onnx", "--format", "csv"], tmp_path)
     assert "matmul" in text
     assert obeyed(text) == []
 
 
-def test_the_stream_of_a_terminal_passes_styles_and_lines_alone():
+def test_terminal_stream_passes_only_styles_and_line_ends():
     file = io.BytesIO()
     stream = TerminalStream(file, "utf-8", errors="backslashreplace", newline="\n")
     styled = "\x1b[1;31merror\x1b[0m\n\r\x1b[Kdone\tx\n"
@@ -125,6 +125,6 @@ def test_json_keeps_its_strings():
     assert "漢é" in text
 
 
-def test_shown_names_differ_where_names_differ():
+def test_escaped_names_are_unique():
     names = [f"a{chr(point)}b" for point in (*range(0x100), 0x202E, 0x200B, 0x200D, 0x2028, 0xFEFF, 0xD800)]
     assert len({shown(name) for name in names}) == len(names)

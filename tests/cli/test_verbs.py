@@ -87,20 +87,20 @@ def test_help_lists_the_verbs():
     assert headings == list(GROUPS)
 
 
-def test_the_summaries_of_all_groups_begin_in_one_column():
+def test_help_aligns_the_summaries_of_all_groups():
     lines = [line for line in run("--help").output.splitlines() if line[2:].partition(" ")[0] in VERBS]
     assert len(lines) == len(VERBS)
     assert len({len(line) - len(line[2:].partition(" ")[2].lstrip()) for line in lines}) == 1
 
 
-def test_verbs_are_in_one_group_each_and_have_a_module():
+def test_every_verb_has_one_module():
     modules = {
         path.stem for path in Path(cli_package.__file__).parent.glob("*.py") if "\ndef verb(" in path.read_text()
     }
     assert sorted(VERBS) == sorted(modules)
 
 
-def test_the_first_options_of_quantize_are_the_frequent_ones():
+def test_quantize_help_lists_frequent_options_first():
     section = run("quantize", "--help").output.partition("Options:\n")[2]
     options = [line.split()[0] for line in section.splitlines() if line.startswith("  --")]
     assert options[:5] == ["--calibration", "--target", "--preset", "--weights-only", "--to,"]
@@ -128,7 +128,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 @every(("verb", "example"), examples(), ids=lambda item: str(item)[:60])
-def test_options_of_examples_are_known(verb, example):
+def test_examples_use_existing_options(verb, example):
     known = run(verb, "--help").output
     for word in example.split():
         if word.startswith("--"):
@@ -142,7 +142,7 @@ DIFFERENT_BY_VERB = {
 """Options whose description names what the verb does with them."""
 
 
-def test_an_option_is_described_alike_in_all_verbs():
+def test_shared_options_have_equal_descriptions():
     described: dict[str, set[tuple[str, str]]] = {}
     for verb in VERBS:
         command = cli.get_command(Context(cli), verb)
@@ -245,7 +245,7 @@ def test_check_reports_warnings_and_ends_with_0(strange):
     assert [(f["code"], f["severity"], f["line"]) for f in document["diagnostics"]] == [("LEG0001", "warning", None)]
 
 
-def test_check_reports_everything_with_line_and_column(tmp_path):
+def test_check_reports_every_error_with_line_and_column(tmp_path):
     path = tmp_path / "wrong.nnef"
     path.write_text(NNEF.replace("relu(h)", "rellu(g)").replace("conv(x, w, b,", "conv(x, w, b, striide = [],"))
     document = told("check", path, code=1)
@@ -255,7 +255,7 @@ def test_check_reports_everything_with_line_and_column(tmp_path):
     assert all(f["column"] and f["severity"] == "error" for f in document["diagnostics"])
 
 
-def test_check_takes_shapes_and_reports_what_they_break(tmp_path):
+def test_check_reports_shape_errors_for_bound_inputs(tmp_path):
     nodes = [node("MatMul", ["x", "w"], ["y"], name="product")]
     proto = model(nodes, [("x", ["N", "K"])], [("y", None)], {"w": np.ones((4, 2), np.float32)})
     path = write_onnx(tmp_path / "net.onnx", proto)
@@ -299,7 +299,7 @@ def test_shapes_as_json(net):
     assert told("shapes", net, "--input", "x=batch,4")["values"]["y"]["shape"] == ["batch", 3]
 
 
-def test_shapes_tell_between_what_lengths_lie(tmp_path):
+def test_shapes_prints_bounds_of_dynamic_dims(tmp_path):
     path = write_ir(tmp_path, [parameter("x", "2..5,3"), Layer("y", "opset1.ReLU", {}, ["x"])], ["y"])
     (symbol,) = told("shapes", path)["bounds"]
     assert told("shapes", path)["bounds"] == {symbol: [2, 5]}
@@ -320,7 +320,7 @@ def test_shapes_of_unknown_rank_sequences_and_scalars(tmp_path):
     ]
 
 
-def test_check_reports_what_is_treated_as_granted(net):
+def test_verbose_check_prints_assumptions_on_dims(net):
     granted = "assumed for the input x: N at least 1; --input x=0..x4 says that it may be empty"
     assert run("check", net, "-v").stdout.splitlines()[1:] == [granted]
     assert run("check", net).stdout.splitlines()[1:] == []
@@ -365,7 +365,7 @@ def test_inspect_as_json(net):
     }
 
 
-def test_inspect_reports_numbers_where_formulas_are_long(tmp_path):
+def test_inspect_replaces_long_macs_formulas_by_numbers(tmp_path):
     # A sequence beside its past, times weights: the sum of all has products of three symbols.
     nodes = [
         node("Concat", ["past", "x"], ["whole"], axis=1),
@@ -397,7 +397,7 @@ def test_inspect_reports_numbers_where_formulas_are_long(tmp_path):
     assert "example" not in told("inspect", path, *(part for each in bound for part in ("--input", each)))
 
 
-def test_inspect_reports_what_a_format_cannot_express(strange):
+def test_inspect_lists_unsupported_operators_per_format(strange):
     result = run("inspect", strange)
     assert "warning[LEG0001]" in result.stderr
     assert "no: com.example.Foo (1)" in result.stdout
@@ -456,7 +456,7 @@ def test_convert_writes_the_opset_that_is_requested(small, tmp_path):
     assert "--opset does not apply to NNEF" in result.stderr
 
 
-def test_convert_reports_all_that_cannot_be_expressed_and_writes_nothing(strange, tmp_path):
+def test_convert_reports_unsupported_operators_and_writes_no_file(strange, tmp_path):
     target = tmp_path / "strange.nnef.tgz"
     result = run("convert", strange, target)
     assert result.exit_code == 1
@@ -468,7 +468,7 @@ def test_convert_reports_all_that_cannot_be_expressed_and_writes_nothing(strange
     assert not target.exists()
 
 
-def test_convert_that_must_be_verified_and_cannot_is_refused(strange, tmp_path):
+def test_convert_with_verify_fails_if_no_runtime_computes_the_model(strange, tmp_path):
     document = told("convert", strange, tmp_path / "copy.onnx", "--verify", code=1)
     assert codes(document) == ["RUN0010"]
     assert told("convert", strange, tmp_path / "copy.onnx")["skipped"].startswith("nothing computes ")
@@ -498,7 +498,7 @@ def test_convert_that_changes_numbers_ends_with_1(small, tmp_path, monkeypatch):
         ("old.xml", ["--ir-opset", "8"], b"<net "),
     ],
 )
-def test_convert_reports_writers_what_they_are_reported(net, tmp_path, target, options, mark):
+def test_convert_passes_options_to_the_writer(net, tmp_path, target, options, mark):
     assert told("convert", net, tmp_path / target, *options, "--input", "x=2x4")["verify"]["passed"]
     assert mark in (tmp_path / target).read_bytes()
 
@@ -551,7 +551,7 @@ def test_many_models_are_converted_into_a_folder(net, small, tmp_path, monkeypat
         pytest.param(["net.onnx", "small/net.onnx", "--to", "pt2", "--out-dir", "made"], id="one name twice"),
     ],
 )
-def test_models_without_one_target_each_are_wrong_usage(arguments, tmp_path, monkeypatch):
+def test_convert_with_mismatched_targets_is_a_usage_error(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run("convert", *arguments).exit_code == 2
     assert not list(tmp_path.iterdir())
@@ -593,7 +593,7 @@ def test_run_writes_every_value(net, tmp_path):
         np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_run_makes_inputs_up(net):
+def test_run_generates_missing_inputs(net):
     assert told("run", net) == {"outputs": {"y": {"dtype": "float32", "shape": [1, 3]}}, "file": None}
     assert told("run", net, "--input", "x=5x4")["outputs"]["y"]["shape"] == [5, 3]
 
@@ -624,7 +624,7 @@ def test_run_reports_a_file_that_is_missing(net, tmp_path):
     assert document["diagnostics"][0]["message"].startswith("file or folder not found: ")
 
 
-def test_run_reports_a_place_that_cannot_be_written(net, tmp_path):
+def test_run_reports_an_output_path_that_is_not_writable(net, tmp_path):
     (tmp_path / "file").write_text("")
     assert codes(told("run", net, "--outputs", tmp_path / "file" / "out.npz", code=1)) == ["IO0004"]
 
@@ -641,7 +641,7 @@ def test_run_needs_weights(tmp_path):
     assert codes(told("run", path, code=1)) == ["RUN0004"]
 
 
-def test_run_takes_and_gives_lists(tmp_path):
+def test_run_reads_and_writes_sequences(tmp_path):
     info = onnx.helper.make_tensor_sequence_value_info
     nodes = [node("SequenceInsert", ["s", "x"], ["t"])]
     proto = model(nodes, [info("s", 1, None), ("x", [2])], [info("t", 1, None)])
@@ -721,7 +721,7 @@ def test_ops_shows_a_page():
     assert document["types"] == {"T": ["bfloat16", "float16", "float32", "float64"]}
 
 
-def test_ops_explains_the_word_of_a_format():
+def test_ops_explains_an_op_type_of_a_format():
     assert run("ops", "leaky_relu").stdout.splitlines()[0] == "leaky_relu of nnef is converted to LeakyRelu"
     assert "nn.Conv2d of pnnx is converted to Conv, with some of " in run("ops", "nn.Conv2d").stdout
     kept = "TreeEnsembleClassifier of ai.onnx.ml is kept unchanged and computed by the reference interpreter\n"
@@ -730,7 +730,7 @@ def test_ops_explains_the_word_of_a_format():
     assert told("ops", "Upsample")["formats"]["onnx"] == ["Resize"]
 
 
-def test_ops_reports_what_is_meant_by_an_unknown_name():
+def test_ops_suggests_a_similar_name():
     document = told("ops", "LeakyRely", code=2)
     assert codes(document) == ["LEG0003"]
     assert document["diagnostics"][0]["help"].startswith("did you mean LeakyRelu")
@@ -740,7 +740,7 @@ def test_ops_reports_what_is_meant_by_an_unknown_name():
 # demo
 
 
-def test_demo_takes_the_tour():
+def test_demo_runs_every_step():
     result = run("demo")
     assert result.exit_code == 0
     for part in ("valid NNEF 1.0", "Conv", "test images recognized", "verified: both compute the same", "Try next"):
@@ -766,7 +766,7 @@ def test_a_bug_is_no_finding(net, monkeypatch):
         run("shapes", net)
 
 
-def test_warnings_alone_end_with_0(net, monkeypatch):
+def test_warnings_alone_exit_with_0(net, monkeypatch):
     def warned(*_arguments: object, **_options: object) -> Sequence[Diagnostic]:
         return [Diagnostic("IO0001", "careful", severity=Severity.WARNING)]
 
