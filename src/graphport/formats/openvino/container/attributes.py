@@ -32,7 +32,7 @@ class Complaint(NamedTuple):
 
 
 class LayerAttributes(NamedTuple):
-    """Op type and attributes of a node, and the findings about its spelling."""
+    """Op type and attributes of a layer, and the findings about their spelling."""
 
     op_type: str
     attributes: Mapping[str, Attribute]
@@ -63,7 +63,7 @@ def attributes(type: str, version: str, data: Mapping[str, str]) -> LayerAttribu
 
 
 def _typed(operator: Operator, data: Mapping[str, str], complaints: list[Complaint]) -> PlainAttributes:
-    """Return all attributes of the operation, with the file's value or the default."""
+    """Return the value of every attribute of the operation: the file's value, else its default."""
     attributes = PlainAttributes(operator.defaults)
     known = {keyword.spelling: keyword for keyword in operator.keywords}
     for spelling, text in data.items():

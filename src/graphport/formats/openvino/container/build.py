@@ -94,7 +94,7 @@ class Networks:
     # Layers and their values
 
     def _identified(self, network: Element, graph: Graph) -> dict[str, _Layer]:
-        """The layers of a network by number, in the order of the file."""
+        """Create the layers of a network with their results; return them by layer id, in the order of the file."""
         found: dict[str, _Layer] = {}
         taken = self._taken
         for element in _layers(network):
@@ -167,7 +167,7 @@ class Networks:
         return found
 
     def _results(self, form: _LayerKind, layer: str, stated: Sequence[str]) -> list[Value]:
-        """The results of a layer of that name, which are called as is `stated`; open dims are called after them."""
+        """Create the results of layer `layer`, named by their tensor names; open dims get symbols named after them."""
         taken, outputs = self._taken, form.outputs
         results: list[Value] = []
         for names, claim, place in outputs:
@@ -229,7 +229,7 @@ class Networks:
         return tuple(found)
 
     def _expanded(self, element: Element) -> Iterator[Ends]:
-        """The edges among the children of an element."""
+        """Yield the ends of each `edge` among the children of an element."""
         for edge in element.children:
             if edge.tag != "edge":
                 continue
@@ -284,7 +284,7 @@ class Networks:
             self._ports.hold_together(element, input, claim, value)
 
     def _lost(self, layers: dict[str, _Layer], source: str, output: str, target: str, input: str) -> None:
-        """Say which end of an edge is not there."""
+        """Report the missing layer or port of an edge: a warning if the target layer is missing, else an error."""
         if target not in layers:
             # The runtime traverses from the results backwards and never reaches this edge.
             message = f"an edge connects to the undefined layer {target[:60]}"
@@ -308,7 +308,7 @@ class Networks:
     def _nodes(
         self, layers: dict[str, _Layer], graph: Graph, bodies: dict[Element, Graph]
     ) -> list[tuple[Element, Value]]:
-        """Append the operations to `graph`; return the layers of its results and their values."""
+        """Append the operations to `graph`; return each Result layer with its operand."""
         findings, append = self._findings, graph.append_new
         returned: list[tuple[Element, Value]] = []
         is_sorted = True

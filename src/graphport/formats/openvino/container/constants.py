@@ -30,7 +30,7 @@ _MOST_KINDS = 4096
 
 
 class _ConstantKind(NamedTuple):
-    """Properties shared by constants of one element type and shape with equal spelling."""
+    """Properties shared by constants whose attributes `element_type` and `shape` have equal text."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -71,7 +71,7 @@ class Constants:
         graph.adopt_constant(value)
 
     def _fill_again(self, value: Value, stated: Mapping[str, str]) -> bool:
-        """Whether `value` is one more of an element type and shape that were read, and is made so."""
+        """Fill a constant whose element type and shape occurred before; return whether that succeeded."""
         kind = self._kinds.get((stated.get("element_type"), stated.get("shape")))
         if kind is None or self._file is None:
             return False
@@ -90,7 +90,7 @@ class Constants:
         return True
 
     def _learn(self, storage: Storage, fact: TensorFact, stated: Mapping[str, str]) -> None:
-        """Take note of how constants of one element type and shape are read."""
+        """Cache the dtype, shape and fact of constants with this spelling of element type and shape."""
         if type(storage) is FileStorage and len(self._kinds) < _MOST_KINDS:
             dtype, shape = storage.dtype, storage.shape
             known = None if has_known_elements(dtype, shape) else fact

@@ -169,7 +169,7 @@ class _Network:
         return self._make_layer(number, value.name, "Parameter", "opset1", data, (), [value])
 
     def _remember(self, number: str, ports: Sequence[str], item: Any) -> None:
-        """Take note of the ports at which the results of a layer are found."""
+        """Record the layer id and the output port of each result of a layer."""
         if type(item) is int or not ports:
             return
         values = item.outputs if type(item) is Node else (item,)
@@ -178,7 +178,7 @@ class _Network:
                 self._ports[value] = number, port
 
     def _ports_of(self, layer: Element) -> tuple[object, list[str], list[str]]:
-        """Return the children of a layer and its port numbers: of all inputs, and of its last element `output`."""
+        """Return a layer's children, the ids of all its input ports, and the port ids of its last element `output`."""
         children = layer.spelling.children if type(layer) is Layer else layer.children
         known = self._numbers.get(id(children))
         if known is None:
@@ -205,7 +205,7 @@ class _Network:
         return _with(layer, attributes=layer.attributes | {"id": number})
 
     def _updated(self, noted: Element, value: Value) -> Element:
-        """Update the element of an input or constant that was read."""
+        """Update the element of a graph input or constant that was read from a file."""
         if value in self._graph.constants:
             return noted if self._place is None else _with_data(noted, self._stored(value))
         return _with_shape(noted, value)
@@ -453,7 +453,7 @@ def _with_shape(noted: Element, value: Value) -> Element:
 
 
 def _changes(operator: operators.Operator, old: Mapping[str, str], node: Node) -> dict[str, str]:
-    """Return the attributes that differ from the text of the file."""
+    """Return the text of each attribute whose value differs from the value in the file."""
     found: dict[str, str] = {}
     for keyword in operator.keywords:
         if keyword.name not in node.attributes:
@@ -469,7 +469,7 @@ def _changes(operator: operators.Operator, old: Mapping[str, str], node: Node) -
 
 
 def _attribute_texts(operator: operators.Operator, node: Node) -> dict[str, str]:
-    """All attributes of a node that no file had."""
+    """Return the text of each attribute of a node that was not read from an OpenVINO file; defaults are included."""
     found: dict[str, str] = {}
     for keyword in operator.keywords:
         if keyword.name in node.attributes:

@@ -54,7 +54,7 @@ _ENUMS: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 class UnreadableError(ValueError):
-    """A text is not a value of its kind; `taken` is the value that OpenVINO, which parses prefixes, reads from it."""
+    """An attribute's text cannot be parsed; `taken` is the value of the prefix that OpenVINO parses."""
 
     def __init__(self, message: str, taken: Attribute = None) -> None:
         super().__init__(message)
@@ -286,7 +286,7 @@ def _type(text: str) -> DType | str | None:
 
 
 def format_attribute(keyword: Keyword, value: Any) -> str:
-    """The text of an attribute's value, as OpenVINO writes it."""
+    """Format the value of an attribute as OpenVINO writes it."""
     match keyword.kind:
         case "int":
             return str(int(value))

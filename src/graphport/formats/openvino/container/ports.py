@@ -29,7 +29,7 @@ class Claim(NamedTuple):
     is_open: bool
 
     def of(self, name: str) -> TensorFact:
-        """The claim on a tensor; open dims are called after it."""
+        """Return the declared fact; each open dim is the symbol `name.axis`."""
         fact = self.fact
         if not self.is_open or fact.shape is None:
             return fact
@@ -56,7 +56,7 @@ class Ports(NamedTuple):
 
 
 class PortReader:
-    """Reads ports, each spelling once."""
+    """Reads the ports of layers; ports with equal text are parsed once."""
 
     def __init__(self, findings: Findings, *, names_tensors: bool) -> None:
         self._findings = findings
@@ -222,7 +222,7 @@ def _agrees(claim: tuple[Dim, ...], shape: tuple[Dim, ...]) -> bool:
 
 
 def split(names: str) -> tuple[str, ...]:
-    """Names of a tensor: separated by commas, one inside of a name has a backslash in front."""
+    """Split tensor names at commas; a comma that belongs to a name is escaped by a backslash."""
     if "," not in names:
         return (names,) if names else ()
     found = (name.replace("\\,", ",") for name in _ESCAPED_COMMA.split(names))

@@ -26,7 +26,7 @@ class UnreadableError(ValueError):
 
 
 def note(graph: Graph, net: Element, weights: MappedFile | None, findings: Findings) -> None:
-    """Note on the input of the section its mean values: one number or one image per channel."""
+    """Record the mean values of the `pre-process` section on its input: a number or an image per channel."""
     section = net.child("pre-process")
     channels = () if section is None else [child for child in section.children if child.tag == "channel"]
     mean_values = {index: mean for index, each in enumerate(channels) if (mean := each.child("mean")) is not None}
@@ -83,7 +83,7 @@ def _array(
 
 
 def _mean(element: Element, plane: tuple[int, ...], weights: MappedFile | None) -> np.ndarray[Any, Any]:
-    """A number, or one for each point of a plane."""
+    """Return the mean of a channel: one number, or one number per pixel from the `.bin` file."""
     stated = element.attributes
     if "value" in stated:
         try:

@@ -97,7 +97,7 @@ def _version(net: Element, findings: Findings) -> str:
 
 
 def versions(graph: Graph) -> Mapping[str, str]:
-    """The version of the file, and the newest operation set that its nodes are of."""
+    """Return the IR version of the file, and the newest operation set among the op types of its nodes."""
     header = graph.notes.get(KEY)
     found = {} if not isinstance(header, Header) else {"ir": header.element.attributes.get("version", "11")}
     words = {node.op_type for node in graph}

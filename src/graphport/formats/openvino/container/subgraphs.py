@@ -115,7 +115,7 @@ def _integer(text: str) -> int | None:
 
 
 def elements(node: Node, tag: str, body: Element, operands: int) -> Iterator[Element]:
-    """The maps of one body of a layer that has `operands` input ports, numbered in order from 0."""
+    """Yield the port map of one body, then its other elements; `operands` is the number of input ports of the layer."""
     prefix = BODIES[tag]
     layers = [layer for group in body.children if group.tag == "layers" for layer in group.children]
     inner = {

@@ -41,7 +41,7 @@ _FIELD = 4  # bytes of each number at the head of a tensor of texts
 
 
 class CorruptFileError(ValueError):
-    """A byte range has not the expected content; the message contains the reason."""
+    """The content of a byte range is not as expected; the message contains the reason."""
 
 
 def length_of(name: str, count: int) -> int | None:
@@ -56,7 +56,7 @@ def length_of(name: str, count: int) -> int | None:
 
 
 def storage(file: MappedFile | Bytes, start: int, length: int, name: str, shape: Sequence[int]) -> Storage:
-    """The tensor of type `name` in `length` bytes from `start` on, which lie inside the file and suffice for it.
+    """Return the tensor of element type `name` in `length` bytes from `start`; the caller has checked the range.
 
     Raises:
         CorruptFileError: texts are cut, or their number is not that of the shape.
@@ -99,7 +99,7 @@ class Coded(Storage):
         yield from Bytes(flat.view(np.uint8).data).chunks(0, self.nbytes, limit)
 
     def raw(self, limit: int = 1 << 20) -> Iterator[memoryview]:
-        """The bytes as the file has them."""
+        """Yield the encoded bytes of the file in pieces of at most `limit` bytes."""
         yield from self.file.chunks(self.start, self.packed, limit)
 
 
@@ -126,7 +126,7 @@ def _fields(raw: np.ndarray[Any, Any], shifts: Sequence[int], mask: int) -> np.n
 
 
 class Texts(Storage):
-    """Texts: their number and a 0, the end of each, then all their bytes; UTF-8."""
+    """String tensor: int32 count, a 0, the end offset of each string, then the UTF-8 bytes of all strings."""
 
     __slots__ = ("_ends", "file", "length", "start")
 
@@ -168,7 +168,7 @@ class Texts(Storage):
         yield from ()
 
     def raw(self, limit: int = 1 << 20) -> Iterator[memoryview]:
-        """The bytes as the file has them."""
+        """Yield the encoded bytes of the file in pieces of at most `limit` bytes."""
         yield from self.file.chunks(self.start, self.length, limit)
 
 
@@ -189,7 +189,7 @@ def _texts(array: np.ndarray[Any, Any]) -> bytes:
 
 
 def encoded_length(tensor: Storage) -> int:
-    """Bytes that `encoded` gives."""
+    """Return the number of bytes that `encoded` yields."""
     if isinstance(tensor, Coded):
         return tensor.packed
     if isinstance(tensor, Texts):
@@ -200,5 +200,5 @@ def encoded_length(tensor: Storage) -> int:
 
 
 def nothing(name: str, shape: Sequence[int]) -> Storage:
-    """A tensor without elements, which needs no file."""
+    """Return an empty tensor, which has no bytes in a file."""
     return storage(Bytes(b"\0" * (2 * _FIELD) if name == "string" else b""), 0, 2 * _FIELD, name, shape)

@@ -65,7 +65,7 @@ class Spelling:
 
 
 class Layer(Element):
-    """A layer with the plainest tag: its number has no blanks, sign or zeros in front.
+    """A layer whose id is written canonically: no blanks, no sign, no leading zeros.
 
     What few ask for is made for them: a file has 20,000.
     """
@@ -76,7 +76,7 @@ class Layer(Element):
 
     @staticmethod
     def of(number: str, name: str, spelling: Spelling, children: list[Element], names: Sequence[str], at: int) -> Layer:
-        """Create the layer that begins at `at`."""
+        """Create a layer whose element begins at character `at`."""
         layer = _bare(Layer)
         layer.number = number
         layer.name = name
@@ -124,7 +124,7 @@ def render(root: Element) -> Iterator[str]:
 
 
 def _inside(children: Sequence[Element], depth: int, *, has_names: bool) -> list[str]:
-    """Return the text of a layer's children; with names, every third piece from the third on is a name."""
+    """Render the children of a layer; with `has_names` split the text at tensor names: pieces 2, 5, 8, … are names."""
     text = "".join(_rendered(children, depth, {}))
     return NAMED.split(text) if has_names else [text]
 
@@ -199,7 +199,7 @@ def _format_attributes(element: Element) -> str:
 
 
 def _empty(element: Element, indent: str) -> str:
-    """The whole of an element that has nothing in it but text."""
+    """Render an element that contains only text, or nothing."""
     if element.text:
         return (
             f"{indent}<{element.tag}{_format_attributes(element)}>{element.text.translate(_IN_TEXT)}</{element.tag}>\n"
@@ -208,7 +208,7 @@ def _empty(element: Element, indent: str) -> str:
 
 
 def _lines(element: Element, indent: str) -> Iterator[str]:
-    """The edges and dims of an element."""
+    """Yield the lines of the edges and dims of an element."""
     ends = element.ends
     if not "".join(chain.from_iterable(ends)).isdecimal():
         ends = [(*[end.translate(_ESCAPED) for end in each],) for each in ends]

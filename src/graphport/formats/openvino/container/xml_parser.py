@@ -274,7 +274,7 @@ class _Tree:
 
     @property
     def error_place(self) -> int:
-        """Where the parser stopped."""
+        """Character index at which the parser reported an error."""
         return self._at(self._parser.ErrorByteIndex)
 
     # Reuse of layers with equal text
@@ -390,7 +390,7 @@ class _Tree:
             known[key] = children, count
 
     def _feed_layer(self, begin: int, inside: int, end: int) -> None:
-        """Parse a layer that is not in standard form and has no nested layers, and remember it."""
+        """Parse a layer that is not in standard form and has no nested layers; cache it by its text."""
         stack, parent, before = self._stack, self._stack[-1], self._count
         count = len(parent.children)
         self._feed_ports(begin, end + len(LAYER_END))
@@ -448,7 +448,7 @@ class _Tree:
         self._feed_whole(position, end)
 
     def _feed_edges(self, begin: int, end: int) -> None:
-        """Parse a stretch between layers, but for plain lists of edges in it."""
+        """Parse the text between two layers; lists of edges in standard form are matched by a pattern instead."""
         for found in EDGES.finditer(self._text, begin, end):
             self._feed_whole(begin, found.start())
             begin = found.start()

@@ -33,7 +33,7 @@ _MOST_CHANNELS = 1024
 
 
 def before(graph: Graph) -> list[Diagnostic]:
-    """Warn of each Range-4 that the specification lets be read in two ways with two results."""
+    """Warn of each Range-4 whose number of elements depends on how the ambiguous specification is read."""
     findings: list[Diagnostic] = []
     for node in graph:
         counts = differing_counts(node)
@@ -112,7 +112,7 @@ def _subtract_preprocess_mean(graph: Graph) -> None:
 
 
 def _drop_dead(graph: Graph) -> None:
-    """Remove layers that no output and no variable needs: the runtime does not even look at them."""
+    """Remove layers that no output and no variable depends on: the runtime does not check them."""
     for node in reversed(graph):
         if not any(value.uses or value.is_output for value in node.results) and not has_op_type(node, ASSIGN):
             graph.remove(node)
@@ -161,7 +161,7 @@ def _widen_decompression(graph: Graph) -> None:
 
 
 def _widen_after(graph: Graph, convert: Node) -> None:
-    """Keep the rounding of table entries to float16: only MatMul reads them unrounded."""
+    """Insert a Convert to float32 after `convert`, which keeps table entries rounded to float16."""
     rounded = convert.output
     wide = Value(graph.fresh(rounded.name), TensorFact(DType.FLOAT32, _dims(rounded)))
     rounded.replace_uses(wide)
@@ -230,7 +230,7 @@ class _Compressed:
         return cls(weights, zero, scale, last, shape) if is_wide else None
 
     def replace(self, graph: Graph) -> None:
-        """Put one operator in the place of all, where scales lie as it needs them."""
+        """Replace the dequantization by one DequantizeLinear if its layout permits, and remove the unused nodes."""
         form = self._layout()
         if form is None:
             return
@@ -309,7 +309,7 @@ def _reshaped(graph: Graph, value: Value, shape: tuple[int, ...]) -> Value:
 
 
 def _as_float32(graph: Graph, scale: Value, before_: Node) -> Value:
-    """A scale in float32."""
+    """Return the scale as float32; insert a Cast before `before_` if it has another dtype."""
     if scale.storage is None or scale.storage.dtype is DType.FLOAT32:
         return scale
     wide = Value(graph.fresh(scale.name), TensorFact(DType.FLOAT32, scale.storage.shape))
@@ -338,7 +338,7 @@ def _chain(node: Node) -> list[Node]:
 
 
 def _is_constant(value: Value) -> bool:
-    """Whether it is a constant, or one that is converted."""
+    """Whether a value is a constant, or a constant converted to float16."""
     maker = value.producer
     if maker is None:
         return value.is_constant

@@ -44,7 +44,7 @@ def _only(claim: bool, what: str) -> None:  # noqa: FBT001  it is the sentence's
 
 
 def _use_version(op_type: str, *dropped: str, **needed: Any) -> Older:
-    """Use an older version of the operation; attributes `dropped` are removed, `needed` must have the given value."""
+    """Convert to the older `op_type`: remove the attributes `dropped`, require the values `needed`, keep all others."""
 
     def emitted(b: Builder, node: Node) -> tuple[Value, ...]:
         for name, wanted in needed.items():
@@ -121,7 +121,7 @@ def _top(b: Builder, node: Node) -> tuple[Value, ...]:
 
 
 def _emit_interpolate(b: Builder, node: Node) -> tuple[Value, ...]:
-    """Emit sizes and scales; the mode selects one, and the other is filled in where it is known."""
+    """Emit Interpolate-4 with sizes and scales; the operand that the mode ignores is computed if static, else 1."""
     x, operand, axes = _x(node), _x(node, 1), node.operand(2)
     (count,) = sizes(b.dims(operand), "the number of resampled axes")
     chosen = integers(axes)
@@ -161,7 +161,7 @@ def _gather(b: Builder, node: Node) -> tuple[Value, ...]:
 
 
 def _length(b: Builder, x: Value, axis: int) -> Value:
-    """The length of an axis, of rank 0."""
+    """Emit the length of an axis as a scalar."""
     place = axis if axis >= 0 else axis + len(b.dims(x))
     shape = emit(b, "opset1.ShapeOf", x)
     zero = b.constant(np.array(0, np.int64))

@@ -66,7 +66,7 @@ def expose_states(graph: Graph, legalize: Callable[[Graph], None]) -> None:
 
 
 def _take_names(value: Value, node: Node, name: str) -> None:
-    """Give a value its preferred name if a result of the removed `node` has it."""
+    """Exchange the names of `value` and of the result of `node` that is named `name`."""
     for old in node.results:
         if old.name == name:
             rewrite.swap_names(value, old)
@@ -203,7 +203,7 @@ def _skip_copy(graph: Graph, result: Value) -> Value:
 
 
 def has_op_type(node: Node, words: tuple[str, ...]) -> bool:
-    """Whether a node has one of these op types of OpenVINO."""
+    """Whether a node is an OpenVINO node with one of the op types `words`."""
     return node.dialect == "openvino" and node.op_type in words
 
 

@@ -44,7 +44,7 @@ def _body(name: str, value: Value) -> Graph:
 
 
 def _flag(graph: Graph) -> Value:
-    """Return the one input that selects kept variables: false by default, true for the next run."""
+    """Return the boolean input that selects stored variables instead of initial values; create it if needed."""
     found = next((value for value in graph.inputs if states.is_flag(value)), None)
     if found is not None:
         return found
@@ -96,7 +96,7 @@ def _scalar_of(value: Value | None) -> int | None:
 
 
 def restore(graph: Graph) -> None:
-    """Undo `choose`: read variables again and remove an unused flag."""
+    """Undo `select_start`: read variables again, and remove an unused flag."""
     for node in list(graph):
         if node.dialect or node.op_type != "If" or not states.is_flag(node.operand(0)):
             continue
@@ -115,7 +115,7 @@ def variable_dtype(dtype: DType | None) -> DType | None:
 
 
 def _read(graph: Graph, choice: Node, state: Value, start: Value) -> None:
-    """Put a variable in the place of a choice."""
+    """Replace the If that selects the start of a variable by a ReadValue."""
     fact = state.fact if isinstance(state.fact, TensorFact) else TensorFact(None, None)
     kept = states.state_of(state)
     own = variable_dtype(fact.dtype)
@@ -139,7 +139,7 @@ def _read(graph: Graph, choice: Node, state: Value, start: Value) -> None:
 
 
 def _is_empty(start: Value, choice: Node) -> bool:
-    """Whether a start is empty and is only gathered from: then the runtime starts that way by default.
+    """Whether an initial value is empty and used by Gather only: OpenVINO then starts with it by default.
 
     A static 0 in a start would fix the length of the variable in every run.
     """

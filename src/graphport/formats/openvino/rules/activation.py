@@ -44,7 +44,7 @@ def relu(b: Builder, x: Value) -> Value:
 
 @lower("openvino", "opset1.PReLU")
 def prelu(b: Builder, x: Value, slope: Value) -> Value:
-    """PRelu. A slope of rank 1 with one element per channel applies along axis 1, else along the last axis."""
+    """Convert PReLU. A slope of rank 1 with one element per channel applies along axis 1, else along the last axis."""
     dims, slopes = b.dims(x), b.dims(slope)
     channel = dims[1] if len(dims) > 1 else None
     if len(slopes) == 1 and slopes[0] != 1 and len(dims) > 2 and _is_per_channel(slopes[0], channel, dims[-1]):
@@ -66,7 +66,7 @@ def _is_per_channel(count: Dim, channel: Dim | None, last: Dim) -> bool:
 
 @PRelu.export_rule("openvino")
 def export_prelu(b: Builder, x: Value, slope: Value) -> Exported:
-    """Export PRelu. A slope of rank 1 gets all axes of `x`, so that OpenVINO does not apply it to channels."""
+    """Export PRelu. Unsqueeze a slope of rank 1 to the rank of `x`, so that OpenVINO does not apply it to channels."""
     rank, dims = len(b.dims(x)), b.dims(slope)
     if len(dims) == 1 and dims[0] != 1 and rank > 2:
         axes = b.constant(np.arange(rank - 1, dtype=np.int64))
@@ -116,7 +116,7 @@ Shrink
 
 @lower("openvino", "opset1.Clamp")
 def clamp(b: Builder, x: Value, *, min: float, max: float) -> Value:
-    """Not below `min` and not above `max`; of integers, the integers between them."""
+    """Clamp to [min, max]; for integer types, the bounds are rounded inwards: [ceil(min), floor(max)]."""
     dtype = dtype_of(x)
     if dtype.is_floating:
         return b(Clip, x, scalar(b, min, dtype), scalar(b, max, dtype))
@@ -128,7 +128,7 @@ def clamp(b: Builder, x: Value, *, min: float, max: float) -> Value:
 
 @Hardmax.export_rule("openvino")
 def export_hardmax(b: Builder, input: Value, *, axis: int = -1) -> Exported:
-    """The place of the first largest number, spread over the axis again."""
+    """Export Hardmax as OneHot of the index of the first maximum along `axis`."""
     dims = b.dims(input)
     if not dims or not isinstance(dims[axis], int):
         return None
@@ -146,7 +146,7 @@ def export_dropout(
     *,
     seed: int | None = None,
 ) -> Exported:
-    """Export inference Dropout as a copy; its mask is all true."""
+    """Export Dropout in inference mode as a copy and a mask of true; training mode is not exported."""
     del ratio, seed
     trains = (0,) if training_mode is None else integers(training_mode)
     if trains is None or trains[0]:

@@ -37,7 +37,7 @@ def _folded(b: Builder, op_type: str, operands: tuple[Value, ...]) -> Value:
 
 
 def _is_decided(_b: Builder, x: Value) -> bool:
-    """Whether constants and shapes alone decide a value, as far as that is seen at once."""
+    """Whether a value depends only on constants and static facts; false after `_MOST_SEEN` values."""
     waiting, seen = [x], {x}
     while waiting:
         value = waiting.pop()
@@ -53,7 +53,7 @@ def _is_decided(_b: Builder, x: Value) -> bool:
 
 
 def _unsigned(_b: Builder, x: Value) -> DType:
-    """Return the unsigned type with the bits of an integer type; 32 for 16, which ONNX Runtime does not shift."""
+    """Return the unsigned type of equal width; uint32 for 16 bits, because ONNX Runtime does not shift uint16."""
     dtype = dtype_of(x)
     if not dtype.is_integer:
         message = f"bits of {dtype} cannot be shifted"
@@ -157,7 +157,7 @@ def power(b: Builder, x: Value, y: Value) -> Value:
 
 @Pow.export_rule("openvino")
 def export_pow(b: Builder, x: Value, y: Value) -> tuple[Value, ...]:
-    """Both operands have one type there: an integer to a real power is a real that is cut off."""
+    """Export Pow. OpenVINO needs one type: int ** float is computed as float and truncated; else `y` is cast."""
     base, exponent = dtype_of(x), dtype_of(y)
     if base is exponent:
         return b.emit("opset1.Power", x, y)
@@ -243,7 +243,7 @@ def convert_promote_types(
 
 
 def _scalar_yields(types: tuple[DType, DType], scalars: tuple[bool, bool]) -> tuple[DType, DType]:
-    """A scalar takes the type of the tensor operand unless it is of a higher kind."""
+    """Return the types to cast to: both the tensor's, unless the scalar is of a higher kind (bool < int < float)."""
     number, tensor = types if scalars[0] else types[::-1]
     if _rank_of(number) <= _rank_of(tensor):
         return tensor, tensor
@@ -255,7 +255,7 @@ def _rank_of(dtype: DType) -> int:
 
 
 def promoted(x: DType, y: DType, u64_target: DType = DType.FLOAT32) -> DType:
-    """The element type that OpenVINO promotes two to.
+    """Return the element type to which OpenVINO promotes a pair of types.
 
     Raises:
         UnsupportedError: there is none.

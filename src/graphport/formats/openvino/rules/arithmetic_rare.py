@@ -119,7 +119,7 @@ def _coloured(b: Builder, parts: tuple[Value, Value, Value], colours: str) -> Va
 
 
 def _doubled(b: Builder, x: Value) -> Value:
-    """Each place [N, h, w, 1] four times: [N, 2h, 2w, 1]."""
+    """Repeat each pixel of [N, h, w, 1] in a 2x2 block: [N, 2h, 2w, 1]."""
     n, h, w, *_ = lengths(b, x, 4)
     wide = shaped(b, x, [n, h, 1, w, 1, 1])
     spread = b(Tile, wide, vector(b, [1, 1, 2, 1, 2, 1]))

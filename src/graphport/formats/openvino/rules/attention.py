@@ -52,7 +52,7 @@ def scaled_dot_product_attention(
     *,
     causal: bool = False,
 ) -> Value:
-    """Values averaged by how well their keys match each query; `causal` leaves the mask aside."""
+    """Compute softmax(scale * Q Kᵀ + mask) V; with `causal` the causal mask replaces `mask`."""
     if causal or (mask is not None and not b.dims(mask) and dtype_of(mask).is_floating):
         # One number added to all scores changes no share.
         mask = None
@@ -72,7 +72,7 @@ def _factor(b: Builder, q: Value, k: Value, scale: Value | None) -> float | None
 
 
 def _has_equal_heads(b: Builder, q: Value, k: Value, v: Value) -> bool:
-    """Whether there is one batch and one number of heads, of four axes."""
+    """Whether Q, K and V have rank 4, equal batch sizes and equal numbers of heads."""
     dims = [b.dims(operand) for operand in (q, k, v)]
     if any(len(shape) != 4 for shape in dims):
         return False
@@ -88,7 +88,7 @@ def _covers(b: Builder, mask: Value | None, k: Value) -> bool:
 
 
 def _rowed(b: Builder, mask: Value, q: Value) -> Value:
-    """A mask with a row for each query: ONNX Runtime does not repeat one."""
+    """Broadcast the mask to one row per query: ONNX Runtime does not broadcast this axis."""
     dims, length = b.dims(mask), b.dims(q, at_least=3)[2]
     if len(dims) > 1 and decide_equal(dims[-2], length) is True:
         return mask
@@ -195,7 +195,7 @@ def _joined(b: Builder, y: Value) -> Value:
 
 
 def _repeated(b: Builder, x: Value, queries: Dim) -> Value:
-    """Each head of keys as often as heads of queries share it."""
+    """Repeat each head of keys or values for the query heads that share it (grouped-query attention)."""
     count = b.dims(x, at_least=2)[1]
     if decide_equal(count, queries) is True:
         return x
@@ -327,7 +327,7 @@ def _rotated(b: Builder, x: Value, cos: Value, sin: Value, size: int, *, interle
 
 @TensorScatterView.export_rule("openvino")
 def export_tensor_scatter(b: Builder, op: TensorScatterView) -> Exported:
-    """Rows of a cache replaced from a position on, which each sample has its own of."""
+    """Export TensorScatter: overwrite cache entries along `axis` from the start index of each batch item on."""
     dims = b.dims(op.past_cache)
     rank = len(dims)
     at = op.axis % rank

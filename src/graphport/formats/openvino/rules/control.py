@@ -32,7 +32,7 @@ _LOWEST = -(1 << 62)
 
 
 class _Slice(NamedTuple):
-    """How an operand is cut, or a result joined: along an axis, in parts, from either end."""
+    """Slicing of an operand, or concatenation of a result: `size` entries along `axis`, every `stride` entries."""
 
     axis: int
     start: int
@@ -87,7 +87,7 @@ def if_(
 
 
 def _capture(body: Graph, given: dict[int, Value]) -> None:
-    """Let a body read values around it in the place of its inputs."""
+    """Replace the inputs of a body, given by index, by values of the outer graph."""
     inputs = body.inputs
     for place, value in given.items():
         inputs[place].replace_uses(value)
@@ -98,7 +98,7 @@ def _capture(body: Graph, given: dict[int, Value]) -> None:
 
 
 def _body_value(b: Builder, body: Graph, value: Value) -> Value:
-    """A value that the body computes itself, which is all that it may return."""
+    """Return a value that the body computes itself: insert an Identity for inputs and outer values."""
     return value if value.producer is not None and value.graph is body else _emit(b, body)("Identity", value)
 
 
@@ -119,7 +119,7 @@ def _scalar(op: OpBuilder, x: Value) -> Value:
 def tensor_iterator(
     b: Builder, *operands: Value, body: Graph, inputs: Map = (), outputs: Map = (), back_edges: Edges = (), **_: Any
 ) -> tuple[Value, ...]:
-    """A body for each part of the operands that are cut."""
+    """Convert TensorIterator: run the body once per part of the sliced operands."""
     parts = [(operands[outer], _Slice(*slice_)) for outer, _inner, *slice_ in inputs if slice_]
     if not parts:
         message = "a TensorIterator without a sliced input has no trip count"
@@ -144,7 +144,7 @@ def loop(
     current_iteration: int | None = None,
     execution_condition: int | None = None,
 ) -> tuple[Value, ...]:
-    """A body again and again, while a condition holds and a count is not reached; a count of -1 is none."""
+    """Convert Loop: run the body while the condition holds, at most `trip_count` times; -1 means no limit."""
     rounds: Value | None = trip_count
     known = trip_count.fact.elements if isinstance(trip_count.fact, TensorFact) else None
     op = OpBuilder(b)

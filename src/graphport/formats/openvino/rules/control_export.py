@@ -41,7 +41,7 @@ def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph
 def export_loop(
     b: Builder, m: Value | None = None, cond: Value | None = None, *v_initial: Value | None, body: Graph
 ) -> tuple[Value, ...]:
-    """Carried values come back by edges; stacked ones get an axis of 1, along which they are joined."""
+    """Export Loop: carried values are back edges; scan outputs are concatenated along a new leading axis of 1."""
     inner = copied(b, body)
     if any(value is None for value in v_initial):
         message = "a loop-carried value without an initial value"
@@ -158,17 +158,17 @@ def _walks(node: Node) -> bool:
 
 
 def _trips(b: Builder, operand: Value, axis: int) -> tuple[Value, Value]:
-    """How often a loop over the entries of an operand runs, and that it begins."""
+    """Return the trip count of a loop over the entries of an axis, and true as its initial condition."""
     return b(Squeeze, extent(b, operand, axis)), b.constant(np.array(True))
 
 
 def _cut(axis: int, direction: int) -> tuple[int, ...]:
-    """Parts of length 1 along an axis, from its begin or from its end."""
+    """Return (axis, start, end, stride, size) of slices of length 1; backward if `direction` is 1."""
     return (axis, -1, 0, -1, 1) if direction else (axis, 0, -1, 1, 1)
 
 
 def _take_axis_away(b: Builder, body: Graph, value: Value, operand: Value, axis: int) -> None:
-    """Let a body that reads an entry be given a part of the operand."""
+    """Change a body input from an entry to a slice of length 1, and squeeze it for its consumers."""
     dims, fact = b.dims(operand), operand.fact
     part = (*dims[:axis], 1, *dims[axis + 1 :])
     users = list(value.uses)

@@ -45,7 +45,7 @@ def deformable_convolution(
     deformable_group: int = 1,
     bilinear_interpolation_pad: bool = False,
 ) -> Value:
-    """A window bent by offsets; beyond the ends the data is zero where interpolation pads."""
+    """Deformable convolution; `bilinear_interpolation_pad` pads with zeros for samples outside of the data."""
     kernel = sizes(b.dims(filters)[2:], "the kernel")
     stated = op.borders(len(kernel))
     if "auto_pad" in stated:
@@ -102,7 +102,7 @@ def extract_image_patches(
     rates: tuple[int, ...],
     auto_pad: str,
 ) -> Value:
-    """The entries of each window as channels: all channels of the first place, then of the next."""
+    """Extract sliding windows as channels, ordered [kernel element, channel]."""
     channels = b.dims(x, at_least=2)[1]
     if not isinstance(channels, int):
         message = "the number of channels must be known"

@@ -44,7 +44,7 @@ class Vectors:
         return x if isinstance(x, Value) else self.b.constant(np.atleast_1d(np.asarray(x, np.int64)))
 
     def __call__(self, op_def: OpDef, x: Extents, y: Extents | int) -> Extents:
-        """The result of an operator of two operands."""
+        """Apply a binary operator: emit it for values, compute it for static vectors."""
         if isinstance(x, Value) or isinstance(y, Value):
             return self.b(op_def, self.value(x), self.value(y))
         return _OF_NUMBERS[op_def](x, y)
@@ -60,7 +60,7 @@ def spatial(b: Builder, x: Value) -> Extents:
 def same_padding(
     b: Builder, extents: Extents, reach: Sequence[int], strides: Sequence[int], *, is_upper: bool
 ) -> tuple[Extents, Extents]:
-    """Padding with which there is a window for every `strides` entries, the odd one at the end if `is_upper`."""
+    """Return SAME auto-padding for windows of size `reach`; an odd element is at the end if `is_upper`."""
     v, step, long = Vectors(b), np.array(strides), np.array(reach)
     starts = v(Div, v(Sub, extents, 1), step)
     total = v(Max, v(Sub, v(Add, v(Mul, starts, step), long), extents), 0)

@@ -47,7 +47,7 @@ class Gradient(Sliding):
 def convolution_backprop(
     b: Builder, op: Gradient, x: Value, filters: Value, output_shape: Value | None = None
 ) -> Value:
-    """A window that paints: the gradient of a convolution by its data."""
+    """Transposed convolution: the gradient of Convolution with respect to its data."""
     return _conv_transpose(b, op, x, filters, 1, output_shape)
 
 
@@ -55,7 +55,7 @@ def convolution_backprop(
 def group_convolution_backprop(
     b: Builder, op: Gradient, x: Value, filters: Value, output_shape: Value | None = None
 ) -> Value:
-    """The same for each group of channels; filters have an axis of groups in front."""
+    """Grouped transposed convolution; filters have a leading axis of groups."""
     group, *_ = sizes(b.dims(filters, at_least=1)[:1], "the number of groups")
     return _conv_transpose(b, op, x, joined_groups(b, filters), group, output_shape)
 
@@ -154,7 +154,7 @@ def export_conv_transpose(b: Builder, op: ConvTransposeView) -> Exported:
 
 
 class _ZeroPadded(NamedTuple):
-    """A value between zeros, and their number on each spatial axis."""
+    """A value before zero padding, and its padding at begin and end of each spatial axis."""
 
     data: Value
     begins: tuple[int, ...]
@@ -201,7 +201,7 @@ def col2im(
     pads_begin: tuple[int, ...] = (),
     pads_end: tuple[int, ...] = (),
 ) -> Value:
-    """Columns of windows added up to an image; without a batch they have two axes."""
+    """Add the columns of sliding windows into an image (Col2Im); operands without a batch axis have rank 2."""
     dtype, is_single = dtype_of(x), len(b.dims(x)) == 2
     wide = dtype if dtype.is_floating and dtype.bits >= 32 else DType.FLOAT32
     columns = cast(b, b(Unsqueeze, x, vector(b, [0])) if is_single else x, wide)
@@ -213,7 +213,7 @@ def col2im(
 
 @Col2ImView.export_rule("openvino")
 def export_col2im(b: Builder, op: Col2ImView) -> Exported:
-    """OpenVINO has images of two axes; its plugin computes them in float32 alone."""
+    """Export Col2Im for images with two spatial axes, the only ones that OpenVINO has."""
     if b.dims(op.image_shape) != (2,):
         return None
     edges = op.pads or (0, 0, 0, 0)

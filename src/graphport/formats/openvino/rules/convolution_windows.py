@@ -76,7 +76,7 @@ def steps(strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
 
 
 def check_entries(rank: int, **lists: Sequence[int]) -> None:
-    """Refuse lists that have another number of entries than there are spatial axes; an empty one is a default.
+    """Refuse window attributes whose length is not the number of spatial axes; an empty list is the default.
 
     Raises:
         ShapeError: one has.
@@ -164,19 +164,19 @@ class Sliding(Attributes):
 
 @Sliding.lower("openvino", "opset1.Convolution", reads_facts_alone=True)
 def convolution(b: Builder, op: Sliding, x: Value, filters: Value) -> Value:
-    """Sums of products under a sliding window."""
+    """Convolution without groups."""
     return convolved(b, x, filters, 1, op.borders(len(b.dims(filters)) - 2))
 
 
 @Sliding.lower("openvino", "opset1.GroupConvolution")
 def group_convolution(b: Builder, op: Sliding, x: Value, filters: Value) -> Value:
-    """The same for each group of channels; filters have an axis of groups in front."""
+    """Grouped convolution; filters have a leading axis of groups."""
     group, *_ = sizes(b.dims(filters, at_least=1)[:1], "the number of groups")
     return convolved(b, x, joined_groups(b, filters), group, op.borders(len(b.dims(filters)) - 3))
 
 
 def joined_groups(b: Builder, filters: Value) -> Value:
-    """Filters [G, A, B, *k] as [G * A, B, *k]."""
+    """Merge the axis of groups into the first axis: [G, A, B, *k] to [G * A, B, *k]."""
     group, first, *rest = sizes(b.dims(filters, at_least=2), "the shape of grouped filters")
     return reshaped(b, filters, [group * first, *rest])
 
@@ -197,7 +197,7 @@ def window_words(slid: Window, auto_pad: str) -> dict[str, Any]:
 
 
 def biased(b: Builder, y: Value, bias: Value | None, rank: int) -> Value:
-    """`y` with a number for each channel added."""
+    """Add a per-channel bias to `y`, which has `rank` spatial axes."""
     if bias is None:
         return y
     return emit(b, "opset1.Add", y, emitted_reshape(b, bias, (1, -1, *[1] * rank)))

@@ -67,7 +67,7 @@ def _limits(b: Builder, most: Value | None, overlap: Value | None, least: Value 
 
 
 def _sorted(b: Builder, kept: Value, marks: Value) -> tuple[Value, Value]:
-    """Rows in the order of their scores, the best first."""
+    """Sort rows by score, descending; return the rows and their scores."""
     count = b(Shape, marks)
     best, order = b.results(TopK, 2, marks, count)
     return b(Gather, kept, order), best
@@ -94,7 +94,7 @@ def suppression_4(
     overlap: Value | None = None,
     least: Value | None = None,
 ) -> Value:
-    """Boxes worth keeping."""
+    """Non-maximum suppression: rows (batch, class, box index), by descending score if the attribute requests it."""
     kept = _suppressed(b, boxes, scores, most, overlap, least, op.box_encoding)
     if op.sort_result_descending:
         kept, _ = _sorted(b, kept, b(GatherND, scores, kept))
@@ -113,7 +113,7 @@ def suppression_9(
     least: Value | None = None,
     soft_sigma: Value | None = None,
 ) -> tuple[Value, ...]:
-    """Boxes worth keeping, their batches, classes and scores, and how many there are."""
+    """Non-maximum suppression: rows (batch, class, box index), rows (batch, class, score), and their count."""
     sigma = 0.0 if soft_sigma is None else float_element(soft_sigma)
     if sigma is None:
         message = "a soft_nms_sigma that is not constant"
@@ -169,7 +169,7 @@ def _next_above(b: Builder, overlap: Value | None) -> Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionGrid(Attributes):
-    """The cells that a region is divided into, and the samples of one; 0 is as many as its extents need."""
+    """Pooling grid of a region, and samples per cell side; 0 samples means one per element of the cell."""
 
     pooled_h: int
     pooled_w: int

@@ -29,7 +29,7 @@ Reals = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchors(Attributes):
-    """Boxes of the area of a square with sides of `base_size`, of some ratios of height to width, scaled.
+    """Anchor boxes with the area base_size², one per ratio (height / width) and scale.
 
     Caffe counts the last pixel of a box as inside, and rounds sides; TensorFlow does neither, has the middle of boxes
     at 0, and exchanges the axes of the map.
@@ -47,7 +47,7 @@ class Anchors(Attributes):
 
     @property
     def count(self) -> int:
-        """How many boxes there are."""
+        """Number of anchors per cell."""
         return len(self.ratio) * len(self.scale)
 
     @property
@@ -56,7 +56,7 @@ class Anchors(Attributes):
         return 0.0 if self.is_tensorflow else 1.0
 
     def corners(self) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-        """Corners [count, 4] around the first place."""
+        """Return the corners [count, 4] of the anchors of the first cell."""
         ratios = np.array(self.ratio, np.float32)
         if not (ratios > 0).all():
             message = f"ratio is {list(self.ratio)}"
@@ -147,7 +147,7 @@ def _check(b: Builder, scores: Value, anchors: Anchors, before: int, after: int)
 
 
 def _around_cells(b: Builder, scores: Value, anchors: Anchors, stride: int) -> Value:
-    """Boxes around every place: [1, H * W * count, 4]."""
+    """Return the anchors of every cell: [1, H * W * count, 4]."""
     axes: list[Value] = []
     for axis, shape in ((2, [-1, 1, 1, 1]), (3, [1, -1, 1, 1])):
         steps = cast(b, counted(b, extent(b, scores, axis)), DType.FLOAT32)

@@ -33,7 +33,7 @@ def rows_of(b: Builder, table: Value, indices: Value) -> Value:
 
 
 def best(b: Builder, scores: Value, most: int = -1) -> tuple[Value, Value]:
-    """Up to `most` (-1: all) of the last axis, the best first, and where they were; of equal ones the first."""
+    """Return the `most` (-1: all) largest entries of the last axis, descending, and their indices; ties by index."""
     count = extent(b, scores, -1)
     if most >= 0:
         count = b(Min, count, vector(b, [most]))
@@ -42,25 +42,25 @@ def best(b: Builder, scores: Value, most: int = -1) -> tuple[Value, Value]:
 
 
 def in_order(b: Builder, keys: Value, *, largest: bool) -> Value:
-    """Where the entries of the last axis are after sorting; equal ones keep their order."""
+    """Return the indices that sort the last axis, stably."""
     return b.results(TopK, 2, keys, extent(b, keys, -1), axis=-1, largest=int(largest))[1]
 
 
 class Sharing(Protocol):
-    """How boxes [..., n] are compared: by the area that two share, in parts of what both cover."""
+    """Computes the intersection over union (IoU) of boxes [..., n]."""
 
     def area(self, b: Builder, boxes: Value) -> Value:
-        """Areas [...] of boxes [..., n]."""
+        """Return the areas [...] of boxes [..., n]."""
         ...
 
     def __call__(self, b: Builder, one: Value, own: Value, other: Value, others: Value) -> Value:
-        """What boxes with the areas `own` share with `other` ones, whose shapes broadcast."""
+        """Return the IoU of boxes `one` with areas `own` and `other` with areas `others`; shapes broadcast."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How two boxes (x1, y1, x2, y2) are compared: by the area that they share, in parts of what both cover.
+    """Computes the intersection over union (IoU) of boxes (x1, y1, x2, y2).
 
     `offset` is 1 where corners are pixels of a box; boxes that do not touch share nothing (`must_touch`), and
     neither do those whose area is not positive (`must_have_area`); an inverted box is empty (`inverted_is_empty`).
@@ -73,7 +73,7 @@ class Overlap:
     shares_something: bool = False
 
     def area(self, b: Builder, boxes: Value) -> Value:
-        """Areas [...] of boxes [..., 4]."""
+        """Return the areas [...] of boxes [..., 4]."""
         x1, y1, x2, y2 = (gather_index(b, boxes, place) for place in range(4))
         w, h = b(Sub, x2, x1), b(Sub, y2, y1)
         found = b(Mul, self._side_length(b, w), self._side_length(b, h))
@@ -83,7 +83,7 @@ class Overlap:
         return b(Where, b(And, b(GreaterOrEqual, w, zero), b(GreaterOrEqual, h, zero)), found, zero)
 
     def __call__(self, b: Builder, one: Value, own: Value, other: Value, others: Value) -> Value:
-        """What boxes [..., 4] with the areas `own` share with `other` ones, whose shapes broadcast."""
+        """Return the IoU of boxes `one` with areas `own` and `other` with areas `others` [..., 4]; shapes broadcast."""
         zero = b.like(one, 0)
         low = [b(Max, gather_index(b, one, place), gather_index(b, other, place)) for place in (0, 1)]
         high = [b(Min, gather_index(b, one, place), gather_index(b, other, place)) for place in (2, 3)]
@@ -102,7 +102,7 @@ class Overlap:
     def _claims(
         self, b: Builder, low: list[Value], high: list[Value], sides: list[Value], own: Value, others: Value
     ) -> list[Value]:
-        """What must hold for two boxes to share anything."""
+        """Return the conditions under which two boxes overlap; if one fails, the IoU is 0."""
         found: list[Value] = []
         if self.must_touch:
             found += [b(LessOrEqual, start, end) for start, end in zip(low, high, strict=True)]

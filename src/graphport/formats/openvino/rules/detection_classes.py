@@ -37,7 +37,7 @@ _MANY = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing(Attributes):
-    """Which boxes are looked at, and which detections are listed in which order."""
+    """Attributes of MatrixNms and MulticlassNms: selection of boxes and order of detections."""
 
     sort_result_type: str = "none"
     output_type: DType = DType.INT64
@@ -50,7 +50,7 @@ class Listing(Attributes):
 
     @property
     def overlap(self) -> Overlap:
-        """How boxes are compared: corners are pixels of a box where they are no parts of a picture."""
+        """Return the IoU function; corners that are not normalized are inclusive pixel indices."""
         return Overlap(offset=0.0 if self.normalized else 1.0)
 
 
@@ -65,7 +65,7 @@ def matrix_suppression(
     gaussian_sigma: float = 2.0,
     post_threshold: float = 0.0,
 ) -> tuple[Value, ...]:
-    """Boxes whose score, times the least decay that a better box of the class causes, is above a threshold."""
+    """Matrix NMS: keep boxes whose decayed score is above `post_threshold`."""
     found, indices = best(b, scores, op.nms_top_k)
     usable, found, indices = narrowed(b, b(Greater, found, b.like(found, op.score_threshold)), found, indices)
     candidates = rows_of(b, boxes, b(Reshape, indices, joined(b, extent(b, indices, 0), -1)))
@@ -138,7 +138,7 @@ class _Table:
 
     @classmethod
     def shared(cls, b: Builder, boxes: Value, scores: Value) -> _Table:
-        """Boxes [N, M, 4] that all classes of scores [N, C, M] have."""
+        """Create a table from boxes [N, M, 4] that all classes of scores [N, C, M] share."""
         shape = joined(b, b(Shape, scores), 4)
         return cls(b(Expand, b(Unsqueeze, boxes, vector(b, [1])), shape), per_class=False)
 

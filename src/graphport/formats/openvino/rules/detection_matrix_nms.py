@@ -52,7 +52,7 @@ def matrix_nms_scores(
 
 
 def _sort_corners(b: Builder, boxes: Value, *, is_center: bool) -> Value:
-    """Boxes whose first corner is the lower one."""
+    """Return boxes as (lower corner, upper corner), converted from center and size if `is_center`."""
     first, second = cut(b, boxes, 0, 2, -1), cut(b, boxes, 2, 4, -1)
     if is_center:
         half = b(Mul, second, b.like(boxes, 0.5))

@@ -59,7 +59,7 @@ class Priors(Attributes):
     min_max_aspect_ratios_order: bool = True
 
     def ratios(self) -> list[float]:
-        """Ratios, each once, 1 first."""
+        """Return the distinct aspect ratios, 1 first; with `flip` each is followed by its inverse."""
         found = [1.0]
         for ratio in map(float, np.array(self.aspect_ratio, np.float32)):
             if ratio <= 0:
@@ -160,7 +160,7 @@ def prior_box(
     offset: float = 0.0,
     variance: Reals = (),
 ) -> Value:
-    """Corners of boxes in parts of the picture, and what detectors multiply offsets with: [2, n]."""
+    """PriorBox: corners of prior boxes relative to the image size, and their variances: [2, n]."""
     boxes = op.boxes()
     map_, whole = (cast(b, each, DType.FLOAT32) for each in (output_size, picture))
     steps = b(Div, whole, map_)
@@ -245,7 +245,7 @@ def _prior_boxes(
 
 
 def _half_sizes(b: Builder, halves: list[float], boxes: list[_Prior], whole: Value) -> Value:
-    """Return half sizes; relative ones are multiplied by the image height."""
+    """Return half sizes; relative boxes are scaled by the image height or its square root."""
     if not any(box.scale for box in boxes):
         return b.constant(np.array(halves, np.float32))
     height = cut(b, whole, 0, 1, 0)

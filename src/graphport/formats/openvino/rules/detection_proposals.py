@@ -32,7 +32,7 @@ _MOST_GROWTH = log(1000 / 16)
 
 
 def _moved(b: Builder, boxes: Value, deltas: Value, offset: float, most: float = _MOST_GROWTH) -> Value:
-    """Corners [..., 4] moved by shifts and logarithms of growth [..., 4]; `offset` is the size of a pixel."""
+    """Apply deltas [..., 4] (shift, log growth up to `most`) to corners [..., 4]; `offset` is the size of a pixel."""
     growth = b(Min, cut(b, deltas, 2, 4, -1), b.like(boxes, most))
     low, high = grown(b, boxes, cut(b, deltas, 0, 2, -1), growth, offset)
     return b(Concat, low, b(Sub, high, b.like(boxes, offset)), axis=-1)
@@ -56,7 +56,7 @@ def inside(b: Builder, boxes: Value, size: Value) -> Value:
 
 
 def are_large(b: Builder, boxes: Value, offset: float, least: Value) -> Value:
-    """Which of boxes [N, K, 4] are as wide and as high as `least` [N, 1, 2]."""
+    """Return which boxes [N, K, 4] are at least as wide and as high as `least` [N, 1, 2]."""
     sides = b(Add, b(Sub, cut(b, boxes, 2, 4, -1), cut(b, boxes, 0, 2, -1)), b.like(boxes, offset))
     is_large = b(LessOrEqual, least, sides)
     return b(And, gather_index(b, is_large, 0), gather_index(b, is_large, 1))
@@ -69,7 +69,7 @@ def ranked(b: Builder, kept: Value, most: int) -> Value:
 
 
 def per_cell(b: Builder, x: Value, parts: int) -> Value:
-    """[N, A * parts, H, W] as [N, H * W * A, parts]."""
+    """Rearrange [N, A * parts, H, W] to [N, H * W * A, parts]."""
     shape = joined(b, 0, -1, parts, extent(b, x, 2), extent(b, x, 3))
     split = b(Transpose, b(Reshape, x, shape), perm=(0, 3, 4, 1, 2))
     return b(Reshape, split, joined(b, 0, -1, parts))
@@ -160,7 +160,7 @@ def single_image_proposals(
 
 
 def _zero_padded(b: Builder, x: Value, count: int, *rest: int) -> Value:
-    """The first `count` rows, zeros where there are not as many."""
+    """Return the first `count` rows; missing rows are zeros."""
     zeros = fill(b, 0.0, dtype_of(x), count, *rest)
     return cut(b, b(Concat, x, zeros, axis=0), 0, count, 0)
 
@@ -178,7 +178,7 @@ def prior_grid(
     stride_x: float = 0.0,
     stride_y: float = 0.0,
 ) -> Value:
-    """Boxes around the middle of every cell of a map: [H, W, n, 4], or all in a row."""
+    """Return prior boxes around the center of each map cell: [H, W, n, 4], or [H * W * n, 4] if `flatten`."""
     dtype = dtype_of(priors)
     sides: list[Value] = []
     for axis, count, stride in ((3, w, stride_x), (2, h, stride_y)):
@@ -196,7 +196,7 @@ def prior_grid(
 
 @lower("openvino", "opset6.ExperimentalDetectronTopKROIs")
 def best_regions(b: Builder, regions: Value, scores: Value, *, max_rois: int = 0) -> Value:
-    """The regions [n, 4] with the best scores, zeros where there are not as many."""
+    """Return the `max_rois` regions [n, 4] with the largest scores; missing rows are zeros."""
     _, indices = best(b, scores, max_rois)
     return _zero_padded(b, b(Gather, regions, indices, axis=0), max_rois, 4)
 
@@ -218,7 +218,7 @@ def detectron_output(
     class_agnostic_box_regression: bool = False,
     deltas_weights: Reals = (),
 ) -> tuple[Value, ...]:
-    """Detections in regions: boxes, classes and scores, padded with zeros; class 0 is background."""
+    """Return boxes, classes and scores of the detections in regions, padded with zeros; class 0 is background."""
     if class_agnostic_box_regression or len(deltas_weights) != 4:
         message = "class-agnostic box deltas, or other than four delta weights"
         raise UnsupportedError(message)
@@ -290,7 +290,7 @@ def pyramid_features(
     pyramid_scales: tuple[int, ...] = (),
     aligned: bool = False,
 ) -> tuple[Value, ...]:
-    """A grid of means of each region [n, 4], from the map that fits its size, and the regions once more.
+    """ROI Align of each region [n, 4] on the pyramid level that fits its size; the regions are returned, too.
 
     Regions without an area have zeros.
     """
@@ -311,7 +311,7 @@ def pyramid_features(
 
 
 def _roi_samples(b: Builder, features: Value, rois: Value, scale: int, side: int, ratio: int) -> Value:
-    """Every region as a grid of means of one map."""
+    """ROI Align (mean) of all regions on one feature map: [n, C, side, side]."""
     return b(
         RoiAlign,
         cast(b, features, DType.FLOAT32),
@@ -327,7 +327,7 @@ def _roi_samples(b: Builder, features: Value, rois: Value, scale: int, side: int
 
 
 def _levels(b: Builder, rois: Value, count: int) -> tuple[Value, Value]:
-    """Which map each region is read from, and whether it has an area."""
+    """Return the pyramid level of each region (by the logarithm of its size), and whether its area is positive."""
     sides = b(Sub, cut(b, rois, 2, 4, 1), cut(b, rois, 0, 2, 1))
     area = b(Mul, gather_index(b, sides, 0), gather_index(b, sides, 1))
     has_area = b(Greater, area, b.like(area, 0))

@@ -73,7 +73,7 @@ def rotated_suppression(
 
 
 def _corners(b: Builder, boxes: Value, *, clockwise: bool) -> Value:
-    """Four corners x and y, one turn around the box, and the area: [..., 9]."""
+    """Return the corners (4 x, then 4 y), in order around the box, and the area: [..., 9]."""
     x, y, w, h, angle = (gather_index(b, boxes, place) for place in range(5))
     angle = angle if clockwise else b(Neg, angle)
     half = b.like(boxes, 0.5)
@@ -91,7 +91,7 @@ class RotatedOverlap:
     """Overlap of rotated boxes given as four corners and an area [..., 9]."""
 
     def area(self, b: Builder, boxes: Value) -> Value:
-        """The area that a box brings along."""
+        """Return the area, the last element of each box."""
         return gather_index(b, boxes, 8)
 
     def __call__(self, b: Builder, one: Value, own: Value, other: Value, others: Value) -> Value:
@@ -136,7 +136,7 @@ class RotatedOverlap:
 
 
 def _folded(b: Builder, op_def: OpDef, x: Value) -> Value:
-    """The largest or least of four entries."""
+    """Reduce the four entries of the last axis by a variadic operator (Max or Min)."""
     parts = [gather_index(b, x, place) for place in range(4)]
     return b(op_def, *parts)
 
@@ -236,7 +236,7 @@ def _rotated(b: Builder, down: Value, across: Value, middle: tuple[Value, Value]
 
 
 def _averaged(b: Builder, found: Value, down: Value | None, across: Value | None) -> Value:
-    """Means [r, cells, cells, c] of samples [r, cells, samples, cells, samples, c] that count."""
+    """Average `down` x `across` samples per cell: [r, cells, samples, cells, samples, c] to [r, cells, cells, c]."""
     axes = vector(b, [2, 4])
     if down is None or across is None:
         return b(ReduceMean, found, axes, keepdims=0)

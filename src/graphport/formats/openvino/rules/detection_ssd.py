@@ -29,7 +29,7 @@ _CORNER, _CENTER = "caffe.priorboxparameter.corner", "caffe.priorboxparameter.ce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer(Attributes):
-    """The attributes of the layer."""
+    """Attributes of DetectionOutput."""
 
     background_label_id: int = 0
     top_k: int = -1
@@ -85,7 +85,7 @@ def detection_output(
 
 @dataclass(frozen=True, slots=True)
 class _Detector:
-    """A layer being built."""
+    """Emits a DetectionOutput layer with the attributes `stated`."""
 
     b: Builder
     stated: Layer
@@ -184,7 +184,7 @@ class _Detector:
         return self._top(found, stated.top_k) if stated.top_k > -1 else found
 
     def _top(self, marks: Value, max_detections: int) -> Value:
-        """The best of all classes [N, C, P] of a picture; of equal ones the first box."""
+        """Keep the largest `max_detections` scores over all classes [N, C, P]; set all others to the lowest number."""
         b = self.b
         permuted = b(Transpose, marks, perm=(0, 2, 1))
         flat = b(Reshape, permuted, joined(b, extent(b, marks, 0), -1))
@@ -194,7 +194,7 @@ class _Detector:
         return b(Transpose, left, perm=(0, 2, 1))
 
     def _suppress(self, table: Value, marks: Value) -> Value:
-        """Scores of what suppression leaves of each class."""
+        """Apply greedy NMS to the scores [N, C, P] of each class; set suppressed scores to the lowest number."""
         b, stated = self.b, self.stated
         found, indices = best(b, marks, -1 if stated.decrease_label_id else stated.top_k)
         usable, found, indices = narrowed(b, b(Greater, found, b.like(found, LOWEST)), found, indices)
@@ -209,7 +209,7 @@ class _Detector:
         return self._top(marks, self.stated.max_detections) if self.stated.max_detections > -1 else marks
 
     def _rows(self, table: Value, marks: Value) -> Value:
-        """Detections by picture and class, the best of each first: [1, 1, n, 7]."""
+        """Return the detections by image and class, descending by score: [1, 1, n, 7]."""
         b, stated = self.b, self.stated
         found, indices = best(b, marks)
         corners = b(GatherElements, table, b(Expand, b(Unsqueeze, indices, vector(b, [3])), b(Shape, table)), axis=2)

@@ -32,17 +32,17 @@ def emitted_reshape(b: Builder, x: Value, shape: Sequence[int]) -> Value:
 
 
 def emitted_scalar(b: Builder, x: Value) -> Value:
-    """A tensor of one element with rank 0."""
+    """Reshape a tensor of one element to rank 0."""
     return emitted_reshape(b, x, ()) if b.dims(x) else x
 
 
 def emitted_transpose(b: Builder, x: Value, perm: Sequence[int]) -> Value:
-    """`x` with its axes in another order."""
+    """Emit a Transpose."""
     return x if list(perm) == list(range(len(perm))) else emit(b, "opset1.Transpose", x, vector(b, perm))
 
 
 def emitted_cast(b: Builder, x: Value, to: DType) -> Value:
-    """`x` in another element type; itself if it has that."""
+    """Emit a cast of `x` to another element type; return `x` if it has that type."""
     if dtype_of(x) is to:
         return x
     fact = x.fact if isinstance(x.fact, TensorFact) else TensorFact(None, None)
@@ -52,7 +52,7 @@ def emitted_cast(b: Builder, x: Value, to: DType) -> Value:
 
 
 def emitted_gather(b: Builder, x: Value, indices: Value | int | Sequence[int], axis: int = 0) -> Value:
-    """Entries of an axis; one that is named by a number, without the axis."""
+    """Emit Gather; an integer index removes the axis."""
     if not isinstance(indices, Value):
         indices = index(b, indices) if isinstance(indices, int) else vector(b, indices)
     return emit(b, "opset8.Gather", x, indices, index(b, axis))
@@ -64,18 +64,18 @@ def emitted_slice(b: Builder, x: Value, start: int, stop: int, axis: int, step: 
 
 
 def emitted_pad(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -> Value:
-    """`x` with zeros around it."""
+    """Pad `x` with zeros."""
     return emit(b, "opset12.Pad", x, vector(b, begins), vector(b, ends), b.like(x, 0), pad_mode="constant")
 
 
 def emitted_extent(b: Builder, x: Value, axis: int) -> Value:
-    """The length of an axis as a number of rank 0."""
+    """Emit the length of an axis as a scalar."""
     length = b.dims(x)[axis]
     return index(b, length) if isinstance(length, int) else emitted_gather(b, emit(b, "opset3.ShapeOf", x), axis)
 
 
 def emitted_range(b: Builder, x: Value, axis: int) -> Value:
-    """0, 1, 2 and so on along an axis of `x`."""
+    """Emit 0, 1, …, length - 1 for an axis of `x`."""
     length = b.dims(x)[axis]
     if isinstance(length, int):
         return b.constant(np.arange(reserve(length), dtype=np.int64))

@@ -133,7 +133,7 @@ def differing_counts(node: Node) -> tuple[int, int] | None:
 
 
 def _facts(*operands: Value) -> list[TensorFact]:
-    """The facts of the three operands.
+    """Return the facts of start, stop and step; unknown dtypes and shapes pass.
 
     Raises:
         ShapeError: one is no scalar, or no number.
@@ -214,7 +214,7 @@ def _result_fact(made: Value, given: list[Number | Symbolic | None], dtype: DTyp
 def _integral(
     b: Builder, operands: tuple[Value, Value, Value], given: list[Number | Symbolic | None], dtype: DType
 ) -> Value:
-    """Operands truncated, counted in integers, and wrapped last.
+    """Emit integer elements: truncate the operands, count in int64, and wrap to `dtype` last.
 
     n = max((stop - start) / step, rounded up, 0);  y = wrap(start + step * [0 … n-1])
     """
@@ -286,14 +286,14 @@ def _count_wide(
 
 
 def _overflows(emit: OpBuilder, start: Value, stop: Value) -> Value:
-    """Whether `stop - start` overflows int64."""
+    """Emit a test of whether `stop - start` overflows int64."""
     way = emit("Sub", stop, start)
     conditions = emit("Greater", stop, start), emit("Less", way, 0), emit("Less", stop, start), emit("Greater", way, 0)
     return emit("Or", emit("And", *conditions[:2]), emit("And", *conditions[2:]))
 
 
 def _is_gentle(operands: tuple[Value, Value, Value], given: list[Number | Symbolic | None]) -> bool:
-    """Whether ONNX's Range counts exactly: integers, a small static step, and no difference above 64 bits."""
+    """Whether ONNX's Range computes the exact count: integers, a small static step, no difference above 64 bits."""
     start, _, step = given
     types = [operand.fact.dtype for operand in operands if isinstance(operand.fact, TensorFact)]
     if any(dtype is None or not dtype.is_integer or dtype is DType.UINT64 for dtype in types):
@@ -400,7 +400,7 @@ def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> tuple[
 
 
 def _is_directed(start: Value, limit: Value, sign: float) -> bool:
-    """Whether `limit - start` is 0 or has a sign."""
+    """Whether `limit - start` is certainly 0 or of the sign `sign`."""
     first, last = (_element(each) for each in (start, limit))
     if first is None or last is None:
         return False

@@ -163,7 +163,7 @@ opset15.SearchSorted(bounds, x, *, right_mode=False, output_type=None)
 
 @lower("openvino", "opset3.ScatterUpdate")
 def scatter_update(b: Builder, data: Value, indices: Value, updates: Value, axis: Value) -> Value:
-    """Whole slices along an axis replaced."""
+    """Replace slices of `data` along an axis."""
     rank, count = len(b.dims(data)), len(b.dims(indices))
     place = needed_integer(axis, "the axis")
     at = axis_index(place, rank)
@@ -268,7 +268,7 @@ def reverse(b: Builder, x: Value, axes: Value, *, mode: str = "index") -> Value:
 
 
 def _hot_in(dtype: DType) -> DType:
-    """A type that holds every number of `dtype`, in which runtimes know `OneHot`."""
+    """Return a dtype that contains all values of `dtype` and that runtimes support for OneHot."""
     if dtype in (DType.FLOAT16, DType.BFLOAT16):
         return DType.FLOAT32
     return DType.INT64 if dtype.kind in "biu" and dtype is not DType.UINT64 else dtype
@@ -286,7 +286,7 @@ def one_hot(
     axis: int,
     negative_indices_mode: str = "ignore_negative",
 ) -> Value:
-    """One value where an index points and another elsewhere; a negative index points nowhere, unless it counts back."""
+    """Convert OneHot: `on` at the index, `off` elsewhere; negative indices are ignored or count from the end."""
     count = as_int64(b, as_scalar(b, depth))
     int_indices = as_int64(b, indices)
     if negative_indices_mode == "ignore_negative":
@@ -304,7 +304,7 @@ def one_hot(
 
 
 def as_vector_of(b: Builder, value: Value) -> Value:
-    """A number as a vector of one."""
+    """Reshape a scalar to a vector of one element."""
     return value if b.dims(value) else reshaped(b, value, (1,))
 
 

@@ -56,7 +56,7 @@ def greedy_decoder_of_lengths(
 
 
 def _collapse_classes(b: Builder, best: Value, going: Value, blank: Value, *, merges: bool) -> tuple[Value, Value]:
-    """The classes that are neither blank nor repeated, moved together; and how many they are."""
+    """Remove blanks and repetitions from the best classes; return the sequences, padded with -1, and their lengths."""
     kept = b(And, going, b(Not, b(Equal, best, blank)))
     if merges:
         first = b(Expand, vector(b, [-1]), joined(b, extent(b, best, 0), 1))

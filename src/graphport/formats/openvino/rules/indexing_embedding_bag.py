@@ -92,7 +92,7 @@ opset3.EmbeddingSegmentsSum(table, indices, segments, count, default=None, weigh
 def embedding_bag_packed(
     b: Builder, table: Value, indices: Value, weights: Value | None = None, *, reduction: str = "sum"
 ) -> Value:
-    """The sum, or mean, of the rows of each bag; all bags are of one size."""
+    """Sum (or average) the rows of `table` selected by each bag; `indices` is [bags, bag size]."""
     rows = b(Gather, table, as_index(b, indices))
     if weights is not None:
         behind = list(range(2, len(b.dims(rows))))
@@ -104,7 +104,7 @@ def embedding_bag_packed(
 def segment_max(
     b: Builder, data: Value, segments: Value, count: Value | None = None, *, fill_mode: str = "zero"
 ) -> Value:
-    """The largest of each segment's rows; an empty segment has zeros, or the lowest number."""
+    """Return the maximum of the rows of each segment; empty segments are 0 or the lowest number of the dtype."""
     owners = as_int64(b, segments)
     behind_last = b(Add, b(Gather, owners, index(b, -1)), index(b, 1)) if count is None else as_int64(b, count)
     total = as_scalar(b, behind_last)

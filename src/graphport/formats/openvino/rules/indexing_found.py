@@ -119,7 +119,7 @@ def _fill(b: Builder, number: int, shape: Value) -> Value:
 
 
 def _without(b: Builder, rows: Value, length: Value) -> Value:
-    """Return which integers below `length` [1] are not in `rows`."""
+    """Return a mask [length] of the integers that are not in `rows`."""
     at = b(Unsqueeze, rows, vector(b, [1]))
     # A row may occur more than once, so all updates of a row are equal.
     held = b(ScatterND, _fill(b, 0, length), at, _fill(b, 1, b(Shape, rows)), reduction="max")
@@ -127,7 +127,7 @@ def _without(b: Builder, rows: Value, length: Value) -> Value:
 
 
 def _row_by_row(b: Builder, indices: Value) -> Value:
-    """The order of `indices` [n, 2]: by columns, then, where equal ones keep their order, by rows.
+    """Return the permutation that sorts `indices` [n, 2] by row, then by column (two stable sorts).
 
     One key of both would not fit into the integers of large tables.
     """

@@ -38,7 +38,7 @@ def strided_slice(
     shrink_axis_mask: tuple[int, ...] = (),
     ellipsis_mask: tuple[int, ...] = (),
 ) -> Value:
-    """A slice as Python's brackets have it: ends left out, new axes, single entries, an ellipsis."""
+    """Convert StridedSlice, a slice like NumPy's: open ends, new axes, single indices, and an ellipsis."""
     (count,) = sizes(b.dims(begin, 1), "the number of sliced axes")
     steps = (1,) * count if strides is None else needed(strides, "strides")
     (end_count,) = sizes(b.dims(end, 1), "the number of sliced axes")
@@ -64,7 +64,7 @@ def strided_slice(
 
 @dataclass(frozen=True, slots=True)
 class SliceEntry:
-    """One element of the subscript: index `place` in the masks, `axis` of the data."""
+    """One element of the subscript: its kind, the `axis` of the data, and its index `place` in masks and operands."""
 
     kind: Literal["slice", "shrink", "new", "keep"]
     axis: int
@@ -105,7 +105,7 @@ def _begin(entry: SliceEntry, mask: Sequence[int], steps: Sequence[int]) -> int 
 
 
 def _ends(b: Builder, operand: Value, cut: Sequence[SliceEntry], fixed: Sequence[int | None]) -> Value:
-    """One end of each entry: fixed, or from the operand."""
+    """Return the begin or end of each entry: its value in `fixed`, or the element of `operand` where that is `None`."""
     known = integers(operand)
     if known is not None:
         return vector(b, [known[entry.place] if own is None else own for entry, own in zip(cut, fixed, strict=True)])

@@ -87,7 +87,7 @@ def _finite(b: Builder, x: Value) -> Value:
 
 
 def _targets(b: Builder, labels: Value, lengths: Value, *, is_collapsed: bool, is_unique: bool) -> tuple[Value, Value]:
-    """The labels [N, T] that count, moved together, and how many they are [N]."""
+    """Drop padding and repeated labels (all duplicates if `is_unique`) of [N, T]; return also the lengths [N]."""
     length = b(Shape, labels, start=1)
     every = counted(b, length)
     kept = b(Less, every, b(Unsqueeze, lengths, vector(b, [1])))
@@ -130,7 +130,7 @@ def _moves(b: Builder, stated: Value, blank: Value, *, merges: bool) -> tuple[Va
 def _walked(
     b: Builder, likely: Value, steps: Value, may_stay: Value, may_skip: Value, last: Value, lengths: Value
 ) -> Value:
-    """The logarithms [N, S] of the probabilities of all ways to each place after the last step of each sequence."""
+    """CTC forward pass: log probabilities [N, S] of the states after the last time step of each sequence."""
     fact = TensorFact(DType.FLOAT32, b.dims(may_stay))
     inner, body, given = step_body(b, (fact, fact, TensorFact(DType.INT64, ())))
     every = counted(b, b(Shape, may_stay, start=1))

@@ -61,7 +61,7 @@ def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> Export
 def _export_training(
     b: Builder, x: Value, scale: Value, bias: Value, mean: Value, var: Value, epsilon: float, momentum: float
 ) -> Exported:
-    """Batch statistics, and running statistics updated with them."""
+    """Emit BatchNormalization in training mode: normalize by batch statistics and update the running ones."""
     rank, dtype = len(b.dims(x)), dtype_of(x)
     others = vector(b, [axis for axis in range(rank) if axis != 1])
     own_mean, centred, own_var, root = _deviation(b, x, others, epsilon)
@@ -108,7 +108,7 @@ def mvn_6(b: Builder, x: Value, axes: Value, *, eps: float, normalize_variance: 
 
 
 def standardized(b: Builder, x: Value, axes: Sequence[int], *, eps: float, is_scaled: bool, is_inside: bool) -> Value:
-    """`x` without its mean over `axes`, over its deviation, to which or to whose square `eps` is added."""
+    """Subtract the mean over `axes` and divide by the deviation; `eps` is added inside or outside of the root."""
     dims = b.dims(x)
     sorted_axes = sorted(axis_indices(axes, len(dims)))
     dtype = dtype_of(x)
@@ -187,7 +187,7 @@ _WIDEST = 1024
 
 @lower("openvino", "opset1.LRN")
 def lrn(b: Builder, x: Value, axes: Value, *, alpha: float, beta: float, bias: float, size: int) -> Value:
-    """`x` over a power of the squares around it, along the given axes together."""
+    """Local response normalization: x / (bias + alpha * mean of x² in a window along all `axes`) ^ beta."""
     if size < 1:
         message = f"a window of {size} elements"
         raise ShapeError(message)
@@ -204,7 +204,7 @@ def lrn(b: Builder, x: Value, axes: Value, *, alpha: float, beta: float, bias: f
 
 
 def _windowed_mean(b: Builder, x: Value, axes: Sequence[int], size: int) -> Value:
-    """The sum over `size` entries around each along `axes`, zeros beyond the ends, divided by the window's size."""
+    """Average windows of `size` elements along each of `axes`; elements outside count as zeros."""
     rank = len(b.dims(x))
     last = np.iinfo(np.int64).max
     for axis in axes:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def pad(
     b: Builder, x: Value, pads_begin: Value, pads_end: Value, value: Value | None = None, *, pad_mode: str
 ) -> Value:
-    """Entries added at both ends of each axis, or cut off where there are fewer than none."""
+    """Convert Pad; negative amounts crop in constant mode."""
     if pad_mode == "symmetric":
         begins, ends = (needed(pads, "symmetric padding") for pads in (pads_begin, pads_end))
         check_counts(len(b.dims(x)), pads_begin=begins, pads_end=ends)
@@ -144,7 +144,7 @@ def _wrapped_open(b: Builder, x: Value, axis: int, begin: int, end: int) -> Valu
 def export_center_crop_pad(
     b: Builder, input_data: Value, shape: Value, *, axes: tuple[int, ...] | None = None
 ) -> Exported:
-    """Padding that may be negative; the odd entry is at the end."""
+    """Export CenterCropPad as Pad with negative amounts for crops; an odd element is at the end."""
     rank = len(b.dims(input_data))
     chosen = range(rank) if axes is None else [axis % rank for axis in axes]
     wanted = needed(shape, "the target shape of centered cropping or padding")

@@ -73,7 +73,7 @@ def _averaged(b: Builder, x: Value, words: dict[str, Any], op_type: str = "opset
 
 
 def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) -> tuple[Value, dict[str, Any]]:
-    """The operand with zeros around it if windows hang over the padding, which OpenVINO would count as padding.
+    """Pad with zeros before pooling if windows exceed the padding, because OpenVINO counts that excess as padding.
 
     Raises:
         UnsupportedError: whether they do is not known.
@@ -93,7 +93,7 @@ def _padded_before(b: Builder, x: Value, slid: Window, words: dict[str, Any]) ->
 
 @LpPoolView.export_rule("openvino")
 def export_lp_pool(b: Builder, op: LpPoolView) -> Exported:
-    """The mean of the powers under windows that hang over nothing, times their size."""
+    """Export LpPool: (kernel size * average of |x|^p) ^ (1 / p), padded so that all windows are complete."""
     slid = window_of(op)
     edges = _edges(b.dims(op.x)[2:], slid)
     powers = emit(b, "opset1.Power", emit(b, "opset1.Abs", op.x), float(op.p))
@@ -107,7 +107,7 @@ def export_lp_pool(b: Builder, op: LpPoolView) -> Exported:
 
 
 def _edges(dims: Sequence[Dim], slid: Window) -> list[tuple[int, int]]:
-    """Return the padding at both ends that the windows cover; negative values crop."""
+    """Return the padding (begin, end) per axis up to the end of the last window."""
     begins, _ = padding_of(slid)
     extents, kernel, lengths = sizes(dims, "an extent"), sizes(slid.kernel), sizes(slid.lengths)
     axes = zip(extents, kernel, slid.strides, slid.dilations, begins, lengths, strict=True)

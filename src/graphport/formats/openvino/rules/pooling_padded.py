@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Sizes of the data and its padding at begin and end; `has_pads` is whether padding is specified."""
+    """Spatial sizes of the data, and its padding at begin and end; `has_pads` is whether padding is specified."""
 
     extents: Extents
     begins: Extents
@@ -80,7 +80,7 @@ def _padded(b: Builder, x: Value, around: Surroundings, kernel: Sequence[int], f
 def padded_max_pool(
     b: Builder, x: Value, around: Surroundings, kernel: tuple[int, ...], stated: dict[str, Any], *, first: int | None
 ) -> tuple[Value, ...]:
-    """The largest entry under each window, the least number where there is nothing.
+    """Max pooling after explicit padding; a window that covers only padding gives the lowest number of the dtype.
 
     With `first` also its place, counted from that axis on, which is the first of the map where there is nothing.
     """
@@ -132,7 +132,7 @@ def padded_average_pool(
     *,
     exclude_pad: bool,
 ) -> Value:
-    """The mean under each window, of the data or of padding too, if there is any; 0 where there is nothing."""
+    """Average pooling after explicit padding; a window that covers only padding gives 0."""
     dtype = dtype_of(x)
     plain = {"kernel_shape": kernel, "strides": stated["strides"], "dilations": stated["dilations"]}
     total = b(AveragePool, _padded(b, x, around, kernel, b.like(x, 0)), **plain)
@@ -147,7 +147,7 @@ def padded_average_pool(
 
 
 def _map(b: Builder, extents: Extents) -> Value:
-    """The shape of one map."""
+    """Return the shape [1, 1, *extents]."""
     if isinstance(extents, np.ndarray):
         return vector(b, [1, 1, *extents.tolist()])
     return b(Concat, vector(b, [1, 1]), extents, axis=0)

@@ -93,7 +93,7 @@ def _hung_over(
 def max_pool(
     b: Builder, op: Pool, x: Value, *, index_element_type: DType = DType.INT64, axis: int = 0
 ) -> tuple[Value, ...]:
-    """The largest entry under a window, and its place, counted from an axis on."""
+    """Max pooling; a second result has the indices of the maxima, in the data flattened from `axis` on."""
     if b.count == 1:
         return _largest(b, x, op, None)
     y, indices = _largest(b, x, op, axis_index(axis, len(b.dims(x))))

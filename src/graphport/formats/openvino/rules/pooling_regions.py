@@ -74,7 +74,7 @@ def _bilinear(b: Builder, x: Value, rois: Value, shape: Sequence[int]) -> Value:
 
 
 def _map_of_each_cell(b: Builder, x: Value, maps: int, cells: int) -> tuple[int, int]:
-    """The height and width of the maps.
+    """Return height and width of `x`, after checking that it has maps * cells² channels.
 
     Raises:
         ShapeError: there are not as many as cells for each map that is made.
@@ -147,7 +147,7 @@ _SUM = "rcijhw,rcijh,rcijw->rcij"
 
 
 def _moves(b: Builder, offsets: Value, maps: int, cells: int, factor: float, parts: int) -> Value:
-    """Offsets [r, 2 * classes, parts, parts] of each cell of each map: [r, maps, 2, cells, cells]."""
+    """Return the offset of each cell: [r, 2 * classes, parts, parts] to [r, maps, 2, cells, cells], times `factor`."""
     _, pairs, *_ = sizes(b.dims(offsets, at_least=2), "the shape of offsets")
     classes = pairs // 2
     if classes < 1 or maps % classes:

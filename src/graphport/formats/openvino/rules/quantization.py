@@ -188,7 +188,7 @@ class _ParameterLayout:
 
     @property
     def is_ragged(self) -> bool:
-        """Whether there are several blocks, the last one of which is not whole."""
+        """Whether the axis has several blocks and the last one is incomplete, or its length is not static."""
         length = self._dims[self._axis] if self._block else 0
         return not isinstance(length, int) or (length > self._block > 0 and not self._tiles)
 
@@ -199,7 +199,7 @@ class _ParameterLayout:
         return isinstance(length, int) and length % self._block == 0
 
     def parameter(self, value: Value, like: Value) -> Value:
-        """A scale or zero point in a shape that spreads over the tensor; `like` has the shape that it had."""
+        """Reshape a scale or zero point to broadcast over the tensor; `like` has its original shape."""
         shape = self._b.dims(like)
         if self._block and not self._tiles:
             # A single block: its parameters broadcast.
@@ -231,7 +231,7 @@ class _ParameterLayout:
         return emitted_reshape(self._b, x, self._static([*front, length // self._block, self._block, *back]))
 
     def joined(self, x: Value) -> Value:
-        """The same in its own shape."""
+        """Merge the blocks: reshape to the original shape of the tensor."""
         return emitted_reshape(self._b, x, self._static(self._dims)) if self._block and self._tiles else x
 
     @staticmethod
@@ -241,7 +241,7 @@ class _ParameterLayout:
 
 @DynamicQuantizeLinear.export_rule("openvino")
 def export_dynamic_quantize(b: Builder, x: Value) -> Exported:
-    """Scale and zero point from the least and the greatest element, and 0."""
+    """Export DynamicQuantizeLinear: scale and zero point from the minimum and maximum of `x`, including 0."""
     axes = b.constant(np.arange(len(b.dims(x)), dtype=np.int64))
     low = emit(b, "opset1.Minimum", emit(b, "opset1.ReduceMin", x, axes, keep_dims=False), 0.0)
     high = emit(b, "opset1.Maximum", emit(b, "opset1.ReduceMax", x, axes, keep_dims=False), 0.0)

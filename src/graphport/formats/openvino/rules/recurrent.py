@@ -57,7 +57,7 @@ class Cell(Attributes):
     clip: float = 0.0
 
     def attributes(self, usual: Names, direction: str = "forward") -> dict[str, Any]:
-        """The same for ONNX, where each direction has its own activations."""
+        """Return the ONNX attributes; activations are repeated for each direction, `usual` are the defaults."""
         ways, names = 2 if direction == "bidirectional" else 1, self.activations or usual
         unknown = [name for name in names if name.lower() not in _ACTIVATION_NAMES]
         if unknown:
@@ -94,7 +94,7 @@ Weights = tuple[Value, Value, Value | None]
 def lstm_sequence(
     b: Builder, op: Layer, x: Value, h: Value, c: Value, lengths: Value, w: Value, r: Value, bias: Value
 ) -> tuple[Value, ...]:
-    """Long short-term memory.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], two states."""
+    """LSTM over sequences.  Shapes: x [batch, length, n] → [batch, directions, length, hidden], two states."""
     options = op.attributes(_LSTM, op.direction)
     return _over_sequence(b, LSTM, x, (h, c), lengths, _of_lstm(b, w, r, bias), options)
 
@@ -112,7 +112,7 @@ def gru_sequence(
     *,
     linear_before_reset: bool = False,
 ) -> tuple[Value, ...]:
-    """Gated recurrent units.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], the state."""
+    """GRU over sequences.  Shapes: x [batch, length, n] → [batch, directions, length, hidden], the state."""
     options = op.attributes(_GRU, op.direction) | {"linear_before_reset": int(linear_before_reset)}
     both = _reset_biases(b, bias, op.hidden_size) if linear_before_reset else _both_biases(b, bias)
     return _over_sequence(b, GRU, x, (h,), lengths, (w, r, both), options)
@@ -122,7 +122,7 @@ def gru_sequence(
 def rnn_sequence(
     b: Builder, op: Layer, x: Value, h: Value, lengths: Value, w: Value, r: Value, bias: Value
 ) -> tuple[Value, ...]:
-    """Plain recurrence.  Shapes: x [batch, length, n] → [batch, ways, length, hidden], the state."""
+    """Simple RNN over sequences.  Shapes: x [batch, length, n] → [batch, directions, length, hidden], the state."""
     options = op.attributes(_RNN, op.direction)
     return _over_sequence(b, RNN, x, (h,), lengths, (w, r, _both_biases(b, bias)), options)
 
@@ -136,7 +136,7 @@ def _over_sequence(
     weights: Weights,
     options: dict[str, Any],
 ) -> tuple[Value, ...]:
-    """A layer over sequences that come batch first, as its results do."""
+    """Emit an ONNX recurrent layer for operands whose first axis is the batch; transpose the results back."""
     x_, *states_ = (b(Transpose, each, perm=(1, 0, 2)) for each in (x, *states))
     emit_layer = b.results(op_def, 1 + len(states), x_, *weights, _lengths(b, lengths, x), *states_, **options)
     y = b(Transpose, emit_layer[0], perm=(2, 1, 0, 3))
@@ -147,7 +147,7 @@ def _over_sequence(
 def lstm_cell(
     b: Builder, op: Cell, x: Value, h: Value, c: Value, w: Value, r: Value, bias: Value | None = None
 ) -> tuple[Value, ...]:
-    """One step of long short-term memory.  Shapes: x [batch, n], states [batch, hidden] → two states."""
+    """One LSTM step.  Shapes: x [batch, n], states [batch, hidden] → two states."""
     return _step(b, LSTM, x, (h, c), _of_lstm(b, *_add_direction_axis(b, w, r, bias)), op.attributes(_LSTM))
 
 
@@ -183,7 +183,7 @@ def gru_cell(
     *,
     linear_before_reset: bool = False,
 ) -> Value:
-    """One step of a gated recurrent unit.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
+    """One GRU step.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
     options = op.attributes(_GRU) | {"linear_before_reset": int(linear_before_reset)}
     w, r, both = _add_direction_axis(b, w, r, bias)
     if both is not None:
@@ -193,7 +193,7 @@ def gru_cell(
 
 @Cell.lower("openvino", "opset1.RNNCell")
 def rnn_cell(b: Builder, op: Cell, x: Value, h: Value, w: Value, r: Value, bias: Value | None = None) -> Value:
-    """One step of a plain recurrence.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
+    """One step of a simple RNN.  Shapes: x [batch, n], h [batch, hidden] → [batch, hidden]."""
     w, r, one = _add_direction_axis(b, w, r, bias)
     return _step(b, RNN, x, (h,), (w, r, None if one is None else _both_biases(b, one)), op.attributes(_RNN))[0]
 
@@ -201,7 +201,7 @@ def rnn_cell(b: Builder, op: Cell, x: Value, h: Value, w: Value, r: Value, bias:
 def _step(
     b: Builder, op_def: OpDef, x: Value, states: tuple[Value, ...], weights: Weights, options: dict[str, Any]
 ) -> tuple[Value, ...]:
-    """The states after one step: a layer over a sequence of one, in one direction."""
+    """Return the states after one step, emitted as an ONNX layer over a sequence of length 1."""
     front = vector(b, [0])
     x, *given = (b(Unsqueeze, each, front) for each in (x, *states))
     emit_layer = b.results(op_def, 1 + len(states), x, *weights, None, *given, **options)
@@ -230,7 +230,7 @@ def _permute_gates(b: Builder, x: Value) -> Value:
 
 
 def _both_biases(b: Builder, bias: Value) -> Value:
-    """ONNX adds a bias of the entries and one of the state: the second is 0."""
+    """Append a recurrent bias of 0, which ONNX requires, to the input bias."""
     return b(Concat, bias, b(Mul, bias, b.like(bias, 0)), axis=1)
 
 

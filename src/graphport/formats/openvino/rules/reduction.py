@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _of_nothing(b: Builder, data: Value, axes: Value, largest: bool, *, keepdims: int) -> Value:
-    """The largest or least of no number, which OpenVINO's plugin does not make infinite."""
+    """Return the maximum or minimum over an empty axis, an end of the dtype's range; OpenVINO's result is finite."""
     fact = Builder(b.inference)(ReduceMax, data, axes, keepdims=keepdims).fact
     shape = sizes(fact.dims if isinstance(fact, TensorFact) else (), "the shape of the reduced tensor")
     number = ends_of(dtype_of(data))[0 if largest else 1]
@@ -65,7 +65,7 @@ def _over(b: Builder, op_type: str, data: Value, axes: Value | None, keepdims: i
 def _emitted(
     b: Builder, words: Sequence[str], data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int
 ) -> Value:
-    """Emit a reduction like `_over`; booleans use the second op type, and a norm over no axes is the absolute value."""
+    """Emit a reduction like `_over`; use `words[1]` for booleans, and Abs for a norm over no axes."""
     op_type = words[1] if dtype_of(data) is DType.BOOL and len(words) > 1 else words[0]
     y = _over(b, op_type, data, axes, keepdims, noop_with_empty_axes)
     if y is not data:

@@ -30,7 +30,7 @@ _FARTHEST = 32
 
 
 def reduced(b: Builder, op_type: str, data: Value, axes: Value, keepdims: int) -> Value:
-    """`data` along the axes `axes`, by the reduction `op_type`."""
+    """Emit the reduction `op_type`, over two axes where OpenVINO's plugin needs that (see the module)."""
     dims = b.dims(data)
     along = integers(axes)
     is_last = len(dims) == 3 and along is not None and {axis % 3 for axis in along} == {2}
@@ -71,7 +71,7 @@ _FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64
 
 
 def with_infinities(b: Builder, y: Value, data: Value, axes: Value, *, largest: bool, keepdims: int) -> Value:
-    """`y`, the largest or least along some axes; infinite where a mask may have left nothing else there."""
+    """Replace a maximum or minimum by the infinity where all reduced elements are that infinity."""
     infinity = -np.inf if largest else np.inf
     dtype = getattr(data.fact, "dtype", None)
     if dtype not in _FLOATS or infinity not in infinities(data, _KEEPS):

@@ -80,7 +80,7 @@ def _doubtful(source: tuple[Dim, ...], pattern: tuple[Dim, ...]) -> frozenset[in
 def _inferred_dim(
     source: tuple[Dim, ...], pattern: tuple[Dim, ...], copied: frozenset[int], doubtful: frozenset[int]
 ) -> Dim:
-    """What -1 is; at a place in doubt, neither dim nor entry counts where the entry is 0."""
+    """Return the dim of the entry -1; where an index in `doubtful` has the entry 0, its dim is not counted."""
     positions = [place for place in range(max(len(source), len(pattern))) if place not in copied]
     dims, entries = list(source), [1 if entry == -1 else entry for entry in pattern]
     for place in doubtful:
@@ -176,7 +176,7 @@ def _int64(b: Builder, value: Value) -> Value:
 
 
 def _shared_out(b: Builder, data: Value, pattern: tuple[Dim, ...], found: Target, rank: int) -> Value:
-    """Where a copied dim may be 0, and ONNX would divide by it: the dims are computed."""
+    """Emit a Reshape with a computed -1, for copied dims that may be 0: ONNX would divide by them."""
     emit = OpBuilder(b)
     extents = emit("Shape", data)
     counted = [axis for axis in range(rank) if axis not in found.copied]
@@ -203,7 +203,7 @@ def _quotient(emit: OpBuilder, shared: Value, fixed: Value, refused: Value) -> V
 
 
 def _computed(b: Builder, data: Value, shape: Value, *, special_zero: bool) -> Value:
-    """Where the pattern is computed by the run."""
+    """Emit a Reshape whose pattern is computed at run time."""
     pattern = _int64(b, shape)
     dims = data.fact.shape if isinstance(data.fact, TensorFact) else None
     if dims is not None and all(map(_is_positive, dims)):
@@ -221,7 +221,7 @@ def _without_quotient_of_zero(b: Builder, pattern: Value) -> Value:
 
 
 def _compute_dims(b: Builder, data: Value, pattern: Value) -> Value:
-    """Compute the shape_fact dims of a pattern with copying zeros; -2 if invalid.
+    """Compute the target shape of a pattern in which 0 copies a dim; a dim of -2 makes the Reshape fail.
 
     copied = pattern == 0;  dims = copied ? shape : pattern, and -2 after the last axis
     shared = product of the dims that are not copied;  fixed = product of the entries above 0

@@ -74,7 +74,7 @@ Size -> opset1.ReduceProd(opset3.ShapeOf(data), vector([0]), keep_dims=False)
 
 @lower("openvino", "opset1.Transpose")
 def transpose(b: Builder, x: Value, order: Value) -> Value:
-    """The axes in another order; in reverse where the order is empty."""
+    """Convert Transpose; an empty order reverses the axes."""
     perm = needed(order, "the permutation")
     return b(Transpose, x, perm=perm or None)
 
@@ -190,7 +190,7 @@ def broadcast(b: Builder, x: Value, target: Value, mapping: Value | None = None,
 
 
 def _mapped(b: Builder, x: Value, axes: tuple[int, ...], target: Value) -> Value:
-    """`x` with an axis of 1 for each of the target that is not its own."""
+    """Permute `x` by the explicit axis mapping, and insert axes of 1 for all other axes of the target."""
     (rank,) = sizes(b.dims(target, 1), "the rank of a broadcast")
     dims = b.dims(x)
     if len(axes) != len(dims) or len(set(axes)) != len(axes):
@@ -207,7 +207,7 @@ def _mapped(b: Builder, x: Value, axes: tuple[int, ...], target: Value) -> Value
 
 @lower("openvino", "opset1.Tile")
 def tile(b: Builder, x: Value, repeats: Value) -> Value:
-    """`x` repeated along each axis; the shorter of shape and counts is led by ones."""
+    """Convert Tile; the shorter of shape and repeats is extended by leading ones."""
     counts = as_vector(b, repeats)
     rank = len(b.dims(x))
     (given,) = sizes(b.dims(counts, 1), "the number of repeated axes")
@@ -225,7 +225,7 @@ def _reshape_dims(dims: Sequence[Dim]) -> list[int]:
 
 @lower("openvino", "opset1.ShuffleChannels")
 def shuffle_channels(b: Builder, x: Value, *, axis: int = 1, group: int = 1) -> Value:
-    """Groups of an axis dealt out one after another."""
+    """Shuffle channels: reshape the axis to [group, n / group], transpose, and merge again."""
     dims = b.dims(x)
     axis = axis_index(axis, len(dims))
     length = dims[axis]

@@ -45,7 +45,7 @@ def lengths(b: Builder, x: Value, rank: int | None = None, *, at_least: int = 0)
 
 
 def times(b: Builder, length: Length, factor: int) -> Length:
-    """A length several times."""
+    """Multiply a length, static or computed, by an integer."""
     return length * factor if isinstance(length, int) else b(Mul, length, vector(b, [factor]))
 
 
@@ -100,7 +100,7 @@ def space_to_depth(b: Builder, x: Value, *, block_size: int = 1, mode: str) -> V
 
 @lower("openvino", "opset2.SpaceToBatch")
 def space_to_batch(b: Builder, x: Value, block: Value, pads_begin: Value, pads_end: Value) -> Value:
-    """Move blocks of pixels to the batch after zero padding."""
+    """Pad, then split each axis into blocks and move the block axes to the batch."""
     k = needed(block, "the block")
     begins, ends = integers(pads_begin), integers(pads_end)
     check_counts(len(b.dims(x)), block=k, pads_begin=begins, pads_end=ends)
@@ -118,7 +118,7 @@ def space_to_batch(b: Builder, x: Value, block: Value, pads_begin: Value, pads_e
 
 @lower("openvino", "opset2.BatchToSpace")
 def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops_end: Value) -> Value:
-    """Move the batch to blocks of pixels, then crop."""
+    """Move blocks from the batch axis into the spatial axes, then crop."""
     k = needed(block, "the block")
     begins, ends = integers(crops_begin), integers(crops_end)
     check_counts(len(b.dims(x)), block=k, crops_begin=begins, crops_end=ends)
@@ -139,7 +139,7 @@ def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops
 
 @lower("openvino", "opset2.ReorgYolo")
 def reorg_yolo(b: Builder, x: Value, *, stride: tuple[int, ...]) -> Value:
-    """Darknet's rearrangement, which reads the channels as a space that it gathers blocks of, and keeps its order."""
+    """Darknet's reorg layer: space to depth by `stride`, with the data indexed as [N, C/k², H, k, W, k]."""
     n, c, h, w = lengths(b, x, 4)
     check_counts(max(len(stride), 1), stride=stride)
     k = stride[0]

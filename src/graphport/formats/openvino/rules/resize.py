@@ -61,12 +61,12 @@ class _Extents(NamedTuple):
 
 
 def _length(n: int, scale: float) -> int:
-    """A length by a scale, as ONNX rounds it."""
+    """Return the resized length floor(n * scale), computed in float32 as in ONNX."""
     return int(np.floor(np.float32(n) * np.float32(scale)))
 
 
 def _own_length(n: int, scale: float) -> int:
-    """A length by a scale, as OpenVINO rounds it."""
+    """Return the resized length floor(n * scale + 1e-5), as OpenVINO rounds it."""
     return int(np.floor(n * scale + 1e-5))
 
 
@@ -254,7 +254,7 @@ def _nearest_name(coordinates: str, nearest: str) -> tuple[str, str] | None:
 def _weight_matrix(
     plan: Axis, at: np.ndarray[Any, Any], op: Interpolation, *, antialiases: bool
 ) -> np.ndarray[Any, Any]:
-    """How much of each entry is in each new one: [length, out]."""
+    """Return the interpolation weight of each input element in each output element: [length, out]."""
     if _MODES[op.mode] == "cubic" and not antialiases:
         return _clipped_shares(plan, at, op.cube_coeff)
     scale = min(plan.ratio, 1.0) if antialiases else 1.0
@@ -335,7 +335,7 @@ def _pillow(b: Builder, op: ResizeView, axes: tuple[int, ...]) -> str | None:
 
 
 def _keeps(b: Builder, op: ResizeView, shape: Sequence[Dim], scales: Value | None) -> bool:
-    """Whether every axis keeps its extent, and with it its entries."""
+    """Whether the sizes are equal and all scales are 1, so that Resize is the identity."""
     factors = None if scales is None else float_elements(scales)
     if scales is not None and factors is None:
         return False
@@ -344,7 +344,7 @@ def _keeps(b: Builder, op: ResizeView, shape: Sequence[Dim], scales: Value | Non
 
 
 def _changing(b: Builder, x: Value, extents: _Extents, shape: Sequence[Dim]) -> _Extents:
-    """Return the axes that change, so that a dynamic batch does not matter."""
+    """Return only the axes whose sizes change, so that a dynamic batch axis is not resized."""
     (axes, wanted, scales), factors = extents, float_elements(extents.scales)
     if scales is not None and factors is not None:
         kept = [place for place, factor in enumerate(factors) if factor != 1]

@@ -72,7 +72,7 @@ def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -
 
 
 def _length(b: Builder, x: Value, axis: int, lengths: Value, number: int) -> Value:
-    """A length that comes at run time; -1 is that of the axis."""
+    """Return a transform length that is computed at run time; -1 is replaced by the length of the axis."""
     wanted = b(Gather, as_int64(b, lengths), index(b, number))
     own = as_scalar(b, b(Shape, x, start=axis, end=axis + 1))
     return b(Where, b(Equal, wanted, index(b, -1)), own, wanted)
@@ -130,7 +130,7 @@ def irdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Va
 
 
 def _resize_axis(b: Builder, x: Value, axis: int, given: Dim, wanted: int) -> Value:
-    """An axis cut off, or filled with zeros."""
+    """Crop an axis, or pad it with zeros at the end."""
     if given == wanted:
         return x
     edges = [0] * (2 * len(b.dims(x)))
@@ -143,7 +143,7 @@ def _resize_axis(b: Builder, x: Value, axis: int, given: Dim, wanted: int) -> Va
 def stft(
     b: Builder, signal: Value, window: Value, frame_size: Value, frame_step: Value, *, transpose_frames: bool
 ) -> Value:
-    """Half the spectra of windowed frames, frame by frame, or (`transpose_frames`) place by place in the spectrum."""
+    """One-sided STFT; `transpose_frames` puts the frequency axis before the frame axis."""
     length = needed_integer(frame_size, "the frame size")
     is_single = len(b.dims(signal)) == 1
     x = b(Unsqueeze, signal, vector(b, [0, 2] if is_single else [2]))
@@ -196,7 +196,7 @@ def export_dft(b: Builder, op: DFTView) -> Exported:
 
 
 def _long_enough(b: Builder, x: Value, axis: int, lengths: list[Value]) -> Value:
-    """A signal that is no shorter than its transform: `RDFT` of OpenVINO 2026.4 reads beyond its end."""
+    """Pad a signal with zeros to its transform length: RDFT of OpenVINO 2026.4 reads beyond a shorter one."""
     given = b.dims(x)[axis]
     wanted = integers(lengths[0]) if lengths else None
     if not lengths or (wanted is not None and isinstance(given, int) and wanted[0] <= given):
@@ -255,7 +255,7 @@ def _frame(b: Builder, whole: Dim, window: Value | None, frame_length: Value | N
 
 
 def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic: int, dtype: DType) -> Value:
-    """A window that is a sum of cosines of the place and its multiples."""
+    """Emit a cosine-sum window: w[n] = Σ factors[k] * cos(2π k n / N), N = size or size - 1 (symmetric)."""
     if not dtype.is_floating:
         message = f"a window of {dtype}"
         raise UnsupportedError(message)
@@ -291,7 +291,7 @@ def istft(
     center: bool,
     normalized: bool,
 ) -> Value:
-    """The signal whose windowed frames have the spectra [*N, F, T, 2]: frames added up, divided by squared windows."""
+    """Inverse STFT of spectra [*N, F, T, 2] by overlap-add; the sum is divided by that of the squared windows."""
     size = needed_integer(frame_size, "the frame size")
     step = needed_integer(frame_step, "the frame step")
     if size < 1 or step < 1:
