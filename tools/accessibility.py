@@ -30,7 +30,7 @@ def main(axe: str, *pages: str) -> int:
             for path in pages:
                 page.call("Page.navigate", {"url": Path(path).resolve().as_uri()})
                 page.wait("document.readyState === 'complete'")
-                time.sleep(_SECONDS)  # scripts of the theme change the page after it is loaded
+                time.sleep(_SECONDS)  # theme scripts change the page after it is loaded
                 page(f"{script};0")
                 found: list[str] = page(_RUN)
                 count += len(found)

@@ -1,6 +1,6 @@
-"""The pictures of docs/how-it-works.md: boxes and arrows, as SVG.
+"""The diagrams of docs/how-it-works.md: boxes and arrows, as SVG.
 
-python tools/architecture_picture.py    writes docs/pictures/path.svg and docs/pictures/layers.svg
+python tools/architecture_picture.py    write docs/pictures/path.svg and docs/pictures/layers.svg
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ LAYERS = (
 
 
 class Drawing:
-    """Shapes, and the size that they take."""
+    """An SVG drawing: its shapes and its size in pixels."""
 
     def __init__(self, width: int, height: int) -> None:
         self._size = width, height
         self._shapes: list[str] = []
 
     def box(self, x: float, y: float, width: float, height: float, lines: tuple[str, ...], color: str) -> None:
-        """A box with lines of text, the first of them bold."""
+        """Add a box with lines of text, the first of them bold."""
         self._shapes.append(
             f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="5" fill="{color}" stroke="{LINE}"/>'
         )
@@ -46,13 +46,13 @@ class Drawing:
             self.text(x + width / 2, top + 16 * index, line, weight)
 
     def text(self, x: float, y: float, line: str, weight: str = "normal", anchor: str = "middle") -> None:
-        """A line of text."""
+        """Add a line of text."""
         self._shapes.append(
             f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-weight="{weight}" fill="{INK}">{escape(line)}</text>'
         )
 
     def arrow(self, x: float, y: float, to_x: float, to_y: float, label: str = "") -> None:
-        """An arrow, with what happens on the way above it."""
+        """Add an arrow with a label above it."""
         self._shapes.append(
             f'<path d="M{x} {y}L{to_x} {to_y}" stroke="{LINE}" stroke-width="1.5" fill="none" marker-end="url(#tip)"/>'
         )
@@ -60,7 +60,7 @@ class Drawing:
             self.text((x + to_x) / 2, min(y, to_y) - 6, label)
 
     def svg(self) -> str:
-        """All of it."""
+        """Return the drawing as SVG."""
         width, height = self._size
         tip = f'<path d="M0 0L8 4L0 8z" fill="{LINE}"/>'
         return (
@@ -74,7 +74,7 @@ class Drawing:
 
 
 def path() -> str:
-    """From a file to another, and who is asked whether they compute the same."""
+    """Return the diagram of a conversion: from the source file to the written file, and their proof."""
     drawing = Drawing(900, 330)
     upper, lower = 40, 150
     drawing.box(15, upper, 120, 56, ("source file", "net.xml"), FILE)
@@ -101,7 +101,7 @@ def path() -> str:
 
 
 def layers() -> str:
-    """Packages, each of which imports only from those below."""
+    """Return the diagram of the packages; each imports only from packages below it."""
     height = 30
     drawing = Drawing(640, 20 + height * len(LAYERS))
     for index, (name, owns) in enumerate(LAYERS):
@@ -112,7 +112,7 @@ def layers() -> str:
 
 
 def main() -> None:
-    """Write both."""
+    """Write both diagrams."""
     for name, text in (("path", path()), ("layers", layers())):
         (PICTURES / f"{name}.svg").write_text(text, encoding="utf-8")
 

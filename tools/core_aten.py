@@ -1,10 +1,10 @@
-"""The Core ATen set beside our rules, as a page of the documentation: `docs/core-aten.md`.
+"""Write the page that compares the Core ATen operator set with our rules: `docs/core-aten.md`.
 
 python tools/core_aten.py            write the page
-python tools/core_aten.py --check    fail if it is not what the rules are
+python tools/core_aten.py --check    fail if the page is out of date
 
-`tests/formats/pytorch/pt2/core_aten` has the list that PyTorch gives, and programs that call every
-operator of it. This tool reads them and writes down what each rule emits; the tests compare results with PyTorch's.
+`tests/formats/pytorch/pt2/core_aten` has PyTorch's list and programs that call every operator of the list. This tool
+reads them and records the op types that each rule emits; the tests compare results with PyTorch's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOTHING, FOLDED = "its operand or a constant", "a number"
 
 
 def table() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     emitted.pytest_configure()
     recorder: emitted.Recorder = vars(emitted)["RECORDER"]
     called: set[str] = set()
@@ -65,7 +65,7 @@ def table() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or say whether it is up to date."""
+    """Write the page, or report whether it is up to date."""
     made = table()
     if "--check" not in arguments:
         PAGE.write_text(made, encoding="utf-8")

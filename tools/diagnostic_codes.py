@@ -1,4 +1,4 @@
-"""The codes of diagnostics with messages and remedies, collected from the source for `graphport explain` and the site.
+"""Collect the codes, messages and remedies of diagnostics from the source for `graphport explain` and the site.
 
 python tools/diagnostic_codes.py            write src/graphport/cli/explanations/codes.json
 python tools/diagnostic_codes.py --check    report invalid codes, and whether the file is out of date
@@ -57,7 +57,7 @@ _WARNERS = {"warn": "warning", "warning": "warning", "note": "note"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A place in the source that makes a diagnostic; `{…}` stands for what the input says."""
+    """A source location that creates a diagnostic; `{…}` in texts marks parts that depend on the input."""
 
     code: str
     file: str
@@ -68,7 +68,7 @@ class Finding:
 
 
 def findings(source: Path = SOURCE) -> list[Finding]:
-    """Every diagnostic that a module below `source` makes, by code and place."""
+    """Return every diagnostic that a module below `source` creates, sorted by code and location."""
     found: list[Finding] = []
     texts = {
         path.relative_to(source).as_posix(): path.read_text(encoding="utf-8") for path in sorted(source.rglob("*.py"))
@@ -80,7 +80,7 @@ def findings(source: Path = SOURCE) -> list[Finding]:
 
 
 def help_offsets(texts: Mapping[str, str]) -> dict[tuple[str, ...], set[int]]:
-    """Return how far the parameter `help` is from `code` in functions that create diagnostics, by package and name."""
+    """Return the offset of parameter `help` from `code` in functions that create diagnostics, by package and name."""
     found: dict[tuple[str, ...], set[int]] = {}
     for file, text in texts.items():
         if "help" not in text:
@@ -95,9 +95,9 @@ def help_offsets(texts: Mapping[str, str]) -> dict[tuple[str, ...], set[int]]:
 
 
 def in_module(text: str, file: str, offsets: Mapping[tuple[str, ...], set[int]] | None = None) -> list[Finding]:
-    """Every diagnostic that the module `text` makes: calls that are given a code, as it is or by a name.
+    """Return every diagnostic that the module `text` creates: calls with a code as a literal or a constant's name.
 
-    `offsets` are those of `help_offsets`; without one, the first later text is the remedy.
+    `offsets` is a result of `help_offsets`; without an entry, the first later string is the remedy.
     """
     found: list[Finding] = []
     if not CODE.search(text) and "Diagnostic" not in text:
@@ -119,9 +119,9 @@ def in_module(text: str, file: str, offsets: Mapping[tuple[str, ...], set[int]] 
 
 
 def problems(found: Sequence[Finding], source: Path = SOURCE) -> list[str]:
-    """What is wrong with the codes: none of a known group, one with two meanings, one that no call is given.
+    """Return the errors of codes: an unknown group, two meanings, or a code in the source that no call uses.
 
-    One package may say one thing in several ways; another package that uses the code has to say it in the same way.
+    A package may use several messages for a code; another package that uses the code needs an equal message.
     """
     complaints: list[str] = []
     homes: dict[str, Finding] = {}
@@ -145,7 +145,7 @@ def problems(found: Sequence[Finding], source: Path = SOURCE) -> list[str]:
 
 
 def data(found: Sequence[Finding]) -> str:
-    """The codes as JSON, for `graphport explain`."""
+    """Return the codes as JSON, for `graphport explain`."""
     codes: dict[str, dict[str, object]] = {}
     for code in dict.fromkeys(finding.code for finding in found):
         own = [finding for finding in found if finding.code == code]
@@ -159,7 +159,7 @@ def data(found: Sequence[Finding]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the codes, or with `--check` only compare; 1 if something is wrong."""
+    """Write the codes, or with `--check` only compare. Return 1 if there is an error."""
     found = findings()
     complaints = problems(found)
     explained = data(found)
@@ -182,7 +182,7 @@ def _order(code: str) -> tuple[int, str]:
 
 
 def _within(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a module or function; of the functions in it only their names."""
+    """Yield the nodes of a module or function; of nested functions only the definition."""
     unread = list(ast.iter_child_nodes(tree))
     while unread:
         node = unread.pop()
@@ -192,7 +192,7 @@ def _within(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _texts(tree: ast.AST) -> dict[str, list[ast.expr]]:
-    """Names that a module or function gives to texts, parameters with a default among them."""
+    """Return the strings assigned to each name in a module or function, including defaults of parameters."""
     found: dict[str, list[ast.expr]] = {}
     if isinstance(tree, ast.FunctionDef):
         given = [*tree.args.posonlyargs, *tree.args.args]
@@ -208,7 +208,7 @@ def _texts(tree: ast.AST) -> dict[str, list[ast.expr]]:
 
 
 def _spelled_out(call: ast.Call, texts: dict[str, list[ast.expr]]) -> ast.Call:
-    """`call` with texts in place of names for them: of several by one name, the one nearest above."""
+    """Replace names in the arguments of `call` by their strings; of several assignments, the closest one above."""
 
     def text_of(argument: ast.expr) -> ast.expr:
         if not isinstance(argument, ast.Name):
@@ -221,7 +221,7 @@ def _spelled_out(call: ast.Call, texts: dict[str, list[ast.expr]]) -> ast.Call:
 
 
 def _code_of(call: ast.Call) -> tuple[int, str | None]:
-    """Where among the arguments of `call` its code stands, and the code; -1 for a keyword."""
+    """Return the index of the code among the arguments of `call` (-1: keyword; 0 if there is no code) and the code."""
     makes_diagnostic = _name(call.func) == "Diagnostic"
     for position, argument in enumerate(call.args):
         match argument:
@@ -256,7 +256,7 @@ def _finding(call: ast.Call, position: int, code: str, file: str, offsets: Colle
 
 
 def _positional(call: ast.Call, position: int, offsets: Collection[int]) -> dict[str, ast.expr]:
-    """The arguments of `call` by field; functions of our own take the sentence after the code, and the help later."""
+    """Return the arguments of `call` by field; in our functions the message follows the code, the help is later."""
     if _name(call.func) == "Diagnostic":
         return dict(zip(_FIELDS, call.args, strict=False))
     message, *rest = [*call.args[position + 1 :], None]
@@ -277,7 +277,7 @@ def _name(function: ast.expr) -> str:
 
 
 def _template(expression: ast.expr | None) -> str:
-    """The text that `expression` makes, with `…` for what is known only while running."""
+    """Return the string of `expression`, with `…` for parts that are unknown before run time."""
     match expression:
         case None | ast.Constant(value=None):
             return ""
@@ -294,7 +294,7 @@ def _template(expression: ast.expr | None) -> str:
 
 
 def _package(finding: Finding) -> tuple[str, ...]:
-    """The part of the project that owns the code: a format, everything that runs models, or a layer."""
+    """Return the part of the project that owns the code: a format, all runtimes, or a layer."""
     return _package_of(finding.file)
 
 

@@ -1,8 +1,8 @@
-"""A page for each diagnostic below `diagnostics/` in the documentation, and the table of all codes.
+"""Generate a documentation page for each diagnostic below `diagnostics/`, and the table of all codes.
 
 The source is the data of `graphport explain`. mkdocs calls `on_files` and `on_page_markdown` in each build.
 
-python -m tools.diagnostic_pages FOLDER    write the pages into a folder
+python -m tools.diagnostic_pages FOLDER    write the pages to a folder
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MARKUP = re.compile(r"[\\*_`<>\[\]|#]")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Hand the pages over as files."""
+    """Add the pages to the files of mkdocs."""
     from mkdocs.structure.files import File
 
     for code, text in pages().items():
@@ -63,7 +63,7 @@ def _row(code: str, found: dict[str, Any]) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Every page as Markdown by its code."""
+    """Return every page as Markdown by its code."""
     return {code: "\n".join(_page(code, found)) for code, found in diagnostics().items()}
 
 
@@ -91,12 +91,12 @@ def _files(names: list[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """`text` without what Markdown takes for markup."""
+    """Escape the markup characters of Markdown in `text`."""
     return _MARKUP.sub(lambda found: f"\\{found[0]}", " ".join(text.split()))
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages into the folder that is named."""
+    """Write the pages to the folder of the command line."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,16 +1,16 @@
-"""Which operators each rule emits, seen while the tests run: `src/graphport/ops/emitted.json`.
+"""Record the op types that each rule emits while the tests run: `src/graphport/ops/emitted.json`.
 
-python tools/emitted.py                      run all tests but the conformance suites, and write what was seen
-python tools/emitted.py PYTEST ARGUMENTS     run some, and add what was seen to what is known of the rules there are
-python tools/emitted.py -m conformance       so the conformance suites, of which many rules are seen in no other test
-python tools/emitted.py --merge FOLDER       add what runs with `-p tools.emitted` left in FOLDER
+python tools/emitted.py                      run all tests except the conformance suites and write the record
+python tools/emitted.py PYTEST ARGUMENTS     run selected tests and add to the record of the existing rules
+python tools/emitted.py -m conformance       the same for the conformance suites, the only tests of many rules
+python tools/emitted.py --merge FOLDER       add the results that runs with `-p tools.emitted` wrote to FOLDER
 
-Without arguments, what is known of a rule that was seen is forgotten. Of one that was not, it stays while there are the
-rule and the test that showed it: the conformance suites did not run.
+Without arguments, the records of all rules that ran are replaced. The record of another rule is preserved while the
+rule and its test exist: the conformance suites did not run.
 
-As a plugin of pytest (`EMITTED=FOLDER pytest -p tools.emitted`) it wraps the lookup of rules: while a rule runs, what
-its builder makes is written down below the dialect and word that it is the rule of, with the test that was running.
-Rules that refuse leave nothing. What several processes saw is put together at the end.
+The pytest plugin (`EMITTED=FOLDER pytest -p tools.emitted`) wraps the lookup of rules: while a rule runs, the op types
+of the nodes that its builder creates are recorded under its dialect and op type, with the running test. A rule that
+returns None is not recorded. The results of several processes are merged at the end.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ Key = tuple[str, str, str]
 
 
 class Seen(NamedTuple):
-    """What one rule emits: in some run, in every run, and a test that shows it."""
+    """Op types that one rule emits: in at least one run, in every run, and a test that shows it."""
 
     some: frozenset[str]
     every: frozenset[str]
     test: str
 
     def joined(self, key: Key, other: Seen) -> Seen:
-        """What two runs, or two processes, saw together."""
+        """Merge with the record of another run or process."""
         return Seen(self.some | other.some, self.every & other.every, _nearest(key, self.test, other.test))
 
 
 class Recorder:
-    """What rules emit, while they run."""
+    """Records the op types that rules emit while they run."""
 
     def __init__(self) -> None:
         self.seen: dict[Key, Seen] = {}
         self._running: list[tuple[Key, set[str]]] = []
 
     def note(self, op_type: str, dialect: str) -> None:
-        """A node was made: it belongs to the rule that runs, and to those of its kind that called it."""
+        """Record a created node for the running rule and for the rules of the same kind that called it."""
         for key, emitted in reversed(self._running):
             if key[0] != self._running[-1][0][0]:
                 return
@@ -64,7 +64,7 @@ class Recorder:
                 emitted.add(op_type)
 
     def apart(self, infer: Callable[..., Any]) -> Callable[..., Any]:
-        """`infer`, of a body: what that holds is no part of the word that has it."""
+        """Wrap `infer`, which runs on a body: nodes inside a body do not count for the operator that contains it."""
 
         @functools.wraps(infer)
         def watched(*arguments: Any, **named: Any) -> Any:
@@ -77,7 +77,7 @@ class Recorder:
         return watched
 
     def wrapped(self, key: Key, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """`rule`, watched, unless a test has made it for itself."""
+        """Wrap `rule` so that its nodes are recorded; rules defined by tests are returned unchanged."""
         if not _is_ours(rule):
             return rule
 
@@ -100,7 +100,7 @@ class Recorder:
 
 
 def _is_ours(rule: Any) -> bool:
-    """Whether the package has the rule. Tests register toys, some of them for words that there are."""
+    """Return whether the package defines the rule. Tests register rules, some of them for existing op types."""
     pending = [rule]
     while pending:
         part = pending.pop()
@@ -114,12 +114,12 @@ def _is_ours(rule: Any) -> bool:
 
 
 def _nearest(key: Key, *tests: str) -> str:
-    """The test that one would look for first: in the folder of the dialect, else the first by name."""
+    """Return the most obvious test: in the folder of the dialect if possible, then the first by name."""
     return min(tests, key=lambda test: (f"/{key[1].replace('.', '_')}/" not in test, test))
 
 
 def watch(recorder: Recorder, put: Callable[[Any, str, Any], None]) -> None:
-    """From here on, the recorder sees what rules emit; `put` sets an attribute of a module or a class."""
+    """Let the recorder wrap the lookup of rules; `put` sets an attribute of a module or a class."""
     from graphport.ops import registry
     from graphport.ops.builder import Builder
     from graphport.ops.infer import Inference
@@ -144,14 +144,14 @@ def watch(recorder: Recorder, put: Callable[[Any, str, Any], None]) -> None:
 
 
 def pytest_configure() -> None:
-    """Watch from here on."""
+    """Start recording."""
     recorder = Recorder()
     vars(sys.modules[__name__])["RECORDER"] = recorder
     watch(recorder, setattr)
 
 
 def pytest_sessionfinish() -> None:
-    """Leave what was seen in the folder that EMITTED names."""
+    """Write the records to the folder of the environment variable EMITTED."""
     recorder: Recorder = vars(sys.modules[__name__])["RECORDER"]
     folder = Path(os.environ["EMITTED"])
     rows = [[*key, sorted(found.some), sorted(found.every), found.test] for key, found in recorder.seen.items()]
@@ -159,13 +159,14 @@ def pytest_sessionfinish() -> None:
 
 
 def merged(folder: Path, known: Mapping[str, Any], *, is_whole: bool = False) -> dict[str, Any]:
-    """What all processes saw: `{"lower": {dialect: {word: row}}, "lift": {dialect: {operator: row}}}`.
+    """Merge the records of all processes: `{"lower": {dialect: {op_type: row}}, "lift": {dialect: {operator: row}}}`.
 
-    What `known`, such a document, says counts as seen, too; if `is_whole`, of rules that the processes did not see, and
-    by tests that there are. In any case only of rules that there are.
+    The rows of `known`, a document of this form, are included for existing rules; if `is_whole`, only for rules that no
+    process recorded and whose test exists.
 
-    A row has `emits`, `always` (those of them that every run emits) and `test`. Words of one function that no test has
-    by itself have the row of one that has, with `like`.
+    A row has `emits`, `always` (op types that every run emits) and `test`. An op type without a test that shares its
+    rule
+    function with a tested op type has a copy of that row, with `like`.
     """
     seen = {} if is_whole else dict(_rows(known))
     for path in sorted(folder.glob("*.json")):
@@ -174,7 +175,7 @@ def merged(folder: Path, known: Mapping[str, Any], *, is_whole: bool = False) ->
             seen[key] = found.joined(key, seen[key]) if key in seen else found
     if is_whole:
         seen = {key: found for key, found in _rows(known) if (ROOT / found.test).is_file()} | seen
-    # Rules that are gone, and words of dialects that only a test has.
+    # Remove deleted rules and op types that only a test defines.
     seen = {key: found for key, found in seen.items() if _is_there(*key)}
     document: dict[str, Any] = {LOWER: {}, LIFT: {}}
     twins = _twins(seen)
@@ -189,7 +190,7 @@ def merged(folder: Path, known: Mapping[str, Any], *, is_whole: bool = False) ->
 
 
 def _rows(document: Mapping[str, Any]) -> Iterator[tuple[Key, Seen]]:
-    """What a document says was seen, without what it has of words that are like others."""
+    """Yield the rows of a document, except rows with `like`."""
     for kind, dialects in document.items():
         for dialect, words in dialects.items():
             for op_type, row in words.items():
@@ -198,7 +199,7 @@ def _rows(document: Mapping[str, Any]) -> Iterator[tuple[Key, Seen]]:
 
 
 def _is_there(kind: str, dialect: str, op_type: str) -> bool:
-    """Whether there is a rule for a word, or for an operator."""
+    """Return whether a rule exists for an op type or operator."""
     from graphport.ops import registry
     from graphport.ops.declare import OPSET
 
@@ -210,7 +211,7 @@ def _is_there(kind: str, dialect: str, op_type: str) -> bool:
 
 @functools.cache
 def _rules() -> dict[Key, tuple[int, ...]]:
-    """The functions of every rule, as identities."""
+    """Return the identities of the functions of every rule."""
     from graphport.ops import registry
     from graphport.ops.declare import EXPORT_RULES, IMPORT_RULES
 
@@ -231,7 +232,7 @@ def _function(rule: Any) -> Any:
 
 
 def _twins(seen: Mapping[Key, Seen]) -> dict[tuple[str, str, tuple[int, ...]], str]:
-    """The first word of a dialect that a test has, by the functions that are its rule."""
+    """Return the first tested op type of each dialect by the functions of its rule."""
     twins: dict[tuple[str, str, tuple[int, ...]], str] = {}
     for key, functions in _rules().items():
         if key in seen:
@@ -240,7 +241,7 @@ def _twins(seen: Mapping[Key, Seen]) -> dict[tuple[str, str, tuple[int, ...]], s
 
 
 def text_of(document: dict[str, Any]) -> str:
-    """The document with a line for each rule."""
+    """Return the document as JSON with one line for each rule."""
     lines = ["{"]
     for kind, dialects in document.items():
         lines.append(f' "{kind}": {{')
@@ -258,7 +259,7 @@ def _known() -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the tests, or take what runs left, and write the data."""
+    """Run the tests or merge existing results, and write the record."""
     if arguments[:1] == ["--merge"] and len(arguments) == 2:
         DATA.write_text(text_of(merged(Path(arguments[1]), _known())), encoding="utf-8")
         return 0

@@ -1,11 +1,11 @@
-"""Verdicts of pairs of models that differ on purpose, none of which may be `verified`.
+"""Prove pairs of models that differ on purpose and print the verdicts; none may be `verified`.
 
     .venv/bin/python tools/false_conversions.py [--count N] [--seed N] [--kind KIND] [--to FORMAT] [--out FILE] [FOLDER]
 
-Draws models of the folders (default: tests) in any format, plants a difference (`planted_differences.py`) in the ONNX
-model that they are converted to, writes that in a format, and proves it against the drawn file. Prints how often each
-verdict occurs, and every pair that is `verified`: the difference has no effect on any input, or the proof has a fault.
-With `--keep FOLDER` these pairs are kept. Exit code 1 if there is one.
+Draws models of the folders (default: tests) in any format, converts each to ONNX, plants a difference
+(`planted_differences.py`), writes the result in a format, and proves it against the drawn file. Prints how often each
+verdict occurs, and every pair that is `verified`: the difference has no effect on any input, or the proof is wrong.
+With `--keep FOLDER` these pairs are saved. Exit code 1 if there is one.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FORMATS = ("onnx", "onnx", "onnx", "openvino", "tflite", "ncnn", "nnef")
-"""Formats of the second file: half of them are ONNX, whose constants and attributes are compared as well."""
+"""Formats of the second file: often ONNX, whose constants and attributes are compared as well."""
 MAX_NODES = 400
 SILENT = "verified"
 
 
 def main() -> int:
-    """Draw pairs, print the verdicts, and return 1 if one is called verified."""
+    """Draw pairs, print the verdicts, and return 1 if a pair is verified."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, default=[Path("tests")], metavar="FOLDER")
     parser.add_argument("--count", type=int, default=300)
@@ -72,7 +72,7 @@ def main() -> int:
 def prove_pair(
     path: Path, kind: str, target: str, choice: random.Random, keep: Path | None = None
 ) -> dict[str, Any] | None:
-    """Plant a difference of a kind in a model and prove the result; `None` if that gives no file that runs."""
+    """Plant a difference of a kind in a model and prove the result; `None` if the changed model does not run."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         written = _plant(path, kind, target, choice, place)
@@ -91,7 +91,7 @@ def prove_pair(
 
 
 def _plant(path: Path, kind: str, target: str, choice: random.Random, place: Path) -> tuple[Path, str] | None:
-    """The written file with a difference and the description of it; `None` if there is none."""
+    """Return the written file with a difference and a description; `None` if there is none."""
     plain, changed = place / "plain.onnx", place / "changed.onnx"
     try:
         if path.suffix == ".onnx":
@@ -111,14 +111,14 @@ def _plant(path: Path, kind: str, target: str, choice: random.Random, place: Pat
         if target == "onnx":
             return changed, what
         gp.convert(changed, place / ENDINGS[target], format=target, verify=False)
-    except Exception:  # noqa: BLE001  whatever does not run is no pair
+    except Exception:  # noqa: BLE001  a model that does not run is no pair
         return None
     written = place / ENDINGS[target]
     return (written, what) if written.exists() else None
 
 
 def summary(found: Sequence[dict[str, Any]]) -> str:
-    """The counts by verdict and by kind, and the pairs that are called verified."""
+    """Return the counts by verdict and by kind, and the verified pairs."""
     counts = Counter(each["verdict"] for each in found)
     lines = [f"{len(found)} pairs: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.most_common())]
     for kind in PLANTS:

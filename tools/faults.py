@@ -1,13 +1,13 @@
-"""Fails every system call of every writer, one at a time, and ends writers before each: old or new, nothing else.
+"""Inject a fault into each system call of each writer: the files must equal the old or the new state.
 
 python tools/faults.py                       all writers, all faults
 python tools/faults.py --fault kill eio      some faults
-python tools/faults.py --only xml --most 20  writers of that name, so many points of each
+python tools/faults.py --only xml --most 20  writers whose name contains `xml`, about 20 points of each
 
-Every command that writes replaces an old file by a new one, again and again; at its n-th call that changes the folder
-(open to write, write, truncate, flush, close, rename, mode, make and remove) it is refused (EIO, ENOSPC, EACCES), sent
-a signal (SIGTERM, SIGHUP, SIGINT) or killed. Then all files that are seen must be the old ones or the new ones; a
-refusal ends with exit code 1 and names a file; the next writer sweeps what is left. Needs Linux and a C compiler.
+Each command replaces an old file. At its n-th call that changes the folder (open to write, write, truncate, flush,
+close, rename, mode, make and remove) the call fails (EIO, ENOSPC, EACCES), or the process receives a signal (SIGTERM,
+SIGHUP, SIGINT) or is killed. Then all visible files must have the old or the new content; a failed call must give
+exit code 1 and a message with a file name; the next writer must remove temporary files. Needs Linux and a C compiler.
 """
 
 from __future__ import annotations
@@ -44,31 +44,31 @@ FAULTS = {
     "EACCES": errno.EACCES,
 }
 _GRAPHS = (".onnx", ".xml", ".param", ".prototxt", "graph.nnef", "folder")
-"""Ends of names of graphs: without them no program reads the other files of a model."""
-OURS = 77
-"""Exit code of a child in which something was raised past the command line."""
+"""Suffixes of graph files; without its graph file, a model's other files are ignored by readers."""
+INTERNAL_ERROR = 77
+"""Exit code of a child process in which an exception escaped the command line."""
 
 
 @dataclass
 class Writer:
-    """A command that writes: the name of its target, and its arguments for input `a` or `b` and a target."""
+    """A command that writes: the name of its target, and its arguments for input `a` or `b` and a target path."""
 
     target: str
     arguments: Callable[[str, str], list[str]]
-    is_begun_anew: bool = False
-    """Whether it refuses to replace what is of another input, so that there is nothing old."""
+    starts_without_file: bool = False
+    """Whether it refuses to replace a file of a different input, so that the trial starts without an old file."""
 
 
 @dataclass
 class Table:
-    """What came of the points of one writer and one fault."""
+    """Counts of results and descriptions of failures of one writer and one fault."""
 
     counts: Counter[str] = field(default_factory=Counter[str])
     bad: list[str] = field(default_factory=list[str])
 
 
 def writers(given: Path) -> dict[str, Writer]:
-    """All of them; `given` has the inputs, see `_inputs`."""
+    """Return all writers by name; `given` is the folder with the inputs of `_inputs`."""
 
     def converted(target: str, *options: str) -> Writer:
         return Writer(target, lambda k, path: ["convert", f"{given}/{k}.onnx", path, "--no-verify", *options])
@@ -78,7 +78,7 @@ def writers(given: Path) -> dict[str, Writer]:
 
     def quantized(target: str, *options: str) -> Writer:
         def arguments(k: str, path: str) -> list[str]:
-            # Times differ from run to run, and a report has them: two runs would not write the same bytes.
+            # Elapsed times differ from run to run and are part of a report: two runs would not write equal bytes.
             fixed = ["--calibration", f"{given}/{k}.npz", "--preset", "fast", "--no-verify", "--no-latency"]
             return ["quantize", f"{given}/{k}.onnx", path, *fixed, *options]
 
@@ -121,7 +121,7 @@ def writers(given: Path) -> dict[str, Writer]:
         "statistics": Writer(
             "s.npz",
             lambda k, path: [*quantized("").arguments(k, f"{given}/made.onnx"), "--resume", path],
-            is_begun_anew=True,
+            starts_without_file=True,
         ),
         "outputs of run": Writer("y.npz", lambda k, path: ["run", f"{given}/{k}.onnx", "--outputs", path]),
         "outputs of expr": Writer(
@@ -159,7 +159,7 @@ def _copy_checkpoint(folder: Path, scale: float) -> None:
 
 
 def _inputs(folder: Path) -> None:
-    """Two networks that differ in all weights, samples of them, what they are merged with, and what they became."""
+    """Write the inputs `a` and `b`: networks that differ in weights, samples, networks to merge, OpenVINO files."""
     import numpy as np
 
     import graphport as gp
@@ -191,7 +191,7 @@ def _inputs(folder: Path) -> None:
 
 
 class Trial:
-    """Runs commands in forked children, whose calls below a folder the shim counts."""
+    """Runs commands in forked child processes; the preloaded library counts their system calls below a folder."""
 
     def __init__(self, home: Path) -> None:
         from graphport.cli.main import main
@@ -199,15 +199,15 @@ class Trial:
         self.home = home
         self.given = home / "given"
         self.work = home / "work"
-        self.told = home / "told"
+        self.output = home / "output"
         self.given.mkdir()
         self.work.mkdir()
         self.shim = ctypes.CDLL(None)
         self.main = main
         _inputs(self.given)
 
-    def fresh(self, keep: Path | None = None) -> None:
-        """Empty the folder that is written to, or bring back what was in it."""
+    def reset(self, keep: Path | None = None) -> None:
+        """Empty the output folder, or restore it from `keep`."""
         shutil.rmtree(self.work)
         if keep is None:
             self.work.mkdir()
@@ -215,14 +215,14 @@ class Trial:
             shutil.copytree(keep, self.work)
 
     def command(self, arguments: list[str], number: int = -1, action: int = 0) -> tuple[int, int]:
-        """Run a command that something befalls at call `number`; its exit code, and how many calls there were."""
+        """Run a command with `action` injected at call `number`. Return its exit code and its number of calls."""
         read, write = os.pipe()
         child = os.fork()
         if not child:
-            code = OURS
+            code = INTERNAL_ERROR
             try:
                 os.close(read)
-                for stream, path in ((1, os.devnull), (2, str(self.told))):
+                for stream, path in ((1, os.devnull), (2, str(self.output))):
                     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                     os.dup2(handle, stream)
                 sys.argv = ["graphport", *arguments]
@@ -235,7 +235,7 @@ class Trial:
                 calls = self.shim.faults_count()
                 self.shim.faults_set(-1, 0, b"")
                 os.write(write, str(calls).encode())
-            except BaseException as error:  # noqa: BLE001  it is what we look for
+            except BaseException as error:  # noqa: BLE001  the search is for unexpected exceptions
                 os.write(2, repr(error).encode())
             finally:
                 os._exit(code)
@@ -244,8 +244,8 @@ class Trial:
             calls = int(counted.read() or 0)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), calls
 
-    def seen(self, *, is_all: bool = False) -> dict[str, bytes]:
-        """The files there are; those that begin with a dot only if all are asked for."""
+    def list_files(self, *, is_all: bool = False) -> dict[str, bytes]:
+        """Return the content of each output file by name; names that begin with a dot only if `is_all`."""
         found = {str(path.relative_to(self.work)): path for path in sorted(self.work.rglob("*"))}
         return {
             name: path.read_bytes() if path.is_file() else b""
@@ -254,13 +254,13 @@ class Trial:
         }
 
     def warm(self, known: dict[str, Writer]) -> None:
-        """Run them here once, so that no child imports anew."""
+        """Run each command once in this process, so that child processes inherit the imported modules."""
         arguments = sys.argv
         for writer in known.values():
-            self.fresh()
+            self.reset()
             self._place(writer, "a")
             if writer.target.endswith((".npz", ".json")) or writer.arguments("a", "")[0] in ("quantize", "cast"):
-                continue  # they would start threads, which children do not have
+                continue  # multi-threaded; threads do not survive a fork
             sys.argv = ["graphport", *writer.arguments("a", str(self.work / writer.target))]
             with (
                 contextlib.redirect_stdout(io.StringIO()),
@@ -272,75 +272,77 @@ class Trial:
         gc.freeze()
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        # Whoever runs in the background has it ignored.
+        # A background process starts with SIGINT ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _place(self, writer: Writer, key: str) -> None:
-        """Put down what a command changes in its place."""
+        """Copy the input of a command that changes its file in place."""
         if writer.target.endswith(".nnef"):
             shutil.copy(self.given / f"{key}.nnef", self.work / writer.target)
 
     def run(self, writer: Writer, faults: list[str], most: int) -> dict[str, Table]:
-        """What came of every fault at every call of a writer.
+        """Inject every fault at the calls of a writer. Return the results by fault.
 
         Raises:
-            RuntimeError: it does not write at all.
+            RuntimeError: the command fails or writes nothing without a fault.
         """
         path = str(self.work / writer.target)
         keep = self.home / "keep"
         shutil.rmtree(keep, ignore_errors=True)
         is_in_place = writer.target.endswith(".nnef")
-        self.fresh()
+        self.reset()
         self._place(writer, "b")
         if not is_in_place:
             code, _ = self.command(writer.arguments("a", path))
             if code:
-                raise RuntimeError(self.told.read_text("utf-8", "replace"))
-            if writer.is_begun_anew:
-                self.fresh()
-        old = self.seen()
+                raise RuntimeError(self.output.read_text("utf-8", "replace"))
+            if writer.starts_without_file:
+                self.reset()
+        old = self.list_files()
         shutil.copytree(self.work, keep)
         code, calls = self.command(writer.arguments("b", path))
-        new = self.seen()
+        new = self.list_files()
         if code or not calls or (old == new):
-            raise RuntimeError(f"{code}, {calls} calls, {self.told.read_text('utf-8', 'replace')}")
+            raise RuntimeError(f"{code}, {calls} calls, {self.output.read_text('utf-8', 'replace')}")
         step = max(1, calls // most)
         points = sorted({*range(1, calls + 1, step), *range(max(1, calls - most // 3), calls + 1)})
         found = {fault: Table() for fault in faults}
         for fault, table in found.items():
             for number in points:
-                self.fresh(keep)
-                self._strike(writer, number, fault, (old, new), table)
+                self.reset(keep)
+                self._inject(writer, number, fault, (old, new), table)
         return found
 
     def _read(self, path: Path) -> str:
-        """What `check` prints of the graph at `path`."""
+        """Return the output of `check` for the graph at `path`."""
         self.command(["check", str(path)])
-        return self.told.read_text("utf-8", "replace")
+        return self.output.read_text("utf-8", "replace")
 
-    def _strike(
+    def _inject(
         self, writer: Writer, number: int, fault: str, states: tuple[dict[str, bytes], dict[str, bytes]], table: Table
     ) -> None:
         path = self.work / writer.target
         code, _ = self.command(writer.arguments("b", str(path)), number, FAULTS[fault])
-        text = self.told.read_text("utf-8", "replace")
+        text = self.output.read_text("utf-8", "replace")
         old, new = states
-        found = self.seen()
+        found = self.list_files()
         state = _state(found, old, new)
         table.counts[state] += 1
         is_refused = FAULTS[fault] > 0
         reasons = {
             state: state == "MIXED" or (state == "part" and fault != "kill"),
-            "raised": fault != "kill" and (code == OURS or code < 0 or "Traceback" in text),
+            "raised": fault != "kill" and (code == INTERNAL_ERROR or code < 0 or "Traceback" in text),
             "NOT REPORTED": state == "part" and "IO0012" not in self._read(path),
             "silent": is_refused and code == 0 and state == "old",
             f"exit code {code}": is_refused and code not in (0, 1),
             "no file is named": is_refused and code == 1 and self.work.name not in text,
         }
-        if any(name.startswith(".") for name in self.seen(is_all=True)):
+        if any(name.startswith(".") for name in self.list_files(is_all=True)):
             table.counts["left over"] += 1
             self.command(writer.arguments("b", str(path)))
-            reasons["UNSWEPT"] = any(name.startswith(".") for name in self.seen(is_all=True)) or self.seen() != new
+            reasons["UNSWEPT"] = (
+                any(name.startswith(".") for name in self.list_files(is_all=True)) or self.list_files() != new
+            )
         for reason, holds in reasons.items():
             if holds:
                 table.counts[reason] += reason != "MIXED"
@@ -348,7 +350,7 @@ class Trial:
 
 
 def _state(found: dict[str, bytes], old: dict[str, bytes], new: dict[str, bytes]) -> str:
-    """Whether the files are the old or the new ones, part of one set without its graph, or a mixture."""
+    """Return `old` or `new` if the files equal that state, `part` if the graph file is missing, otherwise `MIXED`."""
     if found in (old, new):
         return "new" if found == new else "old"
     is_graph_missing = any(name.endswith(_GRAPHS) for name in set(new) - set(found)) or not found
@@ -356,7 +358,7 @@ def _state(found: dict[str, bytes], old: dict[str, bytes], new: dict[str, bytes]
 
 
 def main() -> int:
-    """Try as the arguments say; 1 if anything was found."""
+    """Run with the options of the command line. Return 1 if there is a failure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fault", nargs="*", choices=list(FAULTS), default=list(FAULTS))
     parser.add_argument("--only", default="", help="writers with that in their name")
@@ -381,13 +383,13 @@ def main() -> int:
             for fault, table in trial.run(writer, chosen.fault, chosen.most).items():
                 sums[fault].counts += table.counts
                 sums[fault].bad += table.bad
-                print(f"{name:24} {fault:8} {_told(table)}", flush=True)
+                print(f"{name:24} {fault:8} {_format_table(table)}", flush=True)
     for fault, table in sums.items():
-        print(f"all {len(known):2} writers           {fault:8} {_told(table)}")
+        print(f"all {len(known):2} writers           {fault:8} {_format_table(table)}")
     return int(any(table.bad for table in sums.values()))
 
 
-def _told(table: Table) -> str:
+def _format_table(table: Table) -> str:
     counts = ", ".join(f"{count} {what}" for what, count in sorted(table.counts.items()))
     return "\n    ".join([counts, *table.bad[:3]])
 

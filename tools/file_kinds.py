@@ -1,4 +1,4 @@
-"""Write the table of files that are not read into docs/files.md, from `formats.recognition.kinds`."""
+"""Write the table of unsupported file kinds in docs/files.md from `formats.recognition.kinds`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _escape(remedy: str) -> str:
 
 
 def page() -> str:
-    """The page with the table of today's source."""
+    """Return the page with the current table."""
     text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     return f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}"

@@ -1,10 +1,10 @@
-"""The native runtimes of each conversion between all formats that are written, as a table for docs/proof.md.
+"""The native runtimes in the proofs of each conversion between all writable formats, as a table for docs/proof.md.
 
     .venv/bin/python tools/judges.py [--check]
 
-One convolutional network is written in every format, and each of these files is converted to every other one as
-`graphport convert` does it. With `--check` the exit code is 1 where a conversion is not verified, or where a format
-that has a runtime was not judged by it.
+One convolutional network is written in every format, and each file is converted to every other format, as by `graphport
+convert`. With `--check` the exit code is 1 if a conversion is not verified, or if a format with a native runtime was
+not run by it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HEAD = "| from | to | runtime of the source | runtime of the written file | larg
 
 
 def main() -> int:
-    """Print the table; return 1 where it is checked and poor."""
+    """Print the table; with `--check` return 1 if there is a failure."""
     rows: list[str] = []
     poor: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def _sources(folder: Path) -> dict[str, Path]:
-    """The network in every format, as it is written from ONNX."""
+    """Return the network's file in every format, each written from ONNX."""
     random = np.random.default_rng(0)
     weights = {"w": (6, 3, 3, 3), "b": (6,), "v": (4, 6, 1, 1)}
     graph = helper.make_graph(
@@ -90,7 +90,7 @@ def _sources(folder: Path) -> dict[str, Path]:
 
 
 def _judges(proof: Proof, side: str) -> str:
-    """The runtimes that computed a side, the native one first."""
+    """Return the runtimes that computed a side, the native one first."""
     asked = [witness for witness in proof.witnesses if witness.side == side and witness.ran]
     names = [_NAMES.get(str(w.runtime), str(w.runtime)) for w in sorted(asked, key=lambda w: not w.is_own)]
     return ", ".join(dict.fromkeys(names))

@@ -42,7 +42,7 @@ VAGUE_WORDS = """
     truths number numbers entry entries item items saying spell spells spelled speak speaker unsaid painted bag bags
     tilted soft filled brackets eighths halved damage damaged blame storeys express
 """
-"""Words that do not identify a thing when a name consists of them alone."""
+"""Words that do not identify an object when a name consists of them alone."""
 
 VAGUE_NAMES = frozenset(VAGUE_WORDS.split())
 
@@ -88,7 +88,7 @@ PHRASES: dict[str, re.Pattern[str]] = {
         r"\b(?:turned|halves|truths|reals|numbers|places|gaps|steps|shares|pictures)\b"
     ),
 }
-"""Phrases that stand where a term should, by label."""
+"""Phrases that occur where a term should, by label."""
 
 MESSAGE_CALLS = frozenset({"Diagnostic", "ShapeError", "UnsupportedError", "Finding", "ValueError", "TypeError"})
 MIN_COMMENT_LENGTH = 8
@@ -129,7 +129,7 @@ def package_of(path: Path) -> str:
 
 
 def is_vague_name(name: str) -> bool:
-    """Whether a name consists of vague words alone (words below three letters do not count)."""
+    """Return whether a name consists of vague words alone (words below three letters do not count)."""
     words = [word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)]
     return any(word in VAGUE_NAMES for word in words) and all(word in VAGUE_NAMES or len(word) < 3 for word in words)
 
@@ -224,7 +224,7 @@ def check_limits(packages: dict[str, Figures]) -> list[str]:
 
 
 def update_limits(packages: dict[str, Figures]) -> None:
-    """Lower the stored limits to the present figures; keep those that are lower."""
+    """Lower the stored limits to the present figures; keep lower limits."""
     old = json.loads(LIMITS.read_text(encoding="utf-8")) if LIMITS.exists() else {}
     new = {
         name: {key: min(value, old.get(name, {}).get(key, value)) for key, value in figures.rates().items()}

@@ -1,15 +1,15 @@
-"""How the dictionary is made up: rules that are rows, functions, lines, files, clones, and where operators are named.
+"""Measure the operator rules: declarative and function rules, lines, files, clones, lists of operator names.
 
-python tools/measure_rules.py [FOLDER]    of the package in FOLDER, FOLDER/src or FOLDER/graphport, this one by default
-python tools/measure_rules.py --clones [FOLDER]    which lines are cloned, with a number that those have in common
+python tools/measure_rules.py [FOLDER]    for the package in FOLDER, FOLDER/src or FOLDER/graphport; default: this one
+python tools/measure_rules.py --clones [FOLDER]    print each cloned line with the number of its clone group
 
-A line is cloned that is one of `SHARED` or more in a row, with letters or digits in each, that stand the same to the
-letter in another place. Blank lines, comments, imports and docstrings are passed over, indentation does not count, and
-classes of operators (`ops/views`), which are made by a tool, are left out. Most of these lines are signatures, with a
-parameter in each: the figure without decorators and signatures is that of code.
+A line is cloned if it is one of `SHARED` or more consecutive lines, each with letters or digits, that occur identically
+at another location. Blank lines, comments, imports, docstrings and indentation are ignored, and the generated classes
+of `ops/views` are excluded. Most cloned lines are signatures with one parameter a line: the second figure excludes
+decorators and signatures.
 
-A name is unusual that has a word in it that an engineer would not search for, of those that the field has another one
-for. Those of variables are counted apart: a word in its plain sense does no harm there.
+A name is unusual if it contains an everyday word where the field has a term. Variables are counted separately: there,
+the plain meaning of a word does no harm.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LEAST = 3
-"""Names of operators in one display from which on it is a list of operators."""
+"""Minimum number of operator names in one literal that counts as a list of operators."""
 
 SHARED = 6
-"""Lines in a row that have to stand in another place, too, to be cloned."""
+"""Minimum number of consecutive lines of a clone."""
 
 UNUSUAL = (
     "say says said saying spell spells spelled spoken speak speaker unsaid painted sampled bag bags between beyond "
     "places tilted soft filled brackets eighths halved means damage damaged turned apart blame told storeys spare "
     "express"
 )
-"""Words for emit, lower, register, op_name, unsupported, conv_transpose, indices, corrupt, transposed and the like."""
+"""Everyday words for emit, lower, register, op_name, unsupported, conv_transpose, indices, corrupt, transposed etc."""
 
 UNUSUAL_IN_QUANTIZATION = "work follow plain tails grid grids"
 
 ESTABLISHED = ("embedding_bag", "heavy_tails", "soft_nms", "soft_sigma")
-"""Terms of the field, and operators and parameters that are called so by those who made them."""
+"""Terms of the field, and names of operators and parameters from their specifications."""
 
 COUNT = """
 from graphport.ops import registry
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def _sources(folder: Path) -> Path:
-    """The folder that the package is in."""
+    """Return the folder that contains the package."""
     for place in (folder / "src", folder, folder.parent):
         if (place / "graphport" / "ops").is_dir():
             return place
@@ -116,7 +116,7 @@ def _lines(paths: Iterable[Path]) -> int:
 
 
 def _lines_a_rule(root: Path, figures: list[str]) -> list[str]:
-    """The lines of each dialect by its rules, the most first."""
+    """Return the lines per rule of each dialect, in descending order."""
     stated = next(line for line in figures if line.startswith("rules of dialects")).split()[3:]
     counts = {name: int(count) for name, _, count in (each.partition("=") for each in stated)}
     shares = {name: _lines(_rule_files(root, name)) / count for name, count in counts.items() if name in RULES}
@@ -124,14 +124,14 @@ def _lines_a_rule(root: Path, figures: list[str]) -> list[str]:
 
 
 def _rule_files(root: Path, dialect: str) -> list[Path]:
-    """The modules with the rules of a dialect; packages of other dialects inside its own do not count."""
+    """Return the modules with the rules of a dialect, except packages of other dialects inside its package."""
     folders = {name: root / package.replace(".", "/") for name, package in RULES.items()}
     others = [folder for folder in folders.values() if folders[dialect] in folder.parents]
     return [path for path in folders[dialect].rglob("*.py") if not any(folder in path.parents for folder in others)]
 
 
 def _share(package: Path, trees: dict[Path, ast.Module], *, has_headers: bool) -> str:
-    """How many lines are cloned, of how many that count."""
+    """Return the number of cloned lines, of counted lines, and the ratio."""
     texts = _texts(package, trees, has_headers=has_headers)
     cloned = {place for places in _clones(texts).values() for place in places}
     count = sum(map(len, texts.values()))
@@ -139,7 +139,7 @@ def _share(package: Path, trees: dict[Path, ast.Module], *, has_headers: bool) -
 
 
 def _tell_clones(package: Path) -> None:
-    """Print every line that is cloned, by the runs that it is in."""
+    """Print every cloned line by clone group."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in package.rglob("*.py")}
     texts = _texts(package, trees, has_headers=True)
     told: set[tuple[Path, int]] = set()
@@ -156,7 +156,7 @@ def _texts(package: Path, trees: dict[Path, ast.Module], *, has_headers: bool) -
 
 
 def _clones(texts: dict[Path, list[tuple[int, str]]]) -> dict[tuple[str, ...], list[tuple[Path, int]]]:
-    """The places of the lines of every run that stands in more than one."""
+    """Return the locations of the lines of every run that occurs more than once."""
     runs: dict[tuple[str, ...], list[tuple[Path, int]]] = {}
     for path, lines in texts.items():
         for start in range(len(lines) - SHARED + 1):
@@ -166,7 +166,7 @@ def _clones(texts: dict[Path, list[tuple[int, str]]]) -> dict[tuple[str, ...], l
 
 
 def _code(path: Path, tree: ast.Module, *, has_headers: bool) -> list[tuple[int, str]]:
-    """The lines of a module that count, with their numbers."""
+    """Return the counted lines of a module with their line numbers."""
     skipped: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)) or (isinstance(node, ast.Expr) and _is_text(node.value)):
@@ -183,7 +183,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def _unusual(package: Path, trees: dict[Path, ast.Module]) -> dict[str, list[str]]:
-    """Unusual names, by what is called so."""
+    """Return the unusual names by kind (modules, classes, functions, parameters, variables)."""
     found: dict[str, list[str]] = {kind: [] for kind in ("modules", "classes", "functions", "parameters", "variables")}
     for path, tree in trees.items():
         words = set(UNUSUAL.split())
@@ -197,7 +197,7 @@ def _unusual(package: Path, trees: dict[Path, ast.Module]) -> dict[str, list[str
 
 
 def _names(node: ast.AST) -> list[tuple[str, str]]:
-    """What a node of the tree gives a name to."""
+    """Return the names that a syntax node defines, with their kinds."""
     if isinstance(node, ast.ClassDef):
         return [("classes", node.name)]
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -216,7 +216,7 @@ def _snake(name: str) -> str:
 
 
 def _texts_with(tree: ast.Module, words: str) -> int:
-    """How many texts that are no docstrings have these words."""
+    """Count the string constants, except docstrings, that contain `words`."""
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return sum(words in str(node.value) and id(node) not in docs for node in texts)

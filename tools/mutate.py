@@ -1,14 +1,14 @@
-"""Which small faults in our own code does no test of the module's own folder notice?
+"""Mutation testing: report the mutations of a module that its tests do not detect.
 
     .venv/bin/python tools/mutate.py core ir passes comparison conversion --count 100 --seed 1 --json found.json
 
-Draws faults (`mutations.py`) in the modules of each package, puts in one at a time, and runs the tests that reach its
-statement, quickest first, until one fails. A module's own tests are those of the folder of its name below `tests/`, or
-of the nearest one above; a module of a format has those of its format, too. Where the fault lies in a function,
-the functions of a process that has already collected the tests are given the faulty code; elsewhere, and before it is
-said that nobody noticed, the tests run in a process of their own. A fault that makes them run for ever is noticed.
+Draws mutations (`mutations.py`) in the modules of each package, applies one at a time, and runs the tests that execute
+its statement, fastest first, until one fails. The tests of a module are in the folder of its name below `tests/`, or in
+the nearest parent; a module of a format also has the tests of its format. For a mutation inside a function, a process
+that has already collected the tests replaces the code objects of the functions. For all other mutations, and before a
+mutation is reported as undetected, the tests run in a new process. A mutation that exceeds the time limit is detected.
 
-Random tests draw the same numbers in each run (`CI=1`).
+Random tests use the same values in each run (`CI=1`).
 """
 
 from __future__ import annotations
@@ -54,27 +54,27 @@ _ROOMS = {"pytorch": ("pytorch/pt2",)}
 """Further folders of tests that run all modules of a format."""
 _MOST_BYTES = 16 << 30
 _SLOWEST = 20.0
-"""Seconds that any test may take besides ten times what it took."""
+"""Seconds that a test may take in addition to ten times its normal time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The `number`th fault of a module."""
+    """Mutation `number` of a module."""
 
     module: str
     number: int
     kind: str
     line: int
     statement: int
-    """Place of its statement among those of the module."""
+    """Index of its statement in the module."""
     in_function: bool
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What became of a fault.
+    """Result of a mutation.
 
-    `verdict` is failed (a test did), endless, unnoticed, or not reached, where no test runs the statement.
+    `verdict` is failed (of a test), endless, unnoticed, or not reached (no test executes the statement).
     """
 
     fault: Fault
@@ -82,11 +82,11 @@ class Verdict:
     after: str
     verdict: str = ""
     tests: int = 0
-    """How many tests reach its statement."""
+    """Number of tests that execute its statement."""
 
     @property
     def is_noticed(self) -> bool:
-        """Whether some test failed over it."""
+        """Return whether a test failed or exceeded its time."""
         return self.verdict in ("failed", "endless")
 
     def __str__(self) -> str:
@@ -97,7 +97,7 @@ class Verdict:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("packages", nargs="+", help="folders or modules below src/graphport")
     parser.add_argument("--count", type=int, default=100, help="faults drawn of each (default: 100)")
@@ -125,7 +125,7 @@ def main() -> int:
 
 
 def draw(package: str, count: int, seed: int) -> list[Fault]:
-    """Faults of the modules of a package, in the order of the text."""
+    """Return random mutations of the modules of a package, in source order."""
     top = SOURCE / package
     every = [fault for path in (sorted(top.rglob("*.py")) if top.is_dir() else [top]) for fault in faults_of(path)]
     kept = sorted(random.Random(f"{seed} {package}").sample(range(len(every)), min(count, len(every))))  # noqa: S311
@@ -133,7 +133,7 @@ def draw(package: str, count: int, seed: int) -> list[Fault]:
 
 
 def faults_of(path: Path) -> list[Fault]:
-    """Every fault of one module."""
+    """Return every mutation of one module."""
     tree = ast.parse(path.read_text("utf-8"))
     places = {node: place for place, node in enumerate(statements(tree))}
 
@@ -146,7 +146,7 @@ def faults_of(path: Path) -> list[Fault]:
 
 
 def tests_of(module: str) -> tuple[str, ...]:
-    """The folders that have the tests of a module."""
+    """Return the folders with the tests of a module."""
     folder = TESTS / Path(module.replace("/container", "")).with_suffix("")
     while not any(folder.glob("test_*.py")) and folder != TESTS:
         folder = folder.parent
@@ -159,7 +159,7 @@ def tests_of(module: str) -> tuple[str, ...]:
 
 
 def tell(package: str, verdicts: Sequence[Verdict]) -> None:
-    """For people: how many of each module are noticed, and what is not."""
+    """Print the number of detected mutations of each module, and the undetected mutations."""
     modules = Counter(one.fault.module for one in verdicts)
     noticed = Counter(one.fault.module for one in verdicts if one.is_noticed)
     for module, count in sorted(modules.items()):
@@ -174,7 +174,7 @@ def tell(package: str, verdicts: Sequence[Verdict]) -> None:
 
 
 def document(found: Mapping[str, Sequence[Verdict]], seed: int) -> dict[str, Any]:
-    """For programs: the share of each package and module, and every fault."""
+    """Return the result as a JSON document: the counts of each package, and every mutation."""
 
     def share(verdicts: Iterable[Verdict]) -> dict[str, int]:
         return {"noticed": sum(one.is_noticed for one in verdicts), "faults": sum(1 for _ in verdicts)}
@@ -187,16 +187,16 @@ def document(found: Mapping[str, Sequence[Verdict]], seed: int) -> dict[str, Any
     }
 
 
-# The process that has the tests
+# The process that runs the tests
 
 
 def judged(folders: tuple[str, ...], faults: Sequence[Fault], jobs: int) -> list[Verdict]:
-    """Verdicts on faults whose tests are in the same folders."""
+    """Return the verdicts of mutations whose tests are in `folders`."""
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
         (work / "faults.json").write_text(json.dumps([asdict(fault) for fault in faults]))
         command = [sys.executable, __file__, "--worker", place, str(jobs), *folders]
-        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # noqa: S603  ourselves
+        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # noqa: S603  our own script
         answers = work / "verdicts.json"
         if not answers.exists():
             sys.exit(f"the tests of {', '.join(folders)} do not run:\n{done.stdout.decode(errors='replace')[-3000:]}")
@@ -205,7 +205,7 @@ def judged(folders: tuple[str, ...], faults: Sequence[Fault], jobs: int) -> list
 
 
 def confirmed(one: Verdict, work: Path) -> Verdict:
-    """A verdict that nobody noticed a fault is given by a process that never saw the code without it."""
+    """Confirm that a mutation is undetected in a new process, which never imported the original module."""
     if one.verdict not in ("unnoticed", "not applied"):
         return one
     names = json.loads((work / f"{one.fault.module.replace('/', '.')}.{one.fault.number}.json").read_text())
@@ -214,7 +214,7 @@ def confirmed(one: Verdict, work: Path) -> Verdict:
     try:
         text = "\n".join(names["tests"])
         options: dict[str, Any] = {"input": text, "text": True, "timeout": budget, "capture_output": True}
-        done = subprocess.run(command, check=False, **options)  # noqa: S603  ourselves
+        done = subprocess.run(command, check=False, **options)  # noqa: S603  our own script
         one.verdict = "failed" if done.returncode else "unnoticed"
     except subprocess.TimeoutExpired:
         one.verdict = "endless"
@@ -222,7 +222,7 @@ def confirmed(one: Verdict, work: Path) -> Verdict:
 
 
 def run_one(module: str, number: int, names: list[str]) -> int:
-    """Run tests in this process, which has not imported `module` yet, with a fault in it."""
+    """Run tests in this process, which has not imported `module` yet, with a mutation in it."""
     import pytest
 
     limit_memory()
@@ -232,19 +232,19 @@ def run_one(module: str, number: int, names: list[str]) -> int:
 
 
 def limit_memory() -> None:
-    """A fault that takes all memory is to fail by itself."""
+    """Limit the address space, so that a mutation that allocates too much fails."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports modules from trees that were made of their texts."""
+    """Imports modules from syntax trees."""
 
     def __init__(self, trees: Mapping[Path, ast.Module]) -> None:
         self.trees = trees
 
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> Any:  # noqa: ARG002  the protocol's
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> Any:  # noqa: ARG002  required by the protocol
         if not fullname.startswith("graphport"):
             return None
         found = importlib.machinery.PathFinder.find_spec(fullname, path)  # pyright: ignore[reportArgumentType]
@@ -256,19 +256,19 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         )  # pyright: ignore[reportArgumentType]
 
     def create_module(self, spec: object) -> None:
-        """As usual."""
+        """Use the default module creation."""
 
     def exec_module(self, module: Any) -> None:
-        exec(compile(self.trees[Path(module.__file__)], module.__file__, "exec"), module.__dict__)  # noqa: S102  our own
+        exec(compile(self.trees[Path(module.__file__)], module.__file__, "exec"), module.__dict__)  # noqa: S102  our own code
 
 
 def install(trees: Mapping[Path, ast.Module]) -> None:
-    """Import modules from these trees from now on."""
+    """Import these modules from syntax trees from now on."""
     sys.meta_path.insert(0, _Finder(trees))
 
 
 def counted(text: str, first: int) -> tuple[ast.Module, int]:
-    """The tree of a module that sets `HITS[first + n]` before its nth statement, and the number of statements."""
+    """Return the tree of a module that sets `HITS[first + n]` before statement n, and the number of statements."""
     tree = ast.parse(text)
     every = statements(tree)
     places = {node: first + place for place, node in enumerate(every)}
@@ -291,7 +291,7 @@ def counted(text: str, first: int) -> tuple[ast.Module, int]:
 
 
 class Worker:
-    """Runs inside of pytest in the place of its own loop over the tests that were collected."""
+    """Replaces pytest's loop over the collected tests."""
 
     def __init__(self, work: Path, jobs: int) -> None:
         self.work, self.jobs = work, jobs
@@ -309,9 +309,9 @@ class Worker:
         install(trees)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Find out which test reaches what, then try the faults."""
+        """Record the statements that each test executes, then run the mutations."""
         items = session.items
-        for module in self.first:  # what is imported late has no functions yet that a fault could be put into
+        for module in self.first:  # modules imported later would have no functions to replace
             importlib.import_module(
                 ".".join(("graphport", *Path(module).with_suffix("").parts)).removesuffix(".__init__")
             )
@@ -352,16 +352,16 @@ class Worker:
         return Verdict(fault, before, after, verdict, count)
 
     def _chosen(self, fault: Fault, reached: list[tuple[list[int], float]]) -> list[int]:
-        """The tests that reach a fault, quickest first; what is done at import all reach who reach its module."""
+        """Return the indices of tests that execute a mutation (its module, if at module level), fastest first."""
         first = self.first[fault.module]
         wanted = {first + fault.statement} if fault.in_function else set(range(first, first + self.sizes[fault.module]))
         found = [place for place, (places, _) in enumerate(reached) if not wanted.isdisjoint(places)]
-        if not found and not fault.in_function:  # a module of tables alone: who reads them, nobody sees
+        if not found and not fault.in_function:  # a module of tables only: its readers are unknown
             found = [place for place, (_, seconds) in enumerate(reached) if seconds >= 0]
         return sorted(found, key=lambda place: reached[place][1])
 
     def _in_child(self, work: Callable[[], Any]) -> Any:
-        """What `work` returns in a process whose changes nobody sees."""
+        """Return the result of `work` in a child process, so that its changes are discarded."""
         path = self.work / "answer.json"
         process = os.fork()
         if not process:
@@ -371,7 +371,7 @@ class Worker:
         return json.loads(path.read_text())
 
     def _traced(self, items: Sequence[pytest.Item]) -> list[tuple[list[int], float]]:
-        """For each test the statements that it reaches and its seconds; none, and -1, for one that fails as it is."""
+        """Return for each test its executed statements and its seconds; none and -1 if it fails unmutated."""
         found: list[tuple[list[int], float]] = []
         for item, following in zip(items, [*items[1:], None], strict=True):
             self.hits[:] = bytes(len(self.hits))
@@ -382,7 +382,7 @@ class Worker:
         return found
 
     def _try(self, fault: Fault, functions: Mapping[str, list[FunctionType]], items: Sequence[pytest.Item]) -> None:
-        """Run tests with a fault put in; ends this process, with 1 where one fails."""
+        """Run tests with a mutation applied; ends this process, with 1 if one fails."""
         os.setpgid(0, 0)
         limit_memory()
         path = SOURCE / fault.module
@@ -391,7 +391,7 @@ class Worker:
         try:
             for function in functions[fault.module]:
                 function.__code__ = codes[function.__code__.co_qualname, function.__code__.co_firstlineno]
-        except (KeyError, ValueError):  # it has other variables than before
+        except (KeyError, ValueError):  # the mutated code has other free variables
             os._exit(_NOT_APPLIED)
         for item, following in zip(items, [*items[1:], None], strict=True):
             if not _passes(item, following):
@@ -410,8 +410,8 @@ class Worker:
 
 
 def functions_of(modules: Iterable[str]) -> dict[str, list[FunctionType]]:
-    """The functions of each module, wherever somebody holds one."""
-    gc.unfreeze()  # Python tells of nothing that is frozen, as our tests leave what they import
+    """Return the functions of each module that exist in memory."""
+    gc.unfreeze()  # gc.get_objects omits frozen objects, and the tests freeze their imports
     found: dict[str, list[FunctionType]] = {module: [] for module in modules}
     names = {str(SOURCE / module): module for module in found}
     for each in gc.get_objects():
@@ -434,7 +434,7 @@ def _passes(item: pytest.Item, following: pytest.Item | None) -> bool:
 
 
 def work(arguments: list[str]) -> int:
-    """The process that `judged` starts."""
+    """Run the process that `judged` starts."""
     import pytest
 
     place, jobs, *folders = arguments

@@ -1,9 +1,9 @@
-"""Small faults in Python code: a comparison that is another one, a constant off by one, a statement that is gone.
+"""Mutation operators for Python code: comparisons, arithmetic, constants, conditions, removed statements.
 
-A module has a list of faults that is the same as long as its text is; `faulty(text, n)` is its tree with the nth one.
-What changes no result is left out: annotations, decorators, docstrings, texts put together for people, `strict=`,
-a `return None` that ends a function, a `continue` that ends a round, and one more or less of a bound (`MOST_…`) that
-is 64 or larger: it says about how much is done, and whoever asks for it asks by its name.
+The list of mutations of a module depends on its text alone; `faulty(text, n)` is its syntax tree with mutation n.
+Code without an effect on results is excluded: annotations, decorators, docstrings, f-strings, `strict=`, a `return
+None` at the end of a function, a `continue` at the end of a loop, and limits (`MOST_…`) of 64 or more: such a limit
+is approximate, and its tests refer to its name.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
 }
 _EXACT = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
-"""Comparisons whose fault is their negation."""
+"""Comparisons whose mutation is their negation."""
 _REMOVED = (ast.AugAssign, ast.Return, ast.Raise, ast.Continue, ast.Break, ast.Delete)
 _SYMMETRIC = frozenset(("min", "max"))
-"""Functions to which the order of two operands is nothing."""
+"""Functions that do not depend on the order of two operands."""
 _BOUND, _LARGE = re.compile(r"_?MOST(_[A-Z0-9_]+)?"), 64
-"""Names of bounds, and from where on one more or less of them is nothing."""
+"""Names of limits, and the smallest limit that is not mutated."""
 _WITHOUT_RESULT = frozenset(("annotation", "returns", "decorator_list", "type_params"))
 
 T = TypeVar("T")
@@ -55,18 +55,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place for one fault: `apply` puts it into the tree that the site is of."""
+    """A location for one mutation; `apply` changes the syntax tree that contains `node`."""
 
     kind: str
     node: ast.AST
     statement: ast.stmt
     in_function: bool
     apply: Callable[[], object]
-    """Puts the fault into the tree."""
+    """Changes the tree."""
 
 
 def faulty(text: str, number: int) -> tuple[ast.Module, str, str]:
-    """The tree of a module with one fault, and the statement or expression before and after."""
+    """Return the tree of a module with mutation `number`, and the statement or expression before and after."""
     tree = ast.parse(text)
     site = sites(tree)[number]
     before = _words(site.node)
@@ -81,13 +81,13 @@ def _words(node: ast.AST) -> str:
 
 
 def sites(tree: ast.Module) -> list[Site]:
-    """Every place for a fault, in the order of the text."""
+    """Return every location for a mutation, in source order."""
     idle = {node for each in ast.walk(tree) for node in _idle(each)}
     return list(_below(tree, None, idle, in_function=False))
 
 
 def statements(tree: ast.Module) -> list[ast.stmt]:
-    """Every statement that is not a docstring, in the order of the text."""
+    """Return every statement except docstrings, in source order."""
     return [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and not _is_text(node)]
 
 
@@ -99,7 +99,7 @@ def _below(node: ast.AST, statement: ast.stmt | None, idle: set[ast.stmt], *, in
     for name, content in ast.iter_fields(node):
         if name in _WITHOUT_RESULT:
             continue
-        # Defaults are computed where a function is defined; what is in it, in a call.
+        # Defaults are evaluated when the function is defined, the body when it is called.
         inside = in_function or (isinstance(node, ast.FunctionDef | ast.Lambda) and name == "body")
         for child in content if isinstance(content, list) else [content]:
             if not isinstance(child, ast.AST) or _is_left_out(child):
@@ -128,7 +128,7 @@ def _is_left_out(node: ast.AST) -> bool:
 
 
 def _idle(node: ast.AST) -> Iterator[ast.stmt]:
-    """Statements at the end of a function or a loop that say what would happen without them, too."""
+    """Yield the statements at the end of a function or a loop whose removal changes nothing."""
     match node:
         case ast.FunctionDef():
             for end in _ends(node.body):
@@ -142,7 +142,7 @@ def _idle(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _ends(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that may be the last ones to run."""
+    """Yield the statements that can be the last one to run."""
     match body[-1] if body else None:
         case ast.If() as last:
             yield from _ends(last.body)
@@ -206,7 +206,7 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def _wants_negation(test: ast.expr) -> bool:
-    """Whether its negation is no fault of its own anyway."""
+    """Return whether the negation of `test` differs from the mutations of its operators."""
     is_exact = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], _EXACT)
     return not is_exact and not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not))
 

@@ -1,9 +1,9 @@
-"""Write down which integers ONNX Runtime's kernels take, of operators that compute them exactly.
+"""Write the integer types that ONNX Runtime's CPU kernels support, for operators with exact results.
 
-    python tools/onnxruntime_kernels.py            writes src/graphport/formats/onnx/graph_passes/kernels.json
+    python tools/onnxruntime_kernels.py            write src/graphport/formats/onnx/graph_passes/kernels.json
 
-An operator is listed where a kernel of the processor lacks a type of integers, or truths, that ONNX allows: by its type
-variable, from which opset to which, and the types that there are kernels for.
+An operator is listed if a CPU kernel lacks an integer type or bool that ONNX allows: type variable, first and last
+opset, and the supported types.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from graphport.ops import registry
 from graphport.ops.declare import OPSET
 
 PLACE = Path(__file__).parents[1] / "src/graphport/formats/onnx/graph_passes/kernels.json"
-runtime: Any = _pybind_state  # it has no types
+runtime: Any = _pybind_state  # no type stubs
 NAMES = {f"tensor({kind}int{bits})": f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)} | {
     "tensor(bool)": "bool"
 }
 LAST = 2**31 - 1
 WRONG = ("ReduceMax", "ReduceMin")
-"""Of integers of 64 bits, in which others would be computed, ONNX Runtime 1.31 compares the low 32 bits."""
+"""For 64-bit integers, to which other types would be cast, ONNX Runtime 1.31 compares the low 32 bits."""
 
 
 def table() -> dict[str, Any]:
-    """Operator → type variable → `[first opset, last opset or null, types]`."""
+    """Return operator → type variable → `[first opset, last opset or null, types]`."""
     kernels: dict[str, list[Any]] = {}
     for kernel in runtime.get_all_opkernel_def():
         if kernel.provider == "CPUExecutionProvider" and not kernel.domain:

@@ -1,8 +1,8 @@
-"""The pages below `operators/` in the documentation, one per family, generated from operator definitions.
+"""Generate the documentation pages below `operators/`, one per family, from operator definitions.
 
-mkdocs calls `on_config` and `on_files` whenever it builds, so that nothing can be out of date.
+mkdocs calls `on_config` and `on_files` in each build.
 
-python tools/operator_pages.py FOLDER    write them into a folder as they are, to be looked at
+python tools/operator_pages.py FOLDER    write the pages to a folder
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _WIDTH = 90
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Put the pages into the navigation, behind those that mkdocs.yml names."""
+    """Append the pages to the navigation of mkdocs.yml."""
     places = [f"{FOLDER}/{name}.md" for name in ("index", *operator_manual.by_family())]
     if config.nav is not None:
         config.nav.append({"Operators": places})
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Hand the pages over as files."""
+    """Add the pages to the files of mkdocs."""
     from mkdocs.structure.files import File
 
     for name, text in pages().items():
@@ -45,7 +45,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def pages() -> dict[str, str]:
-    """Every page as Markdown by its name: `index`, then the families."""
+    """Return every page as Markdown by its name: `index`, then the families."""
     families = operator_manual.by_family()
     return {"index": _index(families)} | {name: _family(name, of) for name, of in families.items()}
 
@@ -65,7 +65,7 @@ def _index(families: dict[str, list[OpDef]]) -> str:
 
 
 def _anchor(heading: str) -> str:
-    """What mkdocs calls the place of a heading that is one word."""
+    """Return the anchor that mkdocs generates for a heading of one word."""
     return re.sub(r"[^\w-]", "", heading).lower()
 
 
@@ -94,7 +94,7 @@ def _operator(page: OpDef) -> Iterator[str]:
 
 
 def _paragraph(text: str) -> Iterator[str]:
-    """A paragraph of a docstring; entries below a heading such as `Raises:` are a list."""
+    """Format a paragraph of a docstring; entries below a heading such as `Raises:` are a list."""
     first, *rest = text.splitlines()
     if not first.endswith(":") or not all(line.startswith("    ") for line in rest):
         yield escaped(text)
@@ -110,7 +110,7 @@ def _directions(page: OpDef) -> list[str]:
 
 
 def _first_line(page: OpDef) -> str:
-    """The sentence that the manual begins with."""
+    """Return the first sentence of an operator's documentation."""
     begin = page.manual.partition("\n\n")[0].partition("  Shapes: ")[0]
     return " ".join(begin.split())
 
@@ -121,7 +121,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[s
 
 
 def escaped(text: str) -> str:
-    """`text` without what Markdown takes for markup; code between backticks stays, but for the bars of a table."""
+    """Escape the markup characters of Markdown in `text`; in code between backticks only the bars of a table."""
 
     def safe(found: re.Match[str]) -> str:
         return found[0].replace("|", "\\|") if found[0].startswith("`") else f"\\{found[0]}"
@@ -130,7 +130,7 @@ def escaped(text: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the pages into the folder that is named."""
+    """Write the pages to the folder of the command line."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,7 +1,7 @@
-"""The views below `src/graphport/ops/views/`, a module a family, generated from operator signatures.
+"""Generate the views below `src/graphport/ops/views/`, one module a family, from operator signatures.
 
-python tools/operator_views.py            write them
-python tools/operator_views.py --check    say which are out of date; exit code 1
+python tools/operator_views.py            write the modules
+python tools/operator_views.py --check    list modules that are out of date; exit code 1
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MODULES = re.compile(r"\b(?:[a-z_]+\.)+")
 
 
 def modules() -> dict[str, str]:
-    """The text of every module by its name."""
+    """Return the text of every module by its name."""
     families: dict[str, list[OpDef]] = {}
     for op_def in registry.op_defs().values():
         if _has_view(op_def):
@@ -87,7 +87,7 @@ def _literal(value: object) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write the modules, or say which differ."""
+    """Write the modules, or list the modules that differ."""
     parser = argparse.ArgumentParser(description="Generate the views of operators from their definitions.")
     parser.add_argument("--check", action="store_true", help="write nothing, and fail if something is out of date")
     arguments = parser.parse_args(argv)

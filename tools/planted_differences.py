@@ -1,7 +1,7 @@
-"""Differences that are planted in ONNX models on purpose, one function each.
+"""Differences to plant in ONNX models, one function each.
 
-A function changes a model in place and returns a description, or `None` if the model has no place for it. Some changes
-have no effect in some models: a limit of 500 that no element reaches because all are constants below it.
+A function changes a model in place and returns a description, or `None` if the model has no suitable node. Some changes
+have no effect in some models: a limit of 500 if all elements are constants below it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STRUCTURAL = frozenset({
     "to", "axis", "group", "hidden_size", "num_heads", "kv_num_heads", "blocksize", "dtype", "keepdims", "block_size",
     "opset", "storage_order", "training_mode", "noop_with_empty_axes", "output_dtype", "num_outputs", "precision",
 })  # fmt: skip
-"""Integer attributes whose change mostly gives a model that does not run."""
+"""Integer attributes whose change usually gives a model that does not run."""
 EXCHANGED = {
     "Add": "Sub", "Sub": "Add", "Mul": "Div", "Div": "Mul", "Relu": "Elu", "Sigmoid": "HardSigmoid", "Tanh": "Softsign",
     "Greater": "GreaterOrEqual", "GreaterOrEqual": "Greater", "Less": "LessOrEqual", "LessOrEqual": "Less",
@@ -34,7 +34,7 @@ EXCHANGED = {
     "Exp": "Softplus", "Erf": "Tanh", "HardSwish": "Mish", "Softplus": "Relu", "GlobalAveragePool": "GlobalMaxPool",
     "Abs": "Identity", "Neg": "Identity", "Not": "Identity", "ReduceMean": "ReduceMax", "Softmax": "LogSoftmax",
 }  # fmt: skip
-"""Operators that are exchanged for one of the same signature."""
+"""Op types that are exchanged for an op type with the same signature."""
 MODES: Mapping[tuple[str, str], tuple[bytes, ...]] = {
     ("Resize", "coordinate_transformation_mode"): (b"half_pixel", b"asymmetric", b"align_corners"),
     ("Resize", "nearest_mode"): (b"floor", b"ceil", b"round_prefer_ceil", b"round_prefer_floor"),
@@ -49,7 +49,7 @@ MODES: Mapping[tuple[str, str], tuple[bytes, ...]] = {
 
 
 def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph and the bodies in it."""
+    """Yield a graph and, recursively, its bodies."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -77,7 +77,7 @@ def _find_owner(model: ModelProto, node: NodeProto) -> GraphProto:
 
 
 def _insert_after(model: ModelProto, node: NodeProto, index: int, make: Callable[[str, str], list[NodeProto]]) -> None:
-    """Put nodes between a node's result and its consumers."""
+    """Insert nodes between a node's result and its consumers."""
     graph = _find_owner(model, node)
     old = node.output[index]
     position = list(graph.node).index(node)
@@ -104,7 +104,7 @@ def float_attribute(model: ModelProto, random: random.Random) -> str | None:
 
 
 def dropped_attribute(model: ModelProto, random: random.Random) -> str | None:
-    """Drop a stated attribute, so that the default of the operator holds."""
+    """Remove an attribute, so that the operator's default applies."""
     found = [(node, each) for node in _nodes(model) for each in node.attribute if each.type != AttributeProto.GRAPH]
     found = [
         (node, each) for node, each in found if node.op_type != "Constant" and each.name not in STRUCTURAL - {"axis"}
@@ -171,7 +171,7 @@ def mode(model: ModelProto, random: random.Random) -> str | None:
 
 
 def operator(model: ModelProto, random: random.Random) -> str | None:
-    """Exchange an operator for another one."""
+    """Exchange an op type for another one."""
     found = [node for node in _nodes(model, *EXCHANGED) if node.domain in {"", "ai.onnx"}]
     if not found:
         return None

@@ -1,7 +1,4 @@
-"""Plants wrong operators in models and counts how often `find_difference` finds them, and how small it makes them.
-
-python tools/planted_faults.py [--count 50] [--seed 0] MODEL…
-"""
+"""Replace operators in models by wrong ones; count how often `find_difference` finds them and how far it reduces."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ OTHERS = {
 
 
 def change_attribute(graph: Graph, random: Random) -> Node | None:
-    """A real number is another one, or an axis of padding is padded at the other end."""
+    """Change a float attribute, an integer flag, or move a padding element from the end to the begin of an axis."""
     choices: list[tuple[Node, str, Any]] = []
     for inner in walk(graph):
         for node in inner:
@@ -59,7 +56,7 @@ def change_attribute(graph: Graph, random: Random) -> Node | None:
 
 
 def scale_weight(graph: Graph, random: Random) -> Node | None:
-    """A weight is a tenth larger."""
+    """Multiply a weight by 1.1."""
     weights = [
         value
         for inner in walk(graph)
@@ -77,7 +74,7 @@ def scale_weight(graph: Graph, random: Random) -> Node | None:
 
 
 def replace_node(graph: Graph, random: Random) -> Node | None:
-    """A node is another operator."""
+    """Change the op type of a node."""
     nodes = [node for inner in walk(graph) for node in inner if node.op in OTHERS]
     if not nodes:
         return None
@@ -90,7 +87,7 @@ KINDS: tuple[Callable[[Graph, Random], Node | None], ...] = (change_attribute, s
 
 
 def main() -> None:
-    """Plant and look."""
+    """Plant changes and search for each with `find_difference`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("models", nargs="+")
     parser.add_argument("--count", type=int, default=50)
@@ -116,7 +113,7 @@ def main() -> None:
             if compare(model, other, given).passed:
                 continue
         except DiagnosticError:
-            pass  # it does not run at all: found all the same
+            pass  # the changed model does not run: a difference as well
         begin = time.perf_counter()
         found = find_difference(model, other, given)
         verdict = "not found"

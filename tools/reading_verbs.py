@@ -2,11 +2,12 @@
 
     python tools/reading_verbs.py --folders 1000 --seed 1
 
-Each folder holds a small model of some format and what a stranger may put beside it: journals in every form, temporary
-files, links, pipes, devices, archives with evil names, Python modules named like runtimes, a cache folder. An audit
-hook, in this process and in those of runtimes, records whatever would change a file outside of the folder for temporary
-files (open to write, rename, remove, mkdir, chmod, link, truncate ...) or start a program that is not a runtime. The
-folders are compared before and after as well, since native code passes no audit hook. Exit code 1 if anything is found.
+Each folder holds a small model of some format and files that an attacker may add: journals in every form, temporary
+files, links, pipes, devices, archives with path traversal, Python modules named like runtimes, a cache folder. An
+audit hook, in this process and in those of runtimes, records each event that changes a file outside of the folder for
+temporary files (open to write, rename, remove, mkdir, chmod, link, truncate ...) or starts a program that is not a
+runtime. The folders are also compared before and after, since native code bypasses the audit hook. Exit code 1 if
+there is a finding.
 """
 
 from __future__ import annotations
@@ -101,12 +102,12 @@ COPIED = {
     "checkpoint": ("checkpoint/models/llama", "m"),
     "pt2": ("pytorch/pt2/core_aten/part0.pt2", "m.pt2"),
 }
-"""Models of formats that are only read: a file or folder of the tests, and its name."""
+"""Models of formats without a writer: a file or folder of the tests, and its name."""
 FOREIGN = "import os; open(os.environ['AUDIT_OWNED'], 'a').write(__name__ + chr(10))\n"
 
 
 def seeds(folder: Path) -> dict[str, str]:
-    """A small model in each format, in a folder of its own: the name of its graph by that of the folder."""
+    """Write a small model in each format to a separate folder. Return the name of its graph file by folder name."""
     import numpy as np
 
     import graphport as gp
@@ -137,7 +138,7 @@ def seeds(folder: Path) -> dict[str, str]:
         copy(TESTS / source, folder / name / graph)
     (folder / "gguf").mkdir()
     (folder / "gguf" / GGUF).write_bytes(gguf_files()[0])
-    # What is read from it is computed by compiled kernels, if it is run so.
+    # A pair of elementwise operators that a backend with compiled kernels fuses.
     text = model([node("Add", ["x", "x"], ["a"]), node("Exp", ["a"], ["y"])], [typed("x", [2])], [typed("y", [2])])
     fused = gp.from_onnx(text)
     (folder / "expression").mkdir()
@@ -147,14 +148,14 @@ def seeds(folder: Path) -> dict[str, str]:
 
 
 class Stranger:
-    """What a stranger puts into the folder of a model; each method is one thing."""
+    """Adds an attacker's files to the folder of a model; each public method adds one kind."""
 
     def __init__(self, folder: Path, graph: str, draw: random.Random) -> None:
         self.folder, self.graph, self.draw = folder, folder / graph, draw
         self.environment: dict[str, str] = {}
 
     def _write(self, path: Path, text: str) -> None:
-        """Write a new file, or over a regular one: opening a pipe would wait."""
+        """Write a new file, or overwrite a regular one: opening a pipe would block."""
         if path.is_file() or not os.path.lexists(path):
             with contextlib.suppress(OSError):
                 path.write_text(text)
@@ -182,7 +183,7 @@ class Stranger:
         self._marker.chmod(self.draw.choice([0o600, 0o644]))
 
     def new_journal(self) -> None:
-        """A journal with its record, in a cache folder that came with the model."""
+        """Add a journal with its record, in a cache folder that is distributed with the model."""
         root = self.folder / "cache" / "graphport" / "journals"
         root.mkdir(parents=True, exist_ok=True)
         key = f"{self.draw.getrandbits(128):032x}"
@@ -232,7 +233,7 @@ class Stranger:
             (inner / self.graph.name).write_text("theirs")
 
     def modules(self) -> None:
-        """Python modules that a process started in this folder could import in place of others."""
+        """Add Python modules that a process started in this folder could import in place of others."""
         names = ["onnxruntime", "numpy", "ncnn", "openvino", "tract", "json", "sitecustomize", "ctypes", "graphport"]
         for name in names:
             self._write(self.folder / f"{name}.py", FOREIGN)
@@ -282,7 +283,7 @@ class Stranger:
         if not self.graph.is_file():
             return
         if self.graph.suffix == ".graphport" and zipfile.is_zipfile(self.graph):
-            # The directory of a damaged archive cannot always be written again.
+            # The directory of a mutated archive cannot always be rewritten.
             with contextlib.suppress(struct.error, zipfile.BadZipFile), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 with zipfile.ZipFile(self.graph, "a") as archive:
@@ -325,7 +326,7 @@ class Stranger:
 
 
 def hostile(home: Path, source: Path, graph: str, draw: random.Random) -> Stranger:
-    """A folder with a model and what a stranger puts there."""
+    """Create a folder with a model and an attacker's files."""
     folder = home / "downloads"
     shutil.copytree(source, folder)
     (folder / "notes.txt").write_text("mine")
@@ -341,7 +342,7 @@ def hostile(home: Path, source: Path, graph: str, draw: random.Random) -> Strang
 
 
 def state(home: Path) -> dict[str, tuple[Any, ...]]:
-    """What lies below a folder: kind, size, number, time of the last change, and content."""
+    """Return mode, inode, size, modification time and content of each path below a folder."""
     found: dict[str, tuple[Any, ...]] = {}
     for base, folders, files in os.walk(home):
         for name in (*folders, *files):
@@ -353,7 +354,7 @@ def state(home: Path) -> dict[str, tuple[Any, ...]]:
 
 
 def readers(graph: Path, folder: Path, *, is_whole: bool) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Every verb and function that reads; those that start runtimes only if `is_whole`."""
+    """Yield every verb and function that reads; those that start runtimes only if `is_whole`."""
     import numpy as np
 
     import graphport as gp
@@ -400,7 +401,7 @@ def readers(graph: Path, folder: Path, *, is_whole: bool) -> Iterator[tuple[str,
 
 
 def read_all(folders: int, seed: int, every: int) -> Counter[str]:
-    """Read so many folders; what was found, and how many calls there were."""
+    """Read `folders` generated folders. Return the counts of results and calls."""
     counts: Counter[str] = Counter()
     home = Path(os.environ["AUDIT_HOME"])
     owned, log = Path(os.environ["AUDIT_OWNED"]), Path(os.environ["AUDIT_LOG"])
@@ -414,7 +415,7 @@ def read_all(folders: int, seed: int, every: int) -> Counter[str]:
     graphs = seeds(source)
     environment = dict(os.environ)
     for number in range(folders):
-        draw = random.Random(f"{seed} {number}")  # noqa: S311  folders, no secrets
+        draw = random.Random(f"{seed} {number}")  # noqa: S311  not used for secrets
         kind = draw.choice(list(graphs))
         place = home / f"{number}"
         place.mkdir()
@@ -450,7 +451,7 @@ def read_all(folders: int, seed: int, every: int) -> Counter[str]:
 
 
 def _called(call: Callable[[], object], audited: dict[str, Any]) -> str:
-    """What a call came to; its output is dropped."""
+    """Call a function with its output discarded. Return a description of the result."""
     import graphport as gp
 
     sink = io.TextIOWrapper(io.BytesIO(), "utf-8", "replace", write_through=True)
@@ -465,7 +466,7 @@ def _called(call: Callable[[], object], audited: dict[str, Any]) -> str:
         sink.flush()
         text = sink.buffer.getvalue().decode("utf-8", "replace")  # pyright: ignore[reportAttributeAccessIssue]
         return f"exit code {end.code or 0}" + (f": {text[-600:]}" if end.code == INTERNAL_ERROR else "")
-    except Exception as error:  # noqa: BLE001  what is no diagnostic is a fault
+    except Exception as error:  # noqa: BLE001  exceptions other than diagnostics are findings
         return f"raised {type(error).__name__}: {error} in {traceback.extract_tb(error.__traceback__)[-1]}"
     finally:
         audited["is_on"] = False
@@ -474,7 +475,7 @@ def _called(call: Callable[[], object], audited: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Read as the arguments say; 1 if anything was changed."""
+    """Read with the options of the command line. Return 1 if a file was changed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folders", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,9 +1,9 @@
 """Replay the remedies of refused conversions: each succeeds or leads to another diagnostic.
 
     python tools/replay_remedies.py FOLDER…        replay the refusals of all models in some folders
-    python tools/replay_remedies.py --seconds 60   stop after a time; models are drawn at random
+    python tools/replay_remedies.py --seconds 60   stop after 60 seconds; models are drawn at random
 
-Without folders, the models below tests/ are replayed. The exit code is 1 if a remedy is false.
+The default folder is tests/. The exit code is 1 if a remedy is false.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def main() -> int:
 
 
 def replay(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield format, kind of remedy and fault (empty if it is true) of each remedy for a model."""
+    """Yield format, kind of remedy and error (empty if it works) of each remedy for a model."""
     try:
         model = gp.load(path)
-    except Exception:  # noqa: BLE001  damaged files are tests of readers
+    except Exception:  # noqa: BLE001  tests of readers include invalid files
         return
     for format in TARGETS:
         for finding in _refusals(model, format):
@@ -97,7 +97,7 @@ def _remedies(path: Path, model: gp.Model, finding: Diagnostic) -> Iterator[tupl
 
 
 def _fault(finding: Diagnostic, format: str, again: Any) -> str:
-    """Return why a remedy is false: it fails, or leaves the refusal as it was."""
+    """Return why a remedy is false: it fails or does not change the diagnostic; otherwise an empty string."""
     try:
         model, options = again()
     except gp.DiagnosticError as error:

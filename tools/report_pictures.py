@@ -1,6 +1,6 @@
-"""The pictures of docs/report.md: pages of reports, photographed in Chromium.
+"""Screenshots of report pages in Chromium, for docs/report.md.
 
-python tools/report_pictures.py    writes docs/pictures/report-*.png; the commands are printed
+python tools/report_pictures.py    write docs/pictures/report-*.png and print the commands
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ PAGES = {
         ("page.theme('dark')", "page.views[0].openAll(true)", "page.views[0].zoom(0.8)"),
     ),
 }
-"""For each picture the command that makes its page, and what is clicked."""
+"""For each screenshot: the command that writes its page, and the elements to click."""
 
 
 def prepare(folder: Path) -> None:
-    """The models: that which is shipped, a copy with another activation in the middle, and one of 5,000 nodes."""
+    """Write the models: the digits example, a copy with another activation, and a network of 5,000 nodes."""
     for name in ("digits", "planted"):
         shutil.copytree(DIGITS, folder / name)
     text = (folder / "planted" / "graph.nnef").read_text("utf-8")
@@ -54,7 +54,7 @@ def prepare(folder: Path) -> None:
 
 
 def main() -> None:
-    """Make every page once, and a picture of it."""
+    """Generate every page and its screenshot."""
     with TemporaryDirectory() as name, browser(*SIZE) as page:
         folder = Path(name)
         prepare(folder)

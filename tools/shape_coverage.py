@@ -1,10 +1,10 @@
-"""How many shapes of a model are right: ours, those of `onnx`, and those of ONNX Runtime's symbolic inference.
+"""Count the correct shapes of a model: of graphport, of `onnx`, and of ONNX Runtime's symbolic shape inference.
 
 python tools/shape_coverage.py MODEL.onnx ...
 
-Every open extent of an input gets a symbol of its own, and what the file declares of other values is taken out. Each
-shape that is inferred is evaluated at two sizes of the inputs and held against what ONNX Runtime computes, for every
-value that a node of the main graph computes. `open` is a shape with symbols that no input has.
+Every open dim of an input gets a separate symbol, and the declared shapes of other values are removed. Each inferred
+shape is evaluated at two sizes of the inputs and compared with the shapes that ONNX Runtime computes, for every value
+that a node of the main graph computes. `open` is a shape with symbols that no input has.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ BATCHES = (1, 2)
 IMAGES = ((64, 96), (96, 160))
 """Height and width at both sizes."""
 SAMPLES = 512
-"""Length of a signal: models of speech take no other."""
+"""Length of a signal: speech models accept no other."""
 VERDICTS = ("right", "open", "WRONG", "no rank", "crash")
 
 
 def main(paths: Sequence[str]) -> int:
-    """Print a row for every model, and the sums."""
+    """Print a row for every model, and the totals."""
     if not paths:
         print(__doc__, file=sys.stderr)
         return 2
@@ -57,12 +57,12 @@ def main(paths: Sequence[str]) -> int:
 
 
 def told(counts: Counter[str]) -> str:
-    """Counts of verdicts in a few words."""
+    """Format the counts of verdicts."""
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
 
 
 def with_symbols(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[dict[str, int]]]:
-    """The model with a symbol for each open extent of its inputs and nothing declared, and two sizes of them."""
+    """Return the model with symbols for open input dims and no declared shapes, and two assignments of the symbols."""
     twin = onnx.ModelProto()
     twin.CopyFrom(model)
     del twin.graph.value_info[:]
@@ -82,20 +82,20 @@ def with_symbols(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[dict[str
 
 
 def length(axis: int, rank: int, number: int) -> int:
-    """How long an open axis of an input is in the first run, or in the second."""
+    """Return the size of an open axis of an input in run `number`."""
     if axis == 0 or rank == 3:
         return BATCHES[number]
     return IMAGES[number][axis % 2] if rank == 4 else SAMPLES
 
 
 def inputs_of(model: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
-    """What a run is given."""
+    """Return the inputs without initializers."""
     stored = {tensor.name for tensor in model.graph.initializer}
     return (given for given in model.graph.input if given.name not in stored)
 
 
 def computed(model: onnx.ModelProto, binding: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """The shape of every value that a node of the main graph computes, in a run at one size."""
+    """Return the shape of every value that a node of the main graph computes, in a run with the sizes of `binding`."""
     names = [name for node in model.graph.node for name in node.output if name]
     whole = onnx.ModelProto()
     whole.CopyFrom(model)
@@ -111,7 +111,7 @@ def computed(model: onnx.ModelProto, binding: Mapping[str, int]) -> dict[str, tu
         tensor = given.type.tensor_type
         shape = [binding.get(dim.dim_param, dim.dim_value) for dim in tensor.shape.dim]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        # A number alone is a rate of samples in the models of speech.
+        # A scalar input of a speech model is a sample rate.
         feeds[given.name] = np.asarray(rng.normal(size=shape) if shape else 16000).astype(dtype)
     results: list[Any] = list(session.run(names, feeds))
     return {name: np.shape(found) for name, found in zip(names, results, strict=True)}
@@ -123,16 +123,16 @@ def judged(
     bindings: Sequence[Mapping[str, int]],
     truth: Sequence[Mapping[str, tuple[int, ...]]],
 ) -> Counter[str]:
-    """How many shapes are what."""
+    """Count the verdicts of the shapes that `infer` infers."""
     try:
         found = infer(model)
-    except Exception:  # noqa: BLE001  whatever stops a tool, it stops it
+    except Exception:  # noqa: BLE001  any exception of a tool counts as a crash
         return Counter({"crash": len(truth[0])})
     return Counter(verdict(found.get(name), [shapes[name] for shapes in truth], bindings) for name in truth[0])
 
 
 def verdict(shape: Shape, real: Sequence[tuple[int, ...]], bindings: Sequence[Mapping[str, int]]) -> str:
-    """What an inferred shape is worth."""
+    """Return the verdict of an inferred shape."""
     if shape is None:
         return "no rank"
     if any(len(shape) != len(each) for each in real):
@@ -146,7 +146,7 @@ def verdict(shape: Shape, real: Sequence[tuple[int, ...]], bindings: Sequence[Ma
 
 
 def dim_verdict(dim: Any, real: int, binding: Mapping[str, int]) -> str:
-    """What one extent is worth: a number, an expression in symbols, or a formula as text."""
+    """Return the verdict of one dim: a number, an expression in symbols, or a formula as text."""
     if isinstance(dim, str):
         return text_verdict(dim, real, binding)
     if not isinstance(dim, int) and not set(symbols(dim)) <= set(binding):
@@ -155,7 +155,7 @@ def dim_verdict(dim: Any, real: int, binding: Mapping[str, int]) -> str:
 
 
 def text_verdict(text: str, real: int, binding: Mapping[str, int]) -> str:
-    """The same of a formula in the words of SymPy."""
+    """Return the verdict of a dim as a formula in SymPy's syntax."""
     import sympy
 
     parse: Any = sympy.sympify
@@ -167,18 +167,18 @@ def text_verdict(text: str, real: int, binding: Mapping[str, int]) -> str:
 
 
 def of_graphport(model: onnx.ModelProto) -> Shapes:
-    """What our facts say."""
+    """Return the shapes that graphport infers."""
     graph, _ = legalize(read(model))
     return {value.name: value.fact.shape for value in graph.values() if isinstance(value.fact, TensorFact)}
 
 
 def of_onnx(model: onnx.ModelProto) -> Shapes:
-    """What `onnx.shape_inference` says."""
+    """Return the shapes that `onnx.shape_inference` infers."""
     return declared(onnx.shape_inference.infer_shapes(model, data_prop=True))
 
 
 def of_onnxruntime(model: onnx.ModelProto) -> Shapes:
-    """What the symbolic inference among ONNX Runtime's tools says."""
+    """Return the shapes that ONNX Runtime's symbolic shape inference infers."""
     from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
 
     twin = onnx.ModelProto()
@@ -188,7 +188,7 @@ def of_onnxruntime(model: onnx.ModelProto) -> Shapes:
 
 
 def declared(model: onnx.ModelProto) -> Shapes:
-    """The shapes that a model declares of its values."""
+    """Return the shapes that a model declares for its values."""
     found: dict[str, Shape] = {}
     for value in (*model.graph.value_info, *model.graph.output):
         tensor = value.type.tensor_type

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: the version beside the name, and tables without empty headers."""
+"""Hooks of mkdocs: the version in the site name, and tables without empty headers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Put the version beside the name, and the licence at the end of each page."""
+    """Add the version to the site name and the licence to the footer."""
     config.site_name = f"graphport {__version__}"
     config.copyright = "graphport, Apache License 2.0"
 
 
 def on_page_content(html: str, **_: object) -> str:
-    """Return the page with cells instead of headers where a header has no text, which screen readers announce."""
+    """Replace empty table headers by cells, because screen readers announce headers."""
     return re.sub(r"<th([^>]*)></th>", r"<td\1></td>", html)

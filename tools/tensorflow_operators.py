@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf  # pyright: ignore[reportMissingModuleSource]  # in an environment of its own
+import tensorflow as tf  # pyright: ignore[reportMissingModuleSource]  # in a separate environment
 from tensorflow.core.framework import op_def_pb2, types_pb2  # pyright: ignore[reportMissingModuleSource]
 from tensorflow.python.client import pywrap_tf_session as session  # pyright: ignore[reportMissingImports]
 

@@ -1,7 +1,7 @@
-"""Write the table of PyTorch's operator schemas that the TorchScript reader chooses overloads by.
+"""Write the table of PyTorch's operator schemas that the TorchScript reader uses to select overloads.
 
 Needs torch: `python tools/torchscript_schemas.py > src/graphport/formats/pytorch/schemas.txt`.
-Schemas of one operator stand in the order in which torch registers them, which is the order in which it tries them.
+Schemas of one operator are in torch's registration order, in which torch tries them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 
-import torch  # pyright: ignore[reportMissingImports]  # in an environment of its own
+import torch  # pyright: ignore[reportMissingImports]  # in a separate environment
 
 UNREAD = re.compile(
     r"backward|sparse|mkldnn|cudnn|miopen|mps|_foreach|_fused|_nested|nested_|_cslt|_amp_|_test_|_triton|_flash|_efficient"
@@ -19,7 +19,7 @@ NAMESPACES = ("aten::", "torchvision::")
 
 
 def is_read(schema: str) -> bool:
-    """Whether a schema takes or returns tensors, and writes into no separate output."""
+    """Return whether a schema takes or returns tensors and has no `out` argument."""
     name, _, rest = schema.partition("(")
     if UNREAD.search(name) or ".out" in name or "_out" in name or "Dimname" in rest:
         return False

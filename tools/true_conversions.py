@@ -1,11 +1,11 @@
-"""Verdicts of random conversions between all formats, none of which may be refuted.
+"""Prove random conversions between all formats and print the verdicts; none may be refuted.
 
     .venv/bin/python tools/true_conversions.py [--count N] [--seed N] [--from TEXT] [--to FORMAT] [--out FILE] [FOLDER]
 
 Draws models of the folders (default: tests) and converts each to a format, with the proof of `graphport convert`: every
-pair of formats in turn. Models that are not read, and operators that the target does not support, are not counted.
-Prints how often each verdict occurs, and every refuted conversion; exit code 1 if there is one. With `--out` each
-result is appended to a file of JSON lines, and conversions that it has are not repeated.
+pair of formats in turn. Unreadable models and operators that the target does not support are not counted. Prints how
+often each verdict occurs, and every refuted conversion; exit code 1 if there is one. With `--out` each result is
+appended to a file of JSON lines, and conversions with a result in that file are not repeated.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ ENDINGS = {
     "pnnx": "net.pnnx.param",
     "caffe": "net.prototxt",
 }
-"""Formats that conversions are written in, and the name of the file."""
+"""Formats of the written files, and the file name of each."""
 MAX_BYTES = 1 << 25
-"""Size of a file up to which it is drawn."""
+"""Maximum size of a file to convert."""
 LEFT_OUT = re.compile(r"/(fuzzed|hostile|__pycache__|lexical|syntax|core_aten|words|golden|invalid)/")
 """Folders of files that are not models."""
 FAILED = "verification failed"
@@ -73,7 +73,7 @@ def main() -> int:
 
 
 def model_files(folders: Sequence[Path]) -> list[Path]:
-    """The files and folders that a format recognizes, without damaged ones."""
+    """Return the files and folders that a format recognizes, except mutated ones."""
     found: list[Path] = []
     for folder in folders:
         for path in sorted(folder.rglob("*")):
@@ -94,7 +94,7 @@ def _format_of(path: Path) -> str | None:
 
 
 def draw(paths: Sequence[Path], seed: int, targets: Sequence[str]) -> Iterator[tuple[Path, str]]:
-    """Files and target formats: one of each pair of formats in turn, in random order."""
+    """Yield files and target formats: each pair of formats in turn, in random order."""
     choice = random.Random(seed)  # noqa: S311
     by_format: dict[str, list[Path]] = defaultdict(list)
     for path in paths:
@@ -109,14 +109,14 @@ def draw(paths: Sequence[Path], seed: int, targets: Sequence[str]) -> Iterator[t
 
 
 def convert(path: Path, target: str) -> dict[str, Any]:
-    """Convert and prove. The verdict is `None` if there is nothing to prove."""
+    """Convert a model and prove the result. The verdict is `None` if there is nothing to prove."""
     result: dict[str, Any] = {"path": str(path), "from": _format_of(path), "to": target, "verdict": None, "why": ""}
     with tempfile.TemporaryDirectory() as folder:
         try:
             report = gp.convert(path, Path(folder) / ENDINGS[target], format=target)
         except DiagnosticError as error:
             return {**result, "why": error.diagnostics[0].message}
-        except Exception as error:  # noqa: BLE001  a fault is a finding as well
+        except Exception as error:  # noqa: BLE001  an internal error is a finding as well
             return {**result, "verdict": FAILED, "why": f"{type(error).__name__}: {error}"}
     proof = report.proof
     if proof is None:
@@ -132,7 +132,7 @@ def _kept(path: Path | None) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def summary(found: Sequence[dict[str, Any]]) -> str:
-    """The counts by verdict, a table by pair of formats, and what was refuted or not verified."""
+    """Return the counts by verdict and the failed and unverified conversions."""
     counts = Counter(each["verdict"] for each in found)
     lines = [f"{len(found)} conversions: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.most_common())]
     for verdict in (FAILED, "not verified"):

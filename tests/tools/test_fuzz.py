@@ -40,7 +40,7 @@ def test_fuzzer_findings_stay_fixed(fuzz, folder, tmp_path):
     given = tmp_path / "given"
     shutil.copytree(folder, given)
     (tmp_path / "out").mkdir()
-    found = fuzz.outcome(folder.parent.name, fuzz.given_in(given), tmp_path / "out")
+    found = fuzz.outcome(folder.parent.name, fuzz.path_to_open(given), tmp_path / "out")
     assert set(found.values()) <= {"done", "told"}
 
 
@@ -106,8 +106,8 @@ def test_seeds_of_every_kind_go_through_all_of_its_verbs(fuzz, tmp_path):
 
 def test_what_raises_hangs_or_dies_is_found_and_kept(fuzz, tmp_path, monkeypatch):
     known = [fuzz.Seed("m.nnef", {"m.nnef": b"version 1.0;\n"})]
-    monkeypatch.setattr(fuzz, "FOUND", tmp_path)
-    monkeypatch.setattr(fuzz, "MOST_MEMORY", 1 << 26)
+    monkeypatch.setattr(fuzz, "FINDINGS", tmp_path)
+    monkeypatch.setattr(fuzz, "MAX_MEMORY", 1 << 26)
 
     def planted(kind, path, out, *_):
         number = len(path.read_bytes()) % 4
@@ -116,12 +116,12 @@ def test_what_raises_hangs_or_dies_is_found_and_kept(fuzz, tmp_path, monkeypatch
         if number == 2:
             os.kill(os.getpid(), 9)
         if number == 3:
-            np.ones(fuzz.MOST_MEMORY // 8 + (1 << 20))  # not kept, but held for a while
+            np.ones(fuzz.MAX_MEMORY // 8 + (1 << 20))  # not kept, but held for a while
         return {"check": "done"}
 
     monkeypatch.setattr(fuzz, "outcome", planted)
     monkeypatch.setattr(fuzz, "_warm", lambda *_: None)  # it would be taken in this process
-    kept = fuzz.Kept.of(None, ["nnef"])
+    kept = fuzz.SavedTallies.of(None, ["nnef"])
     fuzz.run("nnef", known, 60.0, 0, kept, 60)
     tally = kept.tallies["nnef"]
     assert set(tally.findings) == {"KeyError at reader.py:1: x", "ended by SIGKILL", "more than 64 MiB"}
@@ -131,12 +131,12 @@ def test_what_raises_hangs_or_dies_is_found_and_kept(fuzz, tmp_path, monkeypatch
 
 def test_a_run_that_was_ended_goes_on_where_it_was(fuzz, tmp_path):
     known = [fuzz.Seed("m.nnef", {"m.nnef": b"version 1.0;\ngraph g(x) -> (y)\n{ y = relu(x); }\n"})]
-    whole = fuzz.Kept.of(None, ["nnef"])
+    whole = fuzz.SavedTallies.of(None, ["nnef"])
     fuzz.run("nnef", known, 60.0, 0, whole, 30)
     for most in (10, 30):
-        parts = fuzz.Kept.of(tmp_path / "kept.json", ["nnef"])
+        parts = fuzz.SavedTallies.of(tmp_path / "kept.json", ["nnef"])
         fuzz.run("nnef", known, 60.0, 0, parts, most)
-    read = fuzz.Kept.of(tmp_path / "kept.json", ["nnef"]).tallies["nnef"]
+    read = fuzz.SavedTallies.of(tmp_path / "kept.json", ["nnef"]).tallies["nnef"]
     assert (read.cases, read.findings, read.next) == (whole.tallies["nnef"].cases, {}, 30)
 
 
@@ -174,6 +174,6 @@ def test_peers_take_the_same_files_and_what_they_refuse_is_no_finding(fuzz, tmp_
     subjects = importlib.import_module("fuzzing.peers").peers(known)
     assert set(subjects) == {"peer onnx", "peer onnxruntime"}
     for name, seeds in subjects.items():
-        kept = fuzz.Kept.of(None, [name])
+        kept = fuzz.SavedTallies.of(None, [name])
         fuzz.run(name, seeds, 60.0, 0, kept, 5)
         assert kept.tallies[name].cases == {"told": 5}

@@ -1,1 +1,1 @@
-"""What `tools/fuzz.py` is made of: damages, the subjects that are damaged, and what they are taken through."""
+"""Parts of `tools/fuzz.py`: mutations of files, seeds, generated structures, and the verbs to run."""

@@ -1,4 +1,4 @@
-"""What is asked for: texts that are open in an editor and requests about them, and values of options of the verbs."""
+"""Seeds and verbs of the editor (language server requests on a text) and of the options of the command line."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 Verb = tuple[str, Callable[[], object]]
 EDITOR, OPTIONS = "editor", "options"
 TEXTS = (".nnef", ".param", ".prototxt", ".xml")
-"""Endings of files that editors open."""
+"""Suffixes of files that the language server supports."""
 _PLACES = 3
-"""Positions of a text that each request is made at."""
+"""Number of text positions at which each request is made."""
 _VALUES = {
     "edit --rename": ("image=x", "conv1=c", "a=b=c"),
     "edit --batch": ("4", "N"),
@@ -48,14 +48,14 @@ _VALUES = {
 
 
 def values() -> list[bytes]:
-    """Files with a verb, an option and its value."""
+    """Return the seeds: files with a verb, an option and its value."""
     return [f"{option}\n{value}".encode() for option, given in _VALUES.items() for value in given]
 
 
 def verbs_of_options(path: Path, out: Path, model: Path) -> Iterator[Verb]:
-    """The command with that value; every option is known, and nothing but the value is given: no path is anybody's."""
+    """Yield the command of the file at `path`; options outside `_VALUES` are skipped: they may write other paths."""
     option, _, value = path.read_bytes().partition(b"\n")
-    # As the system hands over the arguments of a command, which hold no NUL.
+    # Decoded like the arguments of a process, which contain no NUL.
     given = value.replace(b"\0", b"").decode("utf-8", "surrogateescape")
     if option.decode("latin-1") in _VALUES:
         verb, *rest = option.decode().split()
@@ -75,10 +75,10 @@ def _arguments(verb: str, model: str, target: str) -> list[str]:
 
 
 def _called(arguments: list[str]) -> int:
-    """The exit code.
+    """Run a command. Return its exit code.
 
     Raises:
-        LookupError: it tells of a fault of graphport's.
+        LookupError: the exit code reports an internal error.
     """
     import click
 
@@ -99,7 +99,7 @@ def _called(arguments: list[str]) -> int:
 
 
 def _rename(asked: Any, params: Any) -> None:
-    """Send a rename request; an error response is an answer as well."""
+    """Send a rename request; an error response with code RequestFailed is accepted."""
     from lsprotocol.types import LSPErrorCodes
     from pygls.exceptions import JsonRpcException
 
@@ -113,7 +113,7 @@ def _rename(asked: Any, params: Any) -> None:
 
 
 def verbs_of_editor(path: Path) -> Iterator[Verb]:
-    """Each request about a text, at some places of it and beside them."""
+    """Yield each request of the language server on the text at `path`, at positions inside and outside of it."""
     from lsprotocol import types
     from pygls.workspace import Workspace
 
@@ -122,7 +122,7 @@ def verbs_of_editor(path: Path) -> Iterator[Verb]:
 
     data = path.read_bytes()
     source = data.decode("utf-8", "surrogateescape")
-    chance = random.Random(crc32(data))  # noqa: S311  places are to be the same every time
+    chance = random.Random(crc32(data))  # noqa: S311  positions must be reproducible
     text = server.OpenDocument(path.as_uri())
     asked: Any = SimpleNamespace(texts={text.uri: text}, workspace=Workspace(None))
     yield "words", lambda: text.update(source, 1)

@@ -1,4 +1,4 @@
-"""Checkpoints that are damaged: the folders of the tests, and GGUF files made here."""
+"""Seeds of checkpoints: the folders of the tests, and generated GGUF files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALIGNMENT = 32
 
 
 def folders() -> list[dict[str, bytes]]:
-    """The files of each folder."""
+    """Return the files of each checkpoint folder by name."""
     return [
         {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
         for folder in sorted(FOLDERS.iterdir())
@@ -35,7 +35,7 @@ def gguf_files() -> list[bytes]:
 
 
 def gguf(architecture: str, kind: int, *, has_vocabulary: bool) -> bytes:
-    """A decoder of two layers whose weights are zeros."""
+    """Return a GGUF file of a decoder with two layers and zero weights."""
     keys: dict[str, Any] = {
         "general.architecture": architecture,
         f"{architecture}.context_length": 64,
@@ -54,7 +54,7 @@ def gguf(architecture: str, kind: int, *, has_vocabulary: bool) -> bytes:
 
 
 def _shapes() -> dict[str, tuple[int, ...]]:
-    """The shapes of the tensors by name, the slowest axis first."""
+    """Return the shapes of the tensors by name, slowest axis first."""
     found: dict[str, tuple[int, ...]] = {"token_embd": (_VOCABULARY, _WIDTH), "output": (_VOCABULARY, _WIDTH)}
     found["output_norm"] = (_WIDTH,)
     own = {

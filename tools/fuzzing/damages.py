@@ -1,4 +1,4 @@
-"""Damages that keep enough of a file's structure for the rest of it to be read."""
+"""Mutations of files that keep enough of the structure for readers to continue past the first check."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ WORDS = re.compile(rb"[A-Za-z_][A-Za-z0-9_.:]*|-?[0-9]+(?:\.[0-9]+)?|[^\sA-Za-z0
 EXTENTS = (0, 1, 2, 127, 128, 255, 1 << 16, 1 << 31, (1 << 32) - 1, 1 << 62, (1 << 63) - 1, (1 << 64) - 1)
 
 MILD = 0.4
-"""How often a damage is so small that most rules are still reached."""
+"""Probability of a mutation so small that most rules are still reached."""
 GZIP = b"\x1f\x8b"
 
 Damage = Callable[[random.Random, bytes, list[bytes]], bytes]
 
 
 def damaged_bytes(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """Bits turned, pieces cut, doubled, moved or taken from another file."""
+    """Mutate bytes: flip bits; delete, repeat or move slices; insert slices of another file."""
     twin = bytearray(data)
     if len(twin) > 8 and chance.random() < MILD:
-        # One number, wherever there may be one: most of the file is still read.
+        # Change one integer at an aligned offset: most of the file is still read.
         at = chance.randrange(len(twin) // 4) * 4
         width = chance.choice((1, 1, 2, 4))
         number = int.from_bytes(twin[at : at + width], "little") + chance.choice((-1, 1, 2, 4, 16, 256))
@@ -65,7 +65,7 @@ def damaged_bytes(chance: random.Random, data: bytes, others: list[bytes]) -> by
 
 
 def damaged_text(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """Words replaced, swapped, doubled or taken from another text."""
+    """Mutate text: delete, repeat or swap tokens, or insert tokens of another text."""
     if chance.random() < 0.1:
         return damaged_bytes(chance, data, others)
     if chance.random() < MILD:
@@ -94,7 +94,7 @@ def damaged_text(chance: random.Random, data: bytes, others: list[bytes]) -> byt
 
 
 def _exchanged(chance: random.Random, data: bytes) -> bytes:
-    """A number is a near one or another of the text, a name another of its names: the grammar still holds."""
+    """Replace a number by a close or another number of the text, a name by another name: the syntax stays valid."""
     places = [place for place in WORDS.finditer(data) if place[0][-1:].isalnum()]
     if not places:
         return data
@@ -108,7 +108,7 @@ def _exchanged(chance: random.Random, data: bytes) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """`number` as protobuf spells it."""
+    """Encode `number` as a protobuf varint."""
     out = bytearray()
     while True:
         out.append(number & 127 | (128 if number > 127 else 0))
@@ -118,7 +118,7 @@ def varint(number: int) -> bytes:
 
 
 def fields(data: bytes) -> list[tuple[int, bytes | int]] | None:
-    """The fields of a protobuf message: tags and contents; `None` where it is none."""
+    """Parse a protobuf message into tags and contents; `None` if the bytes are not a message."""
     found: list[tuple[int, bytes | int]] = []
     at = 0
 
@@ -157,7 +157,7 @@ def fields(data: bytes) -> list[tuple[int, bytes | int]] | None:
 
 
 def damaged_message(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """Fields of a protobuf message, at any depth, changed, doubled, dropped or moved; lengths fit again."""
+    """Change, repeat, delete or move fields of a protobuf message at any depth; lengths are recomputed."""
     found = fields(data)
     if not found or chance.random() < 0.1:
         return damaged_bytes(chance, data, others)
@@ -179,14 +179,14 @@ def damaged_message(chance: random.Random, data: bytes, others: list[bytes]) -> 
 
 
 def spelled(tag: int, content: bytes | int) -> bytes:
-    """A field of a protobuf message."""
+    """Encode a field of a protobuf message."""
     if isinstance(content, int):
         return varint(tag & ~7) + varint(content) if tag & 7 == 0 else varint(tag)
     return varint(tag) + (varint(len(content)) if tag & 7 == 2 else b"") + content
 
 
 def damaged_zip(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """Members of a zip archive damaged, and packed with checksums that fit."""
+    """Mutate members of a zip archive; checksums are recomputed."""
     if chance.random() < 0.2:
         return damaged_bytes(chance, data, others)
     try:
@@ -213,7 +213,7 @@ def damaged_zip(chance: random.Random, data: bytes, others: list[bytes]) -> byte
 
 
 def damaged_tar(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """Members of a tar archive, compressed or not, or fields of their headers, damaged; checksums fit again."""
+    """Mutate members or header fields of a tar archive, compressed or not; checksums are recomputed."""
     is_compressed = data[:2] == GZIP
     try:
         plain = gzip.decompress(data) if is_compressed else data
@@ -252,7 +252,7 @@ def damaged_tar(chance: random.Random, data: bytes, others: list[bytes]) -> byte
 
 
 def damaged_array(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """The header of a `.npy`, whose length fits again, its numbers, or the text that its numbers are."""
+    """Mutate the header of a `.npy` file (its length is recomputed) or its elements."""
     start = 10 + int.from_bytes(data[8:10], "little")
     if chance.random() < 0.2 or data[6:8] != b"\1\0":
         return damaged_bytes(chance, data, others)
@@ -268,23 +268,23 @@ def damaged_array(chance: random.Random, data: bytes, others: list[bytes]) -> by
 
 
 def is_text(data: bytes) -> bool:
-    """Whether bytes look like text."""
+    """Return whether the first 2000 bytes are printable ASCII."""
     return not data[:2000].strip(bytes(range(32, 127)) + b"\n\r\t")
 
 
 _GGUF_HEADER = 4096
-"""Bytes at the front of a GGUF file that have its keys and the descriptions of its tensors."""
+"""Number of leading bytes of a GGUF file that are mutated: its keys and tensor descriptions."""
 
 
 def damaged_gguf(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """The keys and tensor descriptions of a GGUF file, or its length."""
+    """Mutate the keys and tensor descriptions of a GGUF file."""
     if chance.random() < 0.1:
         return damaged_bytes(chance, data, others)
     return damaged_bytes(chance, data[:_GGUF_HEADER], [each[:_GGUF_HEADER] for each in others]) + data[_GGUF_HEADER:]
 
 
 def damaged_safetensors(chance: random.Random, data: bytes, others: list[bytes]) -> bytes:
-    """The JSON header of a safetensors file, whose length is corrected most times, or any bytes."""
+    """Mutate the JSON header of a safetensors file; its length is recomputed in 80 % of the cases."""
     end = 8 + int.from_bytes(data[:8], "little")
     if chance.random() < 0.2:
         return damaged_bytes(chance, data, others)
@@ -294,7 +294,7 @@ def damaged_safetensors(chance: random.Random, data: bytes, others: list[bytes])
 
 
 def damage_of(data: bytes) -> Damage:
-    """How to damage a file, by what it holds."""
+    """Return the mutation function for the format of a file."""
     if data[:4] == b"GGUF":
         return damaged_gguf
     if data[8:9] == b"{" and 8 + int.from_bytes(data[:8], "little") <= len(data):

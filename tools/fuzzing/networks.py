@@ -1,4 +1,4 @@
-"""Models of ONNX that are hard to take: nested bodies, functions that call each other, extents, long chains."""
+"""ONNX models that stress readers: nested bodies, functions that call each other, extreme dims, long chains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OF_AN_EXTENT = (
     *("ConstantOfShape", "Range", "Expand", "Tile", "Reshape", "Pad", "OneHot", "Slice", "Gather", "Unsqueeze", "TopK"),
     *("Split", "Resize", "Trilu", "HannWindow", "Upsample", "CumSum", "Squeeze", "Dims", "Conv", "MaxPool", "Concat"),
 )
-"""Operators whose result, or whose window, is as large as a number says; `Dims` stands for the shape of an input."""
+"""Operators whose result or window size is an operand or attribute; `Dims` stands for the shape of an input."""
 _OPERANDS = {
     "Range": "z k k",
     "OneHot": "one k v",
@@ -31,12 +31,12 @@ _OPERANDS = {
 
 
 def field(number: int, data: bytes) -> bytes:
-    """A field of a message that holds bytes."""
+    """Encode a protobuf field of bytes."""
     return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 def model(nodes: list[tuple[str, str, str]]) -> bytes:
-    """A model of nodes with names of one letter, from `x` to `y`."""
+    """Return a model of the nodes (op type, operand names, result names; one letter each), from `x` to `y`."""
     from onnx import helper
 
     made = [helper.make_node(op_type, list(given), list(result)) for op_type, given, result in nodes]
@@ -44,7 +44,7 @@ def model(nodes: list[tuple[str, str, str]]) -> bytes:
 
 
 def chain(op_type: str, given: str, count: int) -> bytes:
-    """So many nodes one behind the other, whose operands `given` says of a place."""
+    """Return a chain of `count` nodes; `given.format(i)` contains the operands of node i."""
     from onnx import helper
 
     nodes = [helper.make_node(op_type, given.format(i).split(), [f"a{i + 1}"]) for i in range(count)]
@@ -52,7 +52,7 @@ def chain(op_type: str, given: str, count: int) -> bytes:
 
 
 def nested_bodies(depth: int) -> bytes:
-    """Branches in branches, which no library takes so deep."""
+    """Return a model with `depth` nested If branches, encoded here because the protobuf library limits the depth."""
     node = field(1, b"x") + field(2, b"z") + field(4, b"Relu")
     inner = field(1, node) + field(2, b"b") + field(12, field(1, b"z"))
     for _ in range(depth):
@@ -63,7 +63,7 @@ def nested_bodies(depth: int) -> bytes:
 
 
 def functions(count: int, calls: int, *, cyclic: bool) -> bytes:
-    """Functions each of which calls the next one so many times."""
+    """Return a model with `count` functions, each of which calls the next one `calls` times."""
     from onnx import helper
 
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("f", 1)]
@@ -79,7 +79,7 @@ def functions(count: int, calls: int, *, cyclic: bool) -> bytes:
 
 
 def of_extent(op_type: str, extent: int) -> bytes:
-    """A model of one node whose size is `extent`."""
+    """Return a model of one node whose size is `extent`."""
     from onnx import TensorProto, helper
 
     numbers = [extent, extent] if op_type in ("Tile", "Reshape") else [extent]

@@ -1,4 +1,4 @@
-"""Other readers of the same damaged files: what they refuse is told; what ends their process counts."""
+"""Other readers of the mutated files: an exception is accepted, a terminated process is a finding."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ PEERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "peer onnxruntime": ("onnx", _onnxruntime),
     "peer openvino": ("openvino", _openvino),
 }
-"""Readers by what they are called here: the kind of seed that they take, and how."""
+"""Readers by name: the kind of seed and the read function."""
 
 
 def peers(known: dict[str, list[Seed]]) -> dict[str, list[Seed]]:
-    """The seeds of each peer: those of its kind, so that its cases are the same files as ours."""
+    """Return the seeds of each peer: those of its kind, so that its cases equal the cases of graphport's reader."""
     for name in PEERS:
         package = name.removeprefix("peer ")
         print(f"{package} {version(package)}")
@@ -58,7 +58,7 @@ def peers(known: dict[str, list[Seed]]) -> dict[str, list[Seed]]:
 
 
 def verbs_of_peer(name: str, path: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What a peer does with a file: it reads it, in silence."""
+    """Yield the one verb of a peer: read a file, with output discarded."""
 
     def read() -> None:
         from graphport import DiagnosticError

@@ -1,8 +1,8 @@
 """Models generated from operator signatures: one operator, some of its operands, results or attributes wrong.
 
 A base is either a node test of the `onnx` package, also converted to another format, or an operator of a dialect's
-table with random operands. One to three mutations are applied to the graph of the format, which its writer then writes
-as it is: an operand is absent, additional, constant or not, of another rank, element type or dim; a result is
+table with random operands. One to three mutations are applied to the graph, and the format's writer writes it
+unchecked: an operand is absent, additional, constant or not, of another rank, element type or dim; a result is
 additional or absent; an attribute is missing, of another type, or at the limit of its range.
 """
 
@@ -43,7 +43,7 @@ KINDS = {
     "signatures.tflite": ("tflite", "m.tflite"),
     "signatures.nnef": ("nnef", "m.nnef"),
 }
-"""Kind of subject: the dialect of its nodes and the name of its file."""
+"""Kind of seed: the dialect of its nodes and the name of its file."""
 MAX_BASE_BYTES = 20_000
 MAX_BASE_NODES = 4
 MAX_CONSTANT = 1 << 12
@@ -83,19 +83,19 @@ OTHER_ATTRIBUTES = (
 
 
 class Base(NamedTuple):
-    """A graph in the words of a dialect, and numbers that its inputs may have."""
+    """A graph in a dialect, and arrays for its inputs."""
 
     graph: Graph
     arrays: Mapping[str, Any]
 
 
 def signature_case(kind: str, number: int, every: int = 1) -> dict[str, bytes] | None:
-    """The files of case `number`, the same every time; `None` if the writer refuses the mutated graph.
+    """Return the files of case `number` (reproducible); `None` if the writer refuses the mutated graph.
 
     Bases are each `every`-th node test.
     """
     dialect, name = KINDS[kind]
-    chance = random.Random(f"{kind}/{number}")  # noqa: S311  cases are the same every time
+    chance = random.Random(f"{kind}/{number}")  # noqa: S311  cases must be reproducible
     if dialect == "nnef":
         return {name: nnef_text(chance).encode()}
     bases = known_bases(dialect, every)
@@ -106,7 +106,7 @@ def signature_case(kind: str, number: int, every: int = 1) -> dict[str, bytes] |
     for value in graph.outputs:
         if value.fact == UNKNOWN:
             value.fact = TensorFact(DType.FLOAT32, None)
-    # No reader makes an attribute of a type that its format lacks, and no writer needs to take it.
+    # Readers never create an attribute of a type that the format lacks, so writers need not support it.
     with TemporaryDirectory() as folder, suppress(DiagnosticError, TypeError, ValueError, LookupError, struct.error):
         save(Model(graph, format=_format(dialect)), Path(folder) / name)
         files = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
@@ -115,7 +115,7 @@ def signature_case(kind: str, number: int, every: int = 1) -> dict[str, bytes] |
 
 
 def _without_types(model: bytes) -> bytes:
-    """An ONNX model that does not declare the types of its results: what is mutated changes them."""
+    """Remove the declared result types of an ONNX model: mutations change them."""
     proto = onnx.ModelProto.FromString(model)
     for output in proto.graph.output:
         output.ClearField("type")
@@ -132,7 +132,7 @@ def _format(dialect: str) -> str:
 
 @cache
 def known_bases(dialect: str, every: int = 1) -> Sequence[Base]:
-    """Node tests of the `onnx` package in a dialect, each `every`-th."""
+    """Return each `every`-th node test of the `onnx` package, in a dialect."""
     if dialect not in formats.FORMATS or dialect == "nnef":
         return ()
     found: list[Base] = []
@@ -145,7 +145,7 @@ def known_bases(dialect: str, every: int = 1) -> Sequence[Base]:
                 save(load(path), Path(folder) / f"o{ending}")
                 path = Path(folder) / f"o{ending}"
             graph = load(path, raw=True).graph
-            # Files are removed: numbers are read now.
+            # Files are removed: read elements now.
             for inner in walk(graph):
                 for value in inner.values():
                     if value.storage is not None:
@@ -178,7 +178,7 @@ def _node_tests() -> list[tuple[bytes, dict[str, Any]]]:
 
 
 class Signature(NamedTuple):
-    """An operator: its name, version of its operator set, numbers of operands and results, attributes."""
+    """An operator: its name, opset version, range of operand counts, number of results, attributes."""
 
     op_type: str
     version: int | None
@@ -216,7 +216,7 @@ def _from_table(chance: random.Random, dialect: str) -> Base:
 
 @cache
 def signatures(dialect: str) -> list[Signature]:
-    """All operators of a dialect's table."""
+    """Return all operators of a dialect's table."""
     match dialect:
         case "onnx":
             return list(_of_onnx())
@@ -331,7 +331,7 @@ def _parameters(dialect: str, op_type: str) -> list[inspect.Parameter]:
 
 
 def _counts(dialect: str, op_type: str) -> tuple[int, int]:
-    """The least and largest number of operands that the rule of an operator takes, as far as its signature says it."""
+    """Return the range of operand counts according to the signature of its import rule; (1, 4) if unknown."""
     parameters = [p for p in _parameters(dialect, op_type) if p.kind is not p.KEYWORD_ONLY]
     if not parameters or any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return 1, 4
@@ -493,7 +493,7 @@ def _mutate_attribute(chance: random.Random, node: Node) -> None:
 
 
 def _edge(chance: random.Random, old: Any) -> Any:
-    """Another value of the type of `old`, at the limit of its range."""
+    """Return another value of the type of `old`, at the limit of its range."""
     match old:
         case bool():
             return not old
@@ -521,7 +521,7 @@ class _Parameter(NamedTuple):
 
 @cache
 def _fragments() -> list[tuple[str, list[_Parameter], int]]:
-    """Name, parameters and number of results of the standard's operations and of those of tract's registries."""
+    """Return name, parameters and number of results of each fragment of the NNEF standard and of tract's registries."""
     folder = Path(formats.__file__).parent / "nnef" / "container"
     text = "".join(path.read_text() for name in ("stdlib.nnef", "registries.nnef") for path in folder.rglob(name))
     found: list[tuple[str, list[_Parameter], int]] = []
@@ -543,7 +543,7 @@ _STRINGS = ("constant", "ignore", "reflect", "replicate", "aligned", "symmetric"
 
 
 def nnef_text(chance: random.Random) -> str:
-    """A graph of one call, most of whose arguments are of their declared types."""
+    """Return the text of a graph with one call, most of whose arguments have their declared types."""
     name, parameters, results = chance.choice(_fragments())
     shape = chance.choice(SHAPES)
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Files that are made to be hard, of every format: extents, nesting, cycles, doublings, chains, bombs, odd bytes."""
+"""Structures that stress readers of each format: extreme dims, nesting, cycles, long chains, decompression bombs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ NUMBERS = (
 TEXTS = ("", "../x", "/etc/passwd", "a\nb", "\x1b[31m", "a" * 70000, "\0", "\u202e", "%s{0}")
 DEEP = 100_000
 SEVERAL = 16
-"""Places of a file that numbers are put in, at most."""
+"""Maximum number of positions of a file at which numbers are replaced."""
 COUNTS = (24, 200, 1000, 20_000)
 SMALL = 20_000
-"""Bytes of a file up to which each of its places is tried."""
+"""Maximum size in bytes of a file whose positions are all tried."""
 NUMBER = re.compile(rb"(?<![A-Za-z_0-9.])-?[0-9]+(?:\.[0-9]+)?")
 
 Made = Iterator[tuple[str, Seed]]
 
 
 def structures(known: dict[str, list[Seed]]) -> dict[str, list[Seed]]:
-    """By format what is made of nothing, and of small seeds that are good."""
+    """Return generated and modified seeds by format."""
     found: dict[str, list[Seed]] = {name: [] for name in _MADE}
     for name, make in _MADE.items():
         seeds = sorted(known.get(name, []), key=lambda seed: sum(map(len, seed.files.values())))
@@ -57,7 +57,7 @@ def _even(places: list[Any], most: int = SEVERAL) -> list[Any]:
 
 
 def _in_text(seeds: list[Seed], count: int = 3) -> Made:
-    """Each number of some texts as each of the numbers that are hard."""
+    """Replace each number of some texts by each of the extreme numbers."""
     for at, seed in enumerate(_even(seeds, count)):
         data = seed.files.get(seed.name, b"")
         for place in _even(list(NUMBER.finditer(data))):
@@ -69,7 +69,7 @@ def _in_text(seeds: list[Seed], count: int = 3) -> Made:
 
 
 def _as_bytes(seeds: list[Seed]) -> Made:
-    """A text in other encodings, and with what no text has."""
+    """Return a text in other encodings and with invalid bytes."""
     if not seeds:
         return
     seed = seeds[0]
@@ -102,7 +102,7 @@ def _as_bytes(seeds: list[Seed]) -> Made:
 
 
 def _in_places(seed: Seed) -> Made:
-    """Odd things where a file should be: devices, pipes, folders, links, and names that terminals obey."""
+    """Replace a file by devices, pipes, folders, links; use file names with control characters or shell syntax."""
     for name in (seed.name, *(other for other in seed.files if other != seed.name)):
         left = {other: data for other, data in seed.files.items() if other != name}
         for target in ("fifo", "/dev/zero", "/dev/full", "folder", name, "/etc/passwd", "missing"):
@@ -119,7 +119,7 @@ def _in_places(seed: Seed) -> Made:
 
 
 def _in_message(seeds: list[Seed], count: int = 3) -> Made:
-    """Each number and text of some messages, at any depth, as what is hard; lengths fit again."""
+    """Replace each number and string of some messages, at any depth, by an extreme value; lengths are recomputed."""
     for at, seed in enumerate(_even([each for each in seeds if len(each.files.get(each.name, b"")) < SMALL], count)):
         data = seed.files[seed.name]
         if not fields(data):
@@ -334,7 +334,7 @@ def _repacked(seed: Seed, member: str, data: bytes, *, compressed: bool = False)
 
 
 def _zipped(seeds: list[Seed]) -> Made:
-    """Each number and text of the JSON of some archives as what is hard."""
+    """Replace each number and string in the JSON of some archives by an extreme value."""
     yield from _in_places(seeds[0])
     for at, seed in enumerate(seeds[:4]):
         with zipfile.ZipFile(io.BytesIO(seed.files[seed.name])) as archive:
@@ -383,7 +383,7 @@ def _pt2(seeds: list[Seed]) -> Made:
 
 
 def _tflite(seeds: list[Seed]) -> Made:
-    """Each word of some files as what is hard."""
+    """Replace each 32-bit word of some files by an extreme value."""
     yield from _as_bytes(seeds)
     yield from _in_places(seeds[0])
     for at, seed in enumerate(_even(seeds, 8)):
@@ -394,7 +394,7 @@ def _tflite(seeds: list[Seed]) -> Made:
                 yield f"word.{at}.{place}.{number}", _changed(seed, seed.name, data[:place] + new + data[place + 4 :])
 
 
-# ── long chains, and values that are used twice ───────────────────────────────────────────────────────────────────────
+# ── long chains, and values with two uses ─────────────────────────────────────────────────────────────────────────────
 
 
 def _chains() -> Iterator[tuple[str, Seed]]:

@@ -1,4 +1,4 @@
-"""What is damaged: files of every format, statistics, samples and expressions; and what each is taken through."""
+"""Seeds of the fuzzer (models of every format, statistics, samples, expressions) and the verbs to run on each."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from graphport.quantization.fingerprint import Fingerprint
 
 ROOT = Path(__file__).parent.parent.parent
-MOST_SEED = 60_000
-"""Bytes of the largest file that is damaged."""
-MOST_RUN = 1 << 20
-"""Elements of all values of the largest model that is run: a run may take what the model needs."""
+MAX_SEED_BYTES = 60_000
+"""Maximum size of a seed file in bytes."""
+MAX_RUN_ELEMENTS = 1 << 20
+"""Maximum number of elements of all values of a model to run: the time of a run depends on the model."""
 COMPANIONS = {".xml": (".bin",), ".param": (".bin",), ".prototxt": (".caffemodel",), ".nnef": (".quant",)}
 FOLDER = "."
-"""The name of a seed that is opened as a folder."""
+"""Name of a seed that is a folder."""
 SAMPLES, STATISTICS, EXPRESSION = "samples", "statistics", "expression"
 TRACT = "tract"
-"""What is NNEF in tract's flavour: a kind of its own, for it has a reader of its own."""
+"""NNEF with tract's extensions: a separate kind, since its reader is separate."""
 DIGITS = ROOT / "src" / "graphport" / "examples" / "digits"
 
 Verb = tuple[str, Callable[[], object]]
@@ -46,10 +46,10 @@ Verb = tuple[str, Callable[[], object]]
 
 @dataclass
 class Seed:
-    """The files of one subject; `name` is the one that is opened.
+    """The files of one seed; `name` is the path to open.
 
-    `links` has what stands in the place of files: `fifo`, `folder`, or what a link leads to. What has a `label` is made
-    to be hard, and taken as it is.
+    `links` maps names to special files: `fifo`, `folder`, or the target of a symbolic link. A seed with a `label` is a
+    generated structure and is not mutated.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Seed:
     label: str = ""
 
     def put(self, folder: Path) -> Path:
-        """Write the files; the path that is opened."""
+        """Write the files to `folder`. Return the path to open."""
         for name, data in self.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
@@ -74,12 +74,12 @@ class Seed:
 
 
 def _file(kind: Any) -> str:
-    """The name of a file, or of a folder, of a format."""
+    """Return the file or folder name of a model in a format."""
     return f"m{kind.endings[0]}" if kind.endings else "m"
 
 
 def seeds(folder: Path) -> dict[str, list[Seed]]:
-    """Seeds by the name of what they are: those of the tests, and what is written of them in other formats."""
+    """Return the seeds by kind: the files of the tests, and their conversions to other formats."""
     models = _models(folder)
     found = {**models, STATISTICS: _statistics(folder), SAMPLES: _samples(), EXPRESSION: _expressions()}
     found[EDITOR] = [
@@ -93,10 +93,10 @@ def seeds(folder: Path) -> dict[str, list[Seed]]:
 
 
 def verbs(kind: str, path: Path, out: Path, turn: int | None = None) -> Iterator[Verb]:
-    """What a seed of a kind is taken through; the functions give what the next ones need. Files go to `out`.
+    """Yield the verbs of a kind in order; a later verb uses the results of earlier ones. Files are written to `out`.
 
-    A model goes through all verbs, or, if it has a `turn`, through some of those that come after reading: one damage
-    after another costs a third then, and finds as much.
+    A model runs all verbs, or with a `turn` some of the verbs after reading: that takes a third of the time of a case
+    and finds as many errors.
     """
     match kind:
         case "statistics":
@@ -127,7 +127,7 @@ def _models(folder: Path) -> dict[str, list[Seed]]:
     found: dict[str, list[Seed]] = {name: [] for name in formats.FORMATS}
     endings = {ending for each in formats.FORMATS.values() for ending in each.endings}
     for path in sorted((ROOT / "tests").rglob("*")):
-        if path.is_file() and path.stat().st_size <= MOST_SEED and any(path.name.endswith(end) for end in endings):
+        if path.is_file() and path.stat().st_size <= MAX_SEED_BYTES and any(path.name.endswith(end) for end in endings):
             try:
                 name = formats.recognize(path).name
             except gp.DiagnosticError:
@@ -145,7 +145,7 @@ def _models(folder: Path) -> dict[str, list[Seed]]:
         seed.put(place)
         for name, kind in formats.FORMATS.items():
             ways = [(f"m{ending}", {}) for ending in kind.endings[:3]] if kind.writes and len(found[name]) < 60 else []
-            # Of these the tests have none: folders, archives that are not compressed, weights beside the model.
+            # The tests have no files of these layouts: NNEF folders, uncompressed archives, external weights.
             ways += [("folder", {}), ("m.nnef.tar", {})] if name == "nnef" else []
             ways += [("m.onnx", {"external_data": True})] if name == "onnx" else []
             flavoured = [("m.nnef.tgz", {"flavour": TRACT}), ("folder", {"flavour": TRACT})] if name == "nnef" else []
@@ -156,7 +156,7 @@ def _models(folder: Path) -> dict[str, list[Seed]]:
 
 
 def _is_tract(seed: Seed) -> bool:
-    """Whether the one file of a seed is an archive, or a text, in tract's flavour."""
+    """Return whether the file of a seed is an archive or a text with tract's extensions."""
     from graphport.formats.nnef.container.tract.recognition import is_tract
 
     data = seed.files[seed.name]
@@ -169,7 +169,7 @@ def _is_tract(seed: Seed) -> bool:
 
 
 def _made(source: Path, folder: Path, target: str, choices: dict[str, Any]) -> Seed | None:
-    """What is written of a model, if its format can hold it and it is small."""
+    """Return the conversion of a model to `target`; None if the format cannot represent it or a file is too large."""
     import graphport as gp
 
     shutil.rmtree(folder, ignore_errors=True)
@@ -180,7 +180,7 @@ def _made(source: Path, folder: Path, target: str, choices: dict[str, Any]) -> S
         return None
     inside = folder / target if (folder / target).is_dir() else folder
     files = {str(path.relative_to(inside)): path.read_bytes() for path in sorted(inside.rglob("*")) if path.is_file()}
-    small = all(len(data) <= MOST_SEED for data in files.values())
+    small = all(len(data) <= MAX_SEED_BYTES for data in files.values())
     return Seed(FOLDER if inside != folder else target, files) if small and files else None
 
 
@@ -188,7 +188,7 @@ def _seed(path: Path) -> Seed:
     files = {path.name: path.read_bytes()}
     for ending in COMPANIONS.get(path.suffix, ()):
         beside = path.with_suffix(ending)
-        if beside.is_file() and beside.stat().st_size <= MOST_SEED:
+        if beside.is_file() and beside.stat().st_size <= MAX_SEED_BYTES:
             files[beside.name] = beside.read_bytes()
     return Seed(path.name, files)
 
@@ -223,7 +223,7 @@ def _verbs_of_model(path: Path, out: Path, turn: int | None) -> Iterator[Verb]:
 
 
 def _verbs_of_signature(path: Path, out: Path) -> Iterator[Verb]:
-    """Those that a model of one operator is taken through, all of them: no other case has this operator."""
+    """Yield all verbs for a model of one operator: no other case covers the operator."""
     import graphport as gp
     from graphport import formats
     from graphport.api.run import first_run
@@ -240,12 +240,12 @@ def _verbs_of_signature(path: Path, out: Path) -> Iterator[Verb]:
     yield "save tract", lambda: gp.save(model[0], out / "tract.nnef.tgz", flavour=TRACT)
     yield "simplify", lambda: gp.simplify(model[0], verify=False)
     elements = _elements(model[0])
-    if elements is not None and elements <= MOST_RUN:
+    if elements is not None and elements <= MAX_RUN_ELEMENTS:
         yield "run", lambda: first_run(model[0], "reference")
 
 
 def _raw_verbs(path: Path, out: Path) -> Iterator[Verb]:
-    """Those of a model in the words of its own format."""
+    """Yield the verbs of a model in its format's dialect."""
     import graphport as gp
     from graphport import formats
 
@@ -261,14 +261,14 @@ def _raw_verbs(path: Path, out: Path) -> Iterator[Verb]:
 
 
 def _changing_verbs(model: gp.Model) -> Iterator[Verb]:
-    """Those that take a model apart, change it or join it with another one."""
+    """Yield the verbs that cut, edit, merge or report a model."""
     import graphport as gp
 
     inner = [value.name for node in model.graph for value in node.results]
     middle = inner[len(inner) // 2 : len(inner) // 2 + 1]
     yield "cut before", lambda: gp.cut(model, outputs=middle)
     yield "cut behind", lambda: gp.cut(model, inputs=middle)
-    if (_elements(model) or 0) <= MOST_RUN:  # it runs the model
+    if (_elements(model) or 0) <= MAX_RUN_ELEMENTS:  # a new batch dim is checked by a run
         yield "batch", lambda: gp.edit(model, batch="n")
     yield "rename", lambda: gp.edit(model, rename=dict.fromkeys(inner[:1], "other"), add_outputs=middle)
     yield "layout", lambda: gp.edit(model, layout={"": "nhwc"})
@@ -281,13 +281,13 @@ def _changing_verbs(model: gp.Model) -> Iterator[Verb]:
 
 
 def _long_verbs(model: gp.Model) -> Iterator[Verb]:
-    """Those that take long, or run the model."""
+    """Yield the verbs that take long or run the model."""
     import graphport as gp
     from graphport.api.run import first_run
 
     yield "prepare", lambda: gp.prepare(model, verify=False)
     elements = _elements(model)
-    if elements is not None and elements <= MOST_RUN:
+    if elements is not None and elements <= MAX_RUN_ELEMENTS:
         yield "run", lambda: first_run(model, "reference")
         yield "compare", lambda: gp.compare(model, model, backend="reference", every_value=True)
         yield "cast", lambda: gp.cast(model, "float16")
@@ -295,7 +295,7 @@ def _long_verbs(model: gp.Model) -> Iterator[Verb]:
 
 
 def _elements(model: gp.Model) -> int | None:
-    """How many elements all values of a model have; `None` if extents are open."""
+    """Return the number of elements of all values of a model; `None` if a dim is symbolic."""
     from graphport.core.facts import TensorFact
 
     facts = [value.fact for value in model.graph.values()]
@@ -310,9 +310,9 @@ def _laid_out(path: Path) -> str:
     from graphport.formats.nnef.container.formatter import format_text
 
     data = b""
-    with suppress(OSError):  # the command tells what is no file
+    with suppress(OSError):  # the command reports unreadable files
         data = contents(path)
-    # Those that are no text are told by the command before it comes to this.
+    # The command reports invalid UTF-8 before it formats.
     return format_text(Source(str(path), data.decode("utf-8")), None) if _is_utf8(data) else ""
 
 
@@ -329,7 +329,7 @@ def _is_utf8(data: bytes) -> bool:
 
 @cache
 def _digits() -> tuple[gp.Model, dict[str, Any]]:
-    """The shipped network and some samples of it."""
+    """Return the digits example network and two samples."""
     import numpy as np
 
     import graphport as gp
@@ -360,7 +360,7 @@ def _verbs_of_statistics(path: Path, out: Path, turn: int | None) -> Iterator[Ve
 
 
 def _remembered(path: Path) -> object:
-    """What the file holds, taken to be of the model that it says, so that all of it is read."""
+    """Read the statistics with the fingerprint of the model, so that the file is read completely."""
     from graphport.quantization.statistics_file import remembered
 
     return remembered(path, _fingerprint())
@@ -381,7 +381,7 @@ def _fingerprint() -> Fingerprint:
 
 
 def _samples() -> list[Seed]:
-    """Archives, arrays and folders of the types and layouts that samples come in."""
+    """Return archives, arrays and folders in all supported element types and layouts."""
     import numpy as np
 
     image = _digits()[1]["image"]
@@ -420,7 +420,7 @@ def _verbs_of_expression(path: Path) -> Iterator[Verb]:
 
     from graphport.expression.expression import Expression
 
-    # As the system hands over the arguments of a command.
+    # Decoded like the arguments of a process.
     text = path.read_bytes().decode("utf-8", "surrogateescape")
     array = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
     known: list[Expression] = []
