@@ -18,7 +18,7 @@ _BLOCK = 1 << 18
 
 
 class Manner(NamedTuple):
-    """What two runtimes keep of a model: element types, the first axis."""
+    """Whether two runtimes preserve a model's element types and its batch axis."""
 
     has_exact_types: bool
     has_batches: bool
@@ -27,13 +27,13 @@ class Manner(NamedTuple):
 
     @classmethod
     def common(cls, first: Runner, second: Runner, *, is_edge: bool) -> Manner:
-        """What both runners keep."""
+        """Return the properties that the runtimes of both runners preserve."""
         runtimes = [w.side.runtime for w in (first, second) if w.side.runtime is not None]
         return cls(all(r.has_exact_types for r in runtimes), all(r.has_batches for r in runtimes), is_edge)
 
 
 def aligned(x: Any, y: Any, manner: Manner) -> tuple[Any, Any]:
-    """Both in a common type and shape, with zeros for elements whose overflow is not compared."""
+    """Convert both arrays to one type and shape; zero the elements whose overflow is not compared."""
     if is_sequence(x) and is_sequence(y) and len(x) == len(y):
         pairs = [aligned(a, b, manner) for a, b in zip(x, y, strict=True)]
         return [a for a, _ in pairs], [b for _, b in pairs]
@@ -55,7 +55,7 @@ def aligned(x: Any, y: Any, manner: Manner) -> tuple[Any, Any]:
 
 
 def _of_one_type(x: Any, y: Any, *, is_loose: bool) -> tuple[Any, Any]:
-    """Both in the type of `x` if they are of one kind; in float64 if a runtime has one kind only."""
+    """Cast `y` to the type of `x` unless only one is float; with `is_loose` cast both to float64."""
     if is_loose:
         return x.astype(np.float64), y.astype(np.float64)
     real, other = (_has_float_kind(each) for each in (x, y))
@@ -86,7 +86,7 @@ class Evidence:
     digests: set[bytes] = field(default_factory=set[bytes])
 
     def see(self, answer: Any) -> None:
-        """Add the output for a further test input."""
+        """Record the output of one test input: its count, digest, and whether it is empty or all NaN."""
         if answer is None:
             return
         self.count += 1
@@ -97,7 +97,7 @@ class Evidence:
         self.digests.add(digest.digest())
 
     def lack(self, *, has_inputs: bool) -> str | None:
-        """Why the output proves nothing; `None` if it proves something."""
+        """Return why the output is no evidence (absent, empty, NaN or constant); `None` if it is evidence."""
         if not self.count:
             return "was absent"
         if self.is_empty:

@@ -30,7 +30,7 @@ BETWEEN_STEPS = 40.0
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What counts as equal: `relative` to the largest magnitude, or a signal-to-noise ratio of `least_snr` decibels."""
+    """Limit of equality: `relative` to the largest magnitude, or a minimum SNR of `least_snr` dB."""
 
     relative: float = RELATIVE
     least_snr: float | None = None
@@ -41,7 +41,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much a proof may cost beyond the standard test inputs."""
+    """Limits of a proof's processor time beyond the standard test inputs."""
 
     seconds: float = 5.0
     """Seconds for the search for test inputs that reach uncovered parts or make the files differ."""
@@ -87,7 +87,7 @@ class Case:
     """Outputs with a note that another runner of the same side disagrees."""
 
     def side(self, letter: str) -> Side:
-        """The side of a letter."""
+        """Return side `a` or `b`."""
         return self.a if letter == "a" else self.b
 
     @property
@@ -96,7 +96,7 @@ class Case:
         return is_refuted(self.matrix())
 
     def matrix(self, obstacle: str | None = None) -> Matrix:
-        """Everything that the verdict is computed from; `obstacle` is why nothing was compared, if so."""
+        """Return the input of the verdict; `obstacle` is the reason why nothing was compared, if so."""
         labels = {"a": self.a.label, "b": self.b.label}
         titles = {runner.runtime: runner.title for runner in self.runners}
         relations = format_relations(self.relations or {})
@@ -153,14 +153,14 @@ def _largest(found: Sequence[Difference]) -> float | None:
 
 
 def describe(each: Difference) -> str:
-    """How an output differs, for people."""
+    """Describe the difference of an output in a phrase."""
     what = each.reason or f"differs by {each.max_abs:.3g}"
     where = f", first at {list(each.first)}" if each.first is not None else ""
     return f"{each.name or 'an output'} {what}{where}"
 
 
 def tolerance_between(a: Side, b: Side, tolerance: Tolerance) -> Tolerance:
-    """The tolerance for two files, wider if a runtime of theirs rounds quantized values to a neighbour."""
+    """Return the tolerance for two files, larger if a runtime may round quantized values to an adjacent integer."""
     runtimes = [side.runtime for side in (a, b) if side.runtime is not None and side.runtime.is_installed]
     least = quantized_snr(a.graph)
     own = next((each for each in runtimes if each.rounds_to_steps), None)

@@ -37,7 +37,7 @@ def differences(
     *,
     by_slice: bool = True,
 ) -> list[Difference]:
-    """How the outputs of two runners differ, by position; `by_slice` relative to the magnitudes of slices as well."""
+    """Return the differences of two runners' outputs; with `by_slice` also relative to each slice's magnitude."""
     first, second = pair
     manner = Manner.common(first, second, is_edge=test_input.kind == "edges")
     names = [value.name for value in case.a.graph.outputs]
@@ -63,7 +63,7 @@ def differences(
 
 
 def _within_slices(case: Case, position: int, each: Difference, outputs: tuple[Any, Any]) -> Difference:
-    """An output that agrees as a whole, compared once more relative to the magnitude of each slice."""
+    """Compare an output that agrees as a tensor again, relative to the magnitude of each slice."""
     one, two = outputs
     if case.tolerance.of_steps or not all(isinstance(array, np.ndarray) for array in outputs):
         return each
@@ -118,7 +118,7 @@ def compare(
 
 
 def keep_results(case: Case, test_input: TestInput, outputs: list[Any], found: list[Difference]) -> None:
-    """Keep the worst difference of each output, and the properties of side `a`'s outputs."""
+    """Record the worst difference of each output, and the properties of side `a`'s outputs."""
     for position, output in enumerate(outputs):
         case.evidence.setdefault(position, Evidence()).see(output)
     for position, each in enumerate(found):
@@ -143,7 +143,7 @@ def _close(case: Case, pair: tuple[Runner, Runner]) -> frozenset[int]:
 def _look_for_agreement(
     case: Case, pair: tuple[Runner, Runner], test_input: TestInput, open_ties: frozenset[int]
 ) -> None:
-    """Compute more test inputs of the smallest sizes, if outputs differ as ties may make them and never agreed."""
+    """Compare up to `_MORE_INPUTS` small inputs, until each output in `open_ties` has agreed once."""
     if test_input.kind == "given" or quantized_snr(case.a.graph) is None:
         return
     sizes = case.test_inputs[0].sizes if case.test_inputs else test_input.sizes
@@ -159,14 +159,14 @@ def _look_for_agreement(
 def _blurred(
     case: Case, runner: Runner, test_input: TestInput, outputs: list[Any], found: list[Difference]
 ) -> frozenset[int]:
-    """The outputs that differ by no more than side `a` changes if its inputs change by one ulp."""
+    """Return the outputs whose difference is at most the change of side `a` when its inputs change by one ulp."""
     moved = rounding.nudged(test_input)
     again = None if moved is None else compute_outputs(case, [runner], moved).get(runner)
     return rounding.explained(found, outputs, again) if again and len(again) == len(outputs) else frozenset()
 
 
 def _is_random(case: Case, runner: Runner, test_input: TestInput, outputs: list[Any]) -> bool:
-    """Whether side `a` computes other values each time; then a difference proves nothing."""
+    """Whether two runs of side `a` on one input differ (random operators); differences are then no evidence."""
     again = compute_outputs(case, [runner], test_input).get(runner)
     if again is None or len(again) != len(outputs):
         return False
@@ -185,9 +185,9 @@ def depends_on_earlier_sizes(
     outputs: tuple[list[Any], list[Any]],
     least_snr: float | None = None,
 ) -> bool:
-    """Whether both sides agree after one starts anew: its runtime keeps something of inputs of other sizes.
+    """Whether both sides agree once one is reloaded: its results depended on earlier inputs of other sizes.
 
-    The coverage then states it. `least_snr` is the documented precision of default configurations, in decibels.
+    The coverage then reports this. `least_snr` is the documented precision of default configurations, in decibels.
     """
     known = dict(zip(pair, outputs, strict=True))
     for runner in reversed(pair):
@@ -215,7 +215,7 @@ def is_undefined(
     test_input: TestInput,
     outputs: tuple[list[Any], list[Any]] | None = None,
 ) -> bool:
-    """Whether the result of side `a` is undefined for a generated test input: a difference then proves nothing.
+    """Whether side `a`'s result is undefined for a generated test input; differences are then no evidence.
 
     Where single elements are undefined (NaN), outputs that differ in other elements do prove something.
     """
@@ -238,7 +238,7 @@ def is_undefined(
 
 
 def _without_nan(first: Any, second: Any) -> tuple[Any, Any]:
-    """Both outputs, with zeros where the first is NaN."""
+    """Replace the elements of both outputs where the first is NaN by 0."""
     is_float = getattr(getattr(first, "dtype", None), "kind", "") in "fc"
     if not is_float or np.shape(first) != np.shape(second):
         return first, second

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def mismatch(runner: Runner, outputs: Sequence[Any]) -> str | None:
-    """An output of another shape or element type than its file declares or graphport read, if there is one."""
+    """Report the first output whose shape or dtype contradicts the file's declaration; `None` without one."""
     ports: Sequence[Port] = ()
     if isinstance(runner, NativeRunner) and runner.loaded_file is not None:
         ports = runner.loaded_file.outputs

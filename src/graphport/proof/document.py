@@ -30,7 +30,7 @@ SCHEMA = "graphport/verify/1"
 @short_repr
 @dataclass(frozen=True, slots=True)
 class RunnerRecord:
-    """A runtime or backend that was to compute one side."""
+    """The record of a runtime or backend selected to compute one side."""
 
     side: str
     runtime: str
@@ -76,12 +76,12 @@ class OutputProof:
 
     @property
     def name(self) -> str:
-        """Of the first side."""
+        """The output's name on side `a`."""
         return self.worst.name
 
     @property
     def name_in_b(self) -> str:
-        """The name on the second side."""
+        """The output's name on side `b`."""
         return self.worst.other
 
     @property
@@ -111,7 +111,7 @@ class OutputProof:
 
     @property
     def cosine(self) -> float | None:
-        """1 where directions agree."""
+        """Cosine similarity; 1 for equal directions."""
         return self.worst.cosine
 
     @property
@@ -129,7 +129,7 @@ class OutputProof:
 class FirstWrong:
     """The first node that computes a different result from equal operands.
 
-    `node` and `operator` are those of the first side, as is the place; `difference` names the value on both sides.
+    `node`, `operator` and `origin` belong to the first side; `difference` names the value on both sides.
     """
 
     node: str
@@ -141,7 +141,7 @@ class FirstWrong:
 
     @property
     def sentence(self) -> str:
-        """The whole for people."""
+        """The first wrong node in one sentence."""
         place = "" if self.origin is None else f" ({self.origin})"
         found, (a, b) = self.difference, self.sides
         what = f"has {found.reason}" if found.max_abs is None else f"differs by {found.max_abs:.3g}"
@@ -206,7 +206,7 @@ class Proof:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What refutes the second file, if anything does."""
+        """The fault that refutes side `b`, as a sentence; empty without one."""
         found = decide(self.matrix)
         return (found.detail,) if found.verdict is Verdict.FAILED else ()
 

@@ -162,7 +162,7 @@ HABITS: tuple[Fault, ...] = (
 
 
 def habits(runtime: str, graph: Graph) -> list[str]:
-    """Descriptions of what `runtime` does with nodes of a graph by default, with the number of nodes."""
+    """Describe the default transformations of `runtime` that change results of this graph, with node counts."""
     found: list[str] = []
     for habit in HABITS:
         count = sum(habit.is_met(node) for inner in walk(graph) for node in inner) if habit.runtime == runtime else 0
@@ -186,7 +186,7 @@ def ends_onnx_runtime(node: Node) -> bool:
 
 
 def ends_in_halves(graph: Graph) -> list[Node]:
-    """The float16 nodes of a graph that end ONNX Runtime's process while it loads them."""
+    """Return the float16 nodes of a graph that crash ONNX Runtime on loading."""
     return [
         node
         for inner in walk(graph)
@@ -199,7 +199,7 @@ def ends_in_halves(graph: Graph) -> list[Node]:
 
 
 def known_fault(runtime: str, graph: Graph) -> Fault | None:
-    """A known fault of `runtime` that affects a graph."""
+    """Return the first known fault of `runtime` that affects a node of a graph; `None` without one."""
     known = [fault for fault in FAULTS if fault.runtime == runtime]
     nodes = (node for inner in walk(graph) for node in inner) if known else ()
     return next((fault for node in nodes for fault in known if fault.is_met(node)), None)

@@ -35,7 +35,7 @@ def explore(case: Case, compare: Callable[[TestInput], str | None]) -> None:
 
     Args:
         case: the proof, with the test inputs that both sides computed.
-        compare: compares both sides on a test input; why it is none, if so.
+        compare: compares both sides on a test input; returns why side `a` does not compute it, else `None`.
     """
     a, b = case.a.graph, case.b.graph
     if case.one_at_a_time:
@@ -71,7 +71,7 @@ def explore(case: Case, compare: Callable[[TestInput], str | None]) -> None:
 def _is_computed(
     case: Case, test_input: TestInput, compare: Callable[[TestInput], str | None], *, is_ordinary: bool
 ) -> bool:
-    """Run both sides on a further test input, and whether both computed it."""
+    """Run both sides on a further test input. Return whether both computed it."""
     if is_ordinary:
         return compare(test_input) is None
     runners = list(case.carriers.values())
@@ -86,7 +86,7 @@ def _look_for_differences(case: Case, exploration: Exploration) -> None:
 
 
 def _confirm(case: Case, finding: Finding) -> bool:
-    """Record the difference if the runtimes of both files show it as the readings of the files do."""
+    """Record a difference found in graphport's graphs if the runtimes of both files reproduce it."""
     candidate = finding.candidate
     test_input = TestInput(candidate.label, 0, candidate.sizes, candidate.arrays)
     pair = strict_pair(case)
@@ -120,7 +120,7 @@ def _is_resolution(finding: Finding, position: int, output: Any) -> bool:
 
 
 def _refuted(each: Difference, finding: Finding, position: int) -> Difference:
-    """A difference larger than the rounding errors of both files, independent of the tolerance."""
+    """Mark a difference as failed, with rounding as the reason, independent of the tolerance."""
     flag = next(flag for flag in finding.flags if flag.position == position)
     places: Any = np.argwhere(flag.elements)
     reason = each.reason

@@ -140,7 +140,7 @@ def _length(dim: Dim, sizes: Mapping[str, int]) -> int:
 
 
 def _is_integer(node: Node) -> bool:
-    """Whether its results are integers, not masks or floats."""
+    """Whether all results of a node are integers, not booleans or floats."""
     dtypes = [each.fact.dtype for each in node.results if isinstance(each.fact, TensorFact)]
     return all(dtype is not None and dtype.is_integer for dtype in dtypes)
 

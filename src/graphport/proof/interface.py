@@ -54,7 +54,7 @@ def interface_differences(a: Side, b: Side, allowed: Collection[Aspect] = ()) ->
 
 
 def pairings(a: Side, b: Side) -> tuple[str, ...]:
-    """Phrases of the inputs and outputs that files of two formats are paired by position, because their names differ.
+    """Return phrases of the inputs and outputs of two formats that are paired by position because names differ.
 
     Names that differ only in characters that a format cannot declare count as equal.
     """
@@ -109,7 +109,7 @@ def _states(graph: Graph, noun: str) -> set[str]:
 
 
 def _pairs(ours: _Ports, others: _Ports, noun: str) -> list[tuple[Value, Value]]:
-    """Inputs of one name, else of one position; outputs of one position."""
+    """Pair inputs by name if the name sets are equal, else by position; pair outputs by position."""
     names = ours.names
     if noun == "input" and set(names) == set(others.names) and len(set(names)) == len(names):
         found = [others.values[others.names.index(name)] for name in names]

@@ -117,7 +117,7 @@ def _run(case: Case, given: Mapping[str, Any] | None) -> str | None:
 
 
 def _extend(case: Case, title: str, extend: Callable[[], None]) -> None:
-    """Add runs beyond the standard test inputs. What stops them leaves parts uncovered, and refutes nothing."""
+    """Call `extend`, which adds runs; report an error as the uncovered part `title`, not as a refutation."""
     try:
         extend()
     except UnansweredError as error:
@@ -213,7 +213,7 @@ def compare_input(case: Case, test_input: TestInput, *, is_first: bool = False) 
 
 
 def _unsuitable_sizes(case: Case, test_input: TestInput) -> str | None:
-    """Why side `a` is not made for the sizes of a test input, if another runner than its carrier decides that."""
+    """Return why `size_checker`, if it is not side `a`'s carrier, rejects the sizes of a test input."""
     checker = size_checker(case)
     if checker is case.carriers["a"]:
         return None
@@ -235,7 +235,7 @@ def _record_refusal(case: Case, test_input: TestInput) -> None:
 
 
 def _compare_modest(case: Case, test_input: TestInput) -> None:
-    """Use smaller values instead of values that overflow on one side only."""
+    """Compare a variant of the test input with smaller values, because its values overflow on one side only."""
     modest = make_test_input(case.a.graph, test_input.kind, test_input.sizes, test_input.seed, MODEST)
     a, b = case.carriers["a"], case.carriers["b"]
     found = compute_outputs(case, (a, b), modest)
@@ -353,13 +353,13 @@ def _check_defaults(
 
 
 def _merges_quantized(runner: Runner) -> bool:
-    """Whether the default configuration of a runtime rounds a quantized model elsewhere than the file states."""
+    """Whether the runtime's default configuration rounds a quantized model at other nodes than the file's."""
     runtime = runner.side.runtime
     return runtime is not None and runtime.merges_quantized and quantized_snr(runner.side.graph) is not None
 
 
 def _documented_snr(case: Case, runner: Runner) -> float:
-    """Decibels that a runtime keeps as users start it."""
+    """Return the documented minimum SNR in dB of a runtime's default configuration."""
     runtime = runner.side.runtime
     if runtime is None or runtime.default_snr is None or not runner.is_native:
         return float("inf")

@@ -75,7 +75,7 @@ def load(case: Case, runner: Runner) -> bool:
 
 
 def _use_substitute(case: Case, side: Side) -> bool:
-    """Let a strict configuration or a backend represent a side whose runtime does not load it as users start it."""
+    """Select the strict configuration or a backend for a side that its runtime rejects with default settings."""
     failed = next((runner for runner in case.runners if runner.side is side), None)
     runtime = side.runtime
     if failed is not None and failed.failure is Failure.REJECTED and runtime is not None and runtime.has_strict:
@@ -97,14 +97,14 @@ def _use_substitute(case: Case, side: Side) -> bool:
 
 
 def strict_pair(case: Case) -> tuple[Runner, Runner]:
-    """For each side its runtime in the strict configuration if it has one, else the runner that represents it."""
+    """Return for each side the runner of the strict configuration if the runtime has one, else its carrier."""
     return _strict(case, "a"), _strict(case, "b")
 
 
 def size_checker(case: Case) -> Runner:
-    """The runner of side `a` that decides whether it supports sizes.
+    """Return the runner of side `a` that decides whether the model supports sizes of open dims.
 
-    Optimizations may skip the lookup that is out of bounds. If lengths of integer inputs (masks, positions) may depend
+    Default optimizations may remove an out-of-bounds lookup. If lengths of integer inputs (masks, positions) may depend
     on other lengths, the strict configuration is used.
     """
     _, lengths = open_axes(case.a.graph)

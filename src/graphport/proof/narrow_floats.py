@@ -19,7 +19,7 @@ _MAX_LISTED = 3
 
 
 def narrowed_nodes(a: Side, b: Side) -> tuple[str, ...]:
-    """Phrases of the nodes of `b` that compute in float16 or bfloat16 although `a` computes in wider floats.
+    """Return phrases of the nodes of `b` that compute in float16 or bfloat16 although `a` uses float32 or float64.
 
     Runtimes may compute them in float32 and so skip the rounding that the file specifies.
     """
@@ -33,7 +33,7 @@ def narrowed_nodes(a: Side, b: Side) -> tuple[str, ...]:
 
 
 def _narrow_nodes(graph: Graph) -> Iterator[Node]:
-    """The nodes that compute narrow floats, and the casts that round results of other nodes."""
+    """Return the nodes that compute narrow floats, and the casts that round other nodes' results."""
     for inner in walk(graph):
         for node in inner:
             if any(value.dtype in _NARROW for value in node.results) and (node.op != "Cast" or _rounds(node)):
@@ -41,6 +41,6 @@ def _narrow_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def _rounds(cast: Node) -> bool:
-    """Whether a cast rounds wider floats between two nodes; a cast of an input or to an output states an interface."""
+    """Whether a cast rounds an inner value of a wider float type; casts at inputs and outputs do not count."""
     operand, result = cast.operands[0], cast.results[0]
     return operand.producer is not None and not result.is_output and operand.dtype in _WIDE

@@ -70,13 +70,13 @@ class Answer:
 
 
 class _Selecting:
-    """Waits for bytes of a pipe."""
+    """Reads a pipe with a timeout, by the system's selectors."""
 
     def __init__(self, stream: IO[bytes] | None) -> None:
         self._stream = stream
 
     def read_into(self, place: memoryview, seconds: float) -> int | None:
-        """The number of bytes read into `place`, 0 at the end of the pipe; `None` if none came in that time."""
+        """Return the number of bytes read into `place`, 0 at the end of the pipe; `None` after `seconds`."""
         if self._stream is None:
             return 0
         # `select.select` refuses descriptors from 1024 on.
@@ -87,7 +87,7 @@ class _Selecting:
 
 
 class Listening:
-    """The same where the system cannot wait for pipes, as Windows cannot: a thread waits."""
+    """Reads a pipe with a timeout on systems without selectors for pipes (Windows): a thread reads."""
 
     def __init__(self, stream: IO[bytes] | None) -> None:
         self._stream = stream
@@ -95,7 +95,7 @@ class Listening:
         self._is_listening = False
 
     def read_into(self, place: memoryview, seconds: float) -> int | None:
-        """As `_Selecting.hear`."""
+        """Return the number of bytes read; see `_Selecting.read_into`."""
         if not self._is_listening:
             self._is_listening = True
             threading.Thread(target=self._listen, args=(len(place),), daemon=True).start()
@@ -132,7 +132,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process id."""
         return self._process.pid
 
     @property
@@ -258,7 +258,7 @@ class Process:
         return found
 
     def _check(self, left: float) -> None:
-        """Raise where the process has reached a limit."""
+        """Raise TimeoutError if `left` seconds are not positive, MemoryError above the memory limit."""
         if left <= 0:
             raise TimeoutError
         if self._nbytes and child_process.resident_bytes(self._process.pid) > self._nbytes:
@@ -276,7 +276,7 @@ class Pool:
         self._idle: dict[tuple[str, str], Process] = {}
 
     def prestart(self, runtime: Runtime, side: str) -> None:
-        """Let a process begin to load its runtime, while we have other work."""
+        """Start a process that loads its runtime in the background."""
         key = runtime.name, side
         if key not in self._idle or not self._idle[key].is_alive:
             self._idle[key] = Process(runtime)
@@ -298,5 +298,5 @@ class Pool:
 
 @cache
 def pool() -> Pool:
-    """The processes of this program."""
+    """Return the process pool of this program."""
     return Pool()

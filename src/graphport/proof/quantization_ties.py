@@ -41,7 +41,7 @@ _MAX_STEPS = 3.0
 
 
 def open_ties(found: Sequence[Difference]) -> frozenset[int]:
-    """Positions of the outputs that differ by more than ties alone explain, and by less than a wrong value would."""
+    """Return the outputs whose difference is too large for single ties and too small for a wrong value."""
     return frozenset(at for at, each in enumerate(found) if not each.passed and QUANTIZED <= _signal(each) < _LEAST)
 
 
@@ -68,7 +68,7 @@ def rounding_ties(
 
 
 def _may_be_tied(graph: Graph, at: int, each: Difference, *, is_close: bool) -> bool:
-    """Whether an output differs by so little that ties are looked for."""
+    """Whether ties may cause an output's difference, by its SNR or its number of quantization steps."""
     if _signal(each) >= (QUANTIZED if is_close else _LEAST):
         return True
     step = _step(graph.outputs[at]) if is_close and at < len(graph.outputs) else None
@@ -76,7 +76,7 @@ def _may_be_tied(graph: Graph, at: int, each: Difference, *, is_close: bool) -> 
 
 
 def _step(value: Value) -> float | None:
-    """The scale of the DequantizeLinear that computes an output, the smallest of several; 1 for quantized integers."""
+    """Return the least scale of the DequantizeLinear that computes an output; 1 for quantized integers."""
     node = value.producer
     if node is not None and not node.dialect and node.op == QuantizeLinear.name:
         return 1.0
@@ -87,7 +87,7 @@ def _step(value: Value) -> float | None:
 def without(
     found: list[Difference], side: Side, test_input: TestInput, notes: list[str], close: frozenset[int] = frozenset()
 ) -> list[Difference]:
-    """Let outputs that ties explain pass; a note lists them."""
+    """Mark outputs whose difference rounding ties explain as passed, and add a note that lists them."""
     tied = rounding_ties(side, test_input, found, close)
     names = [f"{found[at].name} by {found[at].max_abs:.3g} ({found[at].snr_db:.1f} dB)" for at in sorted(tied)]
     if names:
@@ -113,7 +113,7 @@ def _signal(each: Difference) -> float:
 
 
 def _moved(graph: Graph, way: int) -> Graph | None:
-    """`graph` with every rounded value larger or smaller by the shift of its node; `None` if it rounds nothing."""
+    """Copy `graph` with quantized values scaled up (`way` 1) or down (-1) by `_shift`; `None` without any."""
     twin, is_any = rewrite.copy(graph), False
     for inner in walk(twin):
         for node in inner:
@@ -130,7 +130,7 @@ def _moved(graph: Graph, way: int) -> Graph | None:
 
 
 def _shift(node: Node) -> float:
-    """The relative error of a QuantizeLinear's operand: another order of sums, or a rounded ratio of scales."""
+    """Return the relative error of a QuantizeLinear's operand due to summation order or a rounded scale ratio."""
     before = node.operands[0].producer
     if before is None or before.dialect or before.op != DequantizeLinear.name:
         return _SHIFT
@@ -142,7 +142,7 @@ def _shift(node: Node) -> float:
 
 
 def _computed(graph: Graph, test_input: TestInput) -> list[Any]:
-    """Outputs of a fast backend; empty if none computes the graph."""
+    """Return the outputs of a fast backend; empty if none computes the graph."""
     name = next((each for each in preferred(graph) if each != "reference"), "reference")
     try:
         outputs = prepare(graph, name).run(checked(graph, dict(test_input.arrays)))

@@ -31,7 +31,7 @@ TIGHT_SNR = 60.0
 
 
 def compare_readings(case: Case, test_input: TestInput, found: Sequence[Difference]) -> None:
-    """Record a run of both readings if outputs of quantized files agree only within the tolerance of rounding.
+    """Record a run of graphport's graphs of both files if quantized outputs agree only within rounding tolerance.
 
     Only for the first test input of ordinary values that needs it.
 
@@ -66,7 +66,7 @@ def compare_readings(case: Case, test_input: TestInput, found: Sequence[Differen
 
 
 def _differing(case: Case, test_input: TestInput) -> list[Difference]:
-    """The outputs that both readings compute differently; none if a reading is not computed."""
+    """Return the outputs that graphport's graphs of both files compute differently; empty if one does not run."""
     a, b = case.a.graph, case.b.graph
     first = _outputs(a, test_input.arrays)
     second = _outputs(b, paired(test_input.arrays, a, b))

@@ -18,7 +18,7 @@ _STEPS = 8.0
 
 
 def nudged(test_input: TestInput) -> TestInput | None:
-    """`test_input` with every float moved by one ulp, up or down at random; `None` if it has no floats."""
+    """Return a copy with every float moved by one ulp, up or down at random; `None` without floats."""
     random = np.random.default_rng(test_input.seed)
     moved = {name: _nudged(array, random) for name, array in test_input.arrays.items()}
     return None if all(moved[name] is test_input.arrays[name] for name in moved) else replace(test_input, arrays=moved)
@@ -36,7 +36,7 @@ _NUMBERS = (np.float16, np.float32, np.float64)
 
 
 def explained(found: Sequence[Difference], outputs: Sequence[Any], again: Sequence[Any]) -> frozenset[int]:
-    """Positions of the outputs whose difference is as large as their change by nudged inputs.
+    """Return the outputs whose difference is at most about their change by nudged inputs.
 
     Args:
         found: differences of the two sides.

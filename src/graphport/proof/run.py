@@ -20,7 +20,7 @@ class Configuration(StrEnum):
 
 
 class Failure(StrEnum):
-    """Why a runtime did not load a file or did not compute a test input."""
+    """The kind of failure to load a file or to compute a test input."""
 
     REJECTED = "rejected"
     """The runtime refuses the file or the test input, or its process ended."""

@@ -70,12 +70,12 @@ class Runner(ABC):
 
     @property
     def sentence(self) -> str:
-        """Which runtime computes which file."""
+        """Runtime and file, as in `ONNX Runtime on a.onnx`."""
         label = self.side.label
         return f"{self.title} on {label}" if self.is_native else f"{self.title} on {label} as graphport reads it"
 
     def fail(self, error: UnansweredError) -> None:
-        """Keep why a file was not loaded or a test input not computed."""
+        """Record why a file was not loaded or a test input not computed."""
         # The written file has a temporary path, which is another one each time.
         path = self.side.path
         paths = () if path is None else (os.fspath(path.absolute()), os.fspath(path))
@@ -126,7 +126,7 @@ class NativeRunner(Runner):
 
     @property
     def _key(self) -> str:
-        """The processes that wait for a file are kept by side and configuration."""
+        """The key of the side's idle process in the pool."""
         return process_key(self.side.letter, self.configuration)
 
     @property

@@ -73,7 +73,7 @@ def paired(given: Mapping[str, Any], a: Graph, b: Graph) -> dict[str, Any]:
 
 
 def settle_kept_states(side: Side, other: Side) -> Side:
-    """`side` for runs that are not the first, if only its file distinguishes the first run.
+    """Replace the first-run flag of `side` by true if `other` has states but no flag.
 
     The other file receives all states in each run, and so do the variables of OpenVINO after the first one.
     """
@@ -90,7 +90,7 @@ def settle_kept_states(side: Side, other: Side) -> Side:
 
 
 def order_outputs(side: Side, other: Side) -> Side:
-    """`side` with its outputs in the order of the second file, if its format declares no order and the names agree."""
+    """Reorder the outputs of `side` as in the second file, if its format declares no order and the names agree."""
     if side.format not in WITHOUT_ORDER:
         return side
     names = _original_names(side.graph)

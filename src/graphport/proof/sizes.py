@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def why_not_computable(case: Case) -> str | None:
-    """Why no test input fits into an array or into memory, if so."""
+    """Return why no test input fits into an array or into memory; `None` if one fits."""
     for value in case.a.graph.inputs:
         dims = value.shape
         reason = None if dims is None else no_array([dim if isinstance(dim, int) else 1 for dim in dims])
@@ -36,7 +36,7 @@ def why_not_computable(case: Case) -> str | None:
 
 
 def _excess(case: Case, sizes: Mapping[str, int]) -> str | None:
-    """Why a run at some sizes takes more memory than a file of this size may, if so."""
+    """Return why a run at some sizes exceeds the memory limit for the file's size; `None` if it does not."""
     return next(filter(None, (memory.excess(side.graph, sizes, case.a.size) for side in (case.a, case.b))), None)
 
 
@@ -59,7 +59,7 @@ def choices_of_inputs(case: Case, given: Mapping[str, Any] | None) -> Iterator[I
 
 
 def _sizes(case: Case, choices: list[Sizes], related: Callable[[list[Sizes]], Relations]) -> Iterator[Sizes]:
-    """Sizes to try, the best first; relations between them are searched if none of them runs."""
+    """Yield sizes to try, best first; if all fail, also sizes that satisfy relations between open dims."""
 
     def completed_choices() -> Iterator[Sizes]:
         relations = case.relations = related(choices)

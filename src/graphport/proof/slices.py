@@ -32,13 +32,13 @@ class Slice(NamedTuple):
 
 
 def worst_slice(a: Any, b: Any, parts: tuple[int, list[int]] | None, least_snr: float | None) -> Slice | None:
-    """The slice of `b` that differs most from the slice of `a`, beyond its tolerance, if any does.
+    """Return the slice with the largest difference relative to its magnitude beyond tolerance; `None` without one.
 
     Args:
         a: an output of floats.
         b: the corresponding output; the whole tensors agree.
         parts: axis and sizes of the operands of the Concat that computes the output, if one does.
-        least_snr: decibels that outputs of lower precision keep.
+        least_snr: minimum SNR in dB of outputs of lower precision, if known.
     """
     if a.shape != b.shape or a.dtype.kind != "f" or a.ndim < _MIN_RANK or not a.size:
         return None
@@ -52,7 +52,7 @@ def worst_slice(a: Any, b: Any, parts: tuple[int, list[int]] | None, least_snr: 
 
 
 def _magnitudes(a: Any, b: Any) -> tuple[Any, Any]:
-    """Absolute differences and magnitudes; 0 where a value is not finite, which the whole tensors were compared by."""
+    """Return |a - b| and |a|, 0 at elements that are not finite (already compared)."""
     with np.errstate(invalid="ignore", over="ignore"):
         gap, size = np.abs(a - b), np.abs(a)
     finite = np.isfinite(gap) & np.isfinite(size)
@@ -60,7 +60,7 @@ def _magnitudes(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _concat_operands(gap: Any, size: Any, parts: tuple[int, list[int]] | None, relative: float) -> Iterator[Slice]:
-    """Operands of a Concat, which do not mix: only the magnitude of the operand counts."""
+    """Yield the slices of a Concat's operands whose difference is large relative to the operand's magnitude."""
     if parts is None:
         return
     axis, sizes = parts
@@ -74,7 +74,7 @@ def _concat_operands(gap: Any, size: Any, parts: tuple[int, list[int]] | None, r
 
 
 def _channels(gap: Any, size: Any, relative: float, floor: float) -> Iterator[Slice]:
-    """Indices of the second and of the last axis."""
+    """Yield the index of the second and of the last axis with the largest excess over the slice's tolerance."""
     for axis in dict.fromkeys((1, gap.ndim - 1)):
         if gap.shape[axis] > _MAX_SLICES:
             continue

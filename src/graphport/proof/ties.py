@@ -39,7 +39,7 @@ def of_integers(test_input: TestInput, found: list[Difference]) -> frozenset[int
 
 
 def without(found: list[Difference], tied: frozenset[int], test_input: TestInput, notes: list[str]) -> list[Difference]:
-    """Let outputs with ties pass; a note lists them."""
+    """Mark outputs with ties as passed, and add a note that lists them."""
     left = [position for position, each in enumerate(found) if position in tied and not each.passed]
     if left:
         names = ", ".join(found[position].name for position in left)

@@ -124,7 +124,7 @@ def _unread_sides(matrix: Matrix) -> list[str]:
 
 
 def _first_fault(matrix: Matrix) -> str | None:
-    """What refutes the written file, the interface first."""
+    """Return the first fault that refutes the written file, interface differences first."""
     if matrix.interface:
         return f"the interface differs: {'; '.join(matrix.interface)}"
     for run in matrix.runs:
@@ -156,7 +156,7 @@ def is_refused(run: Run, runs: Sequence[Run]) -> bool:
 
 
 def _represents(run: Run, runs: Iterable[Run]) -> bool:
-    """Whether a difference of this run refutes the file: a native run, or our reading where no runtime computes it."""
+    """Whether a difference of this run refutes the file: it is native, or no native run of side `b` has this input."""
     if run.side != "b":
         return False
     return run.is_native or not any(
@@ -169,7 +169,7 @@ def _compared_inputs(matrix: Matrix) -> set[str]:
 
 
 def _native_inputs(runs: Iterable[Run], side: str) -> set[str]:
-    """Test inputs that the runtime of a side computed with default settings, unless its result is known to be wrong."""
+    """Return the inputs that a side's runtime computed with default settings, without results known to be wrong."""
     return {
         run.input
         for run in runs
@@ -178,7 +178,7 @@ def _native_inputs(runs: Iterable[Run], side: str) -> set[str]:
 
 
 def _uncarried(matrix: Matrix, compared: set[str]) -> list[str]:
-    """Test inputs of the source that the runtimes of both files did not compute as users start them."""
+    """Return the source's test inputs that both runtimes' default configurations did not compute and compare."""
     carried = _native_inputs(matrix.runs, "a") & _native_inputs(matrix.runs, "b") & compared
     return [f"test input '{label}'" for label in matrix.inputs if label not in carried]
 
@@ -197,7 +197,7 @@ def _agreement(matrix: Matrix, compared: set[str]) -> str:
 
 
 def _difference(matrix: Matrix) -> str:
-    """The largest difference of the tight comparison, and the precision of default configurations that needed it."""
+    """Format the largest difference of the tight comparison, and the SNR of default configurations outside it."""
     compared = [run for run in matrix.runs if run.side == "b" and run.agrees and _represents(run, matrix.runs)]
     strict = {run.input for run in compared if run.configuration is Configuration.STRICT}
     strict |= {run.input for run in matrix.runs if run.side == "a" and run.configuration is Configuration.STRICT}
@@ -220,7 +220,7 @@ def _agrees(run: Run, matrix: Matrix, compared: set[str]) -> bool:
 
 
 def _lack(matrix: Matrix) -> str:
-    """Why nothing was compared, by the runs that did not run."""
+    """Return why nothing was compared: the reason of the first failed run."""
     for side in "ba":
         reasons = [f"{name(run, matrix)}: {run.reason}" for run in matrix.runs if run.side == side and run.reason]
         if reasons and not any(run.side == side and run.ran for run in matrix.runs):
@@ -247,7 +247,7 @@ def _unread(matrix: Matrix, sides: Sequence[str]) -> str:
 
 
 def name(run: Run, matrix: Matrix) -> str:
-    """Which runtime computes which file."""
+    """Format runtime and file of a run."""
     title = matrix.titles.get(run.runtime, run.runtime)
     label = matrix.labels.get(run.side, run.side)
     return f"{title} on {label}" if run.is_native else f"{title} on {label} as graphport reads it"

@@ -98,7 +98,7 @@ def differing_candidates(a: Graph, b: Graph, sizes: dict[str, int], names: Names
 
 
 def _rows_of_tables(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
-    """Every row of tables that inputs are indices of, as many at a time as the inputs have elements."""
+    """Yield index inputs that cover every row of a gathered table, input size by input size."""
     base = normal(a, sizes)
     if base is None:
         return
@@ -129,7 +129,7 @@ def normal(graph: Graph, sizes: dict[str, int], seed: int = 77) -> Candidate | N
 
 
 def candidates_by_kind(a: Graph, b: Graph, sizes: dict[str, int], names: Names) -> Iterator[Candidate]:
-    """All inputs by a kind of values at once, then one input alone where there are several."""
+    """Yield candidates of each kind of values: in all inputs at once, then in single inputs."""
     base = normal(a, sizes)
     if base is None:
         return
@@ -152,7 +152,7 @@ def candidates_by_kind(a: Graph, b: Graph, sizes: dict[str, int], names: Names) 
 
 
 def _makes(both: Sequence[Value], numbers: dict[str, int]) -> Iterator[Chosen]:
-    """Return the kinds of values for an input; `both` has the input in each graph."""
+    """Yield name, generator and `is_special` of each kind of values for an input; `both` has it in each graph."""
     value = both[0]
     dtype = value.dtype
     if dtype is None or value.storage is not None:
@@ -202,7 +202,7 @@ def _on_limits(a: Graph, graph: Graph, sizes: dict[str, int], names: Names) -> I
 
 
 def limits_in(graph: Graph) -> Iterator[tuple[Value, float]]:
-    """Values and the constants that they are compared with or rounded at, in bodies too."""
+    """Yield values with the constant thresholds of their comparisons, clips and roundings, bodies included."""
     for inner in walk(graph):
         for node in inner:
             if node.op in {"Round", "Floor", "Ceil"} or (node.op == "Cast" and _is_to_integer(node)):
@@ -284,7 +284,7 @@ def _tile_factors(factors: tuple[int, ...], shape: tuple[int, ...]) -> Any:
 
 
 def _cast_saturated(numbers: Any, dtype: Any) -> Any:
-    """Numbers in an element type, integers within its range."""
+    """Cast an array to an element type; integers saturate."""
     if dtype.kind not in "iu":
         # A number beyond a narrower type is infinite there.
         with np.errstate(over="ignore"):
@@ -301,7 +301,7 @@ def _short(number: Any) -> str:
 def candidates_for_part(
     a: Graph, part: CoveragePoint, choices: Sequence[dict[str, int]], names: Names
 ) -> Iterator[Candidate]:
-    """Candidates that may reach a part of `a`, or of another graph whose inputs `names` gives names of `a`."""
+    """Return candidates that may reach a part of `a`, or of a second graph whose inputs `names` maps to `a`."""
     if part.wish is None:
         return
     value, sign, bound = part.wish
@@ -337,7 +337,7 @@ def _with_every(
 
 
 def _bound_value(bound: Any) -> float:
-    """The number of a bound: a constant, or 0 for a computed value."""
+    """Return the first element of a bound as a float; 0 for a computed value."""
     if isinstance(bound, (int, float)):
         return float(bound)
     known = constant_of(bound)

@@ -119,7 +119,7 @@ class Exploration:
         return cls(search, inputs, Names.match_inputs(a, b), relations or {}, frozenset(fixed_sizes(a, b)))
 
     def further_inputs(self) -> Iterator[Further]:
-        """Test inputs beyond the standard ones: other sizes, and values that reach uncovered parts."""
+        """Yield test inputs beyond the standard ones: further sizes, and values that reach uncovered parts."""
         for candidate, is_ordinary in islice(self._further_candidates(), MAX_INPUTS):
             yield Further(TestInput(candidate.label, 0, candidate.sizes, candidate.arrays), is_ordinary)
 
@@ -175,7 +175,7 @@ class Exploration:
         yield from self._reaching_by_kind(choices[-1])
 
     def _reaching_by_kind(self, sizes: dict[str, int]) -> Iterator[tuple[Candidate, bool]]:
-        """Candidates of other kinds of values, masks first, for parts that nothing else reaches.
+        """Yield candidates of other kinds of values, masks first, for parts that are still unreached.
 
         Masks are ordinary inputs; whether integers and floats of other magnitudes are valid is unknown.
         """
@@ -193,7 +193,7 @@ class Exploration:
                 yield candidate, is_mask and base is not None and _has_floats_of(candidate, base)
 
     def findings(self) -> Iterator[Finding]:
-        """Inputs on which the readings of both files differ by more than rounding, until the time is spent."""
+        """Yield inputs on which the graphs read from both files differ by more than rounding, within the time limit."""
         yield from self.search.found
         if not self.search.compares or self.search.b is None:
             return
@@ -236,14 +236,14 @@ def _seconds(graph: Graph, test_input: TestInput) -> float:
 
 
 def fixed_sizes(a: Graph, b: Graph) -> dict[str, int]:
-    """Sizes of open dims of `a` that inputs of `b` are fixed to."""
+    """Return sizes of open dims of `a` whose dims are static in the inputs of `b`."""
     names = {value.name: value for value in b.inputs}
     twins = paired({value.name: value for value in a.inputs}, a, b)
     return bound_by(a, {value.name: names[other] for other, value in twins.items() if other in names})
 
 
 def unexplored(graph: Graph) -> Coverage:
-    """The coverage of a graph that was not explored: none of its parts."""
+    """Return the coverage of a graph that was not explored: all parts are unreached."""
     phrases = [part.phrase for parts in coverage_points(graph).of.values() for part in parts]
     return Coverage(never=tuple(dict.fromkeys(phrases)))
 

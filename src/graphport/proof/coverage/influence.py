@@ -64,7 +64,7 @@ def _is_finite_or_nan(target: Any) -> bool:
 
 
 def _of_dims(graph: Graph, elements: tuple[Dim, ...], target: Any, sizes: Mapping[str, int]) -> list[Setting]:
-    """Sizes of single open dims with which an element reaches the target."""
+    """Return settings of one open dim each with which a dim expression reaches the target."""
     wanted = float(np.max(target))
     found: list[Setting] = []
     for element in elements:
@@ -78,7 +78,7 @@ def _of_dims(graph: Graph, elements: tuple[Dim, ...], target: Any, sizes: Mappin
 
 
 def _least_size(graph: Graph, element: Symbolic, name: str, wanted: float, sizes: Mapping[str, int]) -> int | None:
-    """The least size of a dim with which an element is at least `wanted`, where it grows with the dim."""
+    """Return the least size of dim `name` with which `element`, which grows with it, is at least `wanted`."""
     known = dict.fromkeys(graph.extents.free(element), 1) | dict(sizes)
 
     def is_sufficient(size: int) -> bool:
@@ -99,7 +99,7 @@ def _least_size(graph: Graph, element: Symbolic, name: str, wanted: float, sizes
 
 
 def _of_body_input(value: Value, target: Any, sizes: Mapping[str, int], steps: int) -> list[Setting]:
-    """Settings for an input of a body: the operands of the node around it, and the trip count for an iteration."""
+    """Return settings for an input of a body: from the operands of its node, or the trip count for an iteration."""
     body = value.graph
     node = None if body is None else body.parent
     if body is None or node is None or not value.is_input:
@@ -116,7 +116,7 @@ def _of_body_input(value: Value, target: Any, sizes: Mapping[str, int], steps: i
 
 
 def _before(node: Node, value: Value, target: Any, sizes: Mapping[str, int], steps: int) -> list[Setting]:
-    """Settings for one result of a node."""
+    """Return settings with which result `value` of a node should reach `target`."""
     if node.op in _ARITHMETIC:
         return _of_arithmetic(node, target, sizes, steps)
     special = _SPECIAL.get(node.op)
@@ -148,7 +148,7 @@ def constant_of(value: Value | None) -> Any:
 
 
 def input_of(value: Value | None) -> Value | None:
-    """The graph input that a value is, or that it consists of the elements of."""
+    """Return the graph input whose elements a value has, possibly moved; `None` if there is none."""
     for _ in range(MAX_STEPS):
         if value is None or value.graph is None or value.producer is None:
             break
@@ -199,7 +199,7 @@ def _scalar_of(known: Any, target: Any) -> Any:
 
 
 def _without(op: str, target: Any, other: Any, *, is_first: bool) -> Any:
-    """Solve for an operand: the result is `target`, and the second operand is fixed."""
+    """Solve `op(x, other) = target` for x, the first operand if `is_first`, else the second."""
     match op:
         case "Add":
             return target - other
@@ -216,7 +216,7 @@ def _without(op: str, target: Any, other: Any, *, is_first: bool) -> Any:
 
 
 def _of_product(node: Node, target: Any, sizes: Mapping[str, int], steps: int) -> list[Setting]:
-    """Settings for a product with a constant matrix: the row in the direction of its longest column."""
+    """Return settings for a product with a constant matrix: rows parallel to its column of largest norm."""
     x, y = node.operands[0], node.operands[1]
     weights, position = constant_of(y), 0
     if weights is None:
@@ -236,7 +236,7 @@ def _of_product(node: Node, target: Any, sizes: Mapping[str, int], steps: int) -
 
 
 def _of_convolution(node: Node, target: Any, sizes: Mapping[str, int], steps: int) -> list[Setting]:
-    """Settings for a convolution with constant weights: all elements equal, by the largest sum of a filter."""
+    """Return settings for a convolution with constant weights: equal elements, from the largest filter sum."""
     weights = constant_of(node.operand(1))
     if weights is None or not np.size(weights):
         return []
@@ -246,7 +246,7 @@ def _of_convolution(node: Node, target: Any, sizes: Mapping[str, int], steps: in
 
 
 def _of_comparison(node: Node, target: Any, sizes: Mapping[str, int], steps: int) -> list[Setting]:
-    """Settings that make a comparison true or false."""
+    """Return settings that make a comparison true or false."""
     x, y = node.operands[0], node.operands[1]
     is_wanted = bool(np.max(target) > 0)
     sign = {"Less": -1, "LessOrEqual": -1, "Greater": 1, "GreaterOrEqual": 1}.get(node.op, 0)
@@ -286,7 +286,7 @@ def _of_range(node: Node, target: Any, sizes: Mapping[str, int], steps: int) -> 
 
 
 def _of_sum(node: Node, target: Any, sizes: Mapping[str, int], steps: int) -> list[Setting]:
-    """Settings for a sum over axes whose elements are equal."""
+    """Return settings for a reduction, with equal elements along the reduced axes."""
     x = node.operands[0]
     dims, kept = x.shape, node.output.shape
     if dims is None or kept is None or x.graph is None:
@@ -309,7 +309,7 @@ def _size(extents: Any, dim: Dim, sizes: Mapping[str, int]) -> int:
 
 
 def _of_index(node: Node, target: Any, sizes: Mapping[str, int], steps: int) -> list[Setting]:
-    """Settings for the index of a largest element: one larger element at the wanted place."""
+    """Return settings for ArgMax along the last axis: 8 at the index `target`, 0 elsewhere."""
     x = node.operands[0]
     length = x.shape[-1] if x.shape else None
     place = int(np.max(target))
@@ -356,7 +356,7 @@ def _keep_target(_: Node, target: Any) -> Any:
 
 
 def _of_normalization(node: Node, target: Any) -> Any:
-    """A row passes unchanged; a single value is the first element of a row of zeros."""
+    """Return the operand row for a target: a row unchanged, a scalar as the first element of a row of zeros."""
     x = node.operands[0]
     length = x.shape[-1] if x.shape else None
     if np.ndim(target) or not isinstance(length, int):

@@ -48,7 +48,7 @@ def _moved(function: Callable[..., Any], random: np.random.Generator) -> Callabl
 
 
 def _computed_wider(function: Callable[..., Any], operands: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
-    """The results in a wider element type; `None` if the operator is not computed in it."""
+    """Compute an operator in a wider float type; `None` if no operand is widened or it fails."""
     wide = [_widened(operand) for operand in operands]
     if all(x is y for x, y in zip(wide, operands, strict=True)):
         return None
@@ -65,7 +65,7 @@ def _widened(operand: Any) -> Any:
 
 
 def _with_error(result: Any, exact: Any, random: np.random.Generator) -> Any:
-    """`result` moved by up to its own rounding error or one step of its type, where it is not exact."""
+    """Add or subtract twice the rounding error, at least one ulp, at each element that is not exact."""
     dtype = getattr(result, "dtype", None)
     if dtype is None or dtype.kind != "f" or dtype.name not in {"float32", "float16", "float64"}:
         return result

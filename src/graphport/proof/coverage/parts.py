@@ -92,7 +92,7 @@ def coverage_points(graph: Graph, uncounted: frozenset[str] = frozenset()) -> Co
 
 
 def name_of(node: Node) -> str:
-    """The operator and the name of a node, as phrases give them."""
+    """Format operator and name of a node for phrases, for example `Clip 'act'`."""
     result = next(iter(node.results), None)
     name = node.name or ("" if result is None else result.name)
     return f"{node.op} '{name}'"
@@ -144,13 +144,13 @@ def _points_of_node(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
 
 
 def _has(array: Any, *, is_true: bool) -> bool:
-    """Whether a boolean array is true, or false, anywhere."""
+    """Whether an element of a boolean array equals `is_true`."""
     found = np.asarray(array, np.bool_)
     return bool(np.any(found if is_true else ~found))
 
 
 def _is_somewhere(*, is_true: bool) -> Reaches:
-    """The condition, operand 0, is true, or false, for an element."""
+    """Return a predicate: an element of operand 0 (a condition) equals `is_true`."""
     return lambda operands, _: _has(operands[0], is_true=is_true)
 
 
@@ -159,7 +159,7 @@ def _results_in(*, is_true: bool) -> Reaches:
 
 
 def _is_below(bound: float) -> Reaches:
-    """Operand 0 is below a number for an element, or below another operand, if `bound` is its index."""
+    """Return a predicate: an element of operand 0 is below a number, or below the operand at index `bound`."""
     return lambda operands, _: _has(operands[0] < _bound(operands, bound), is_true=True)
 
 
@@ -219,7 +219,7 @@ def _float_attribute(node: Node, name: str, default: float) -> float:
 
 
 def _choices(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
-    """Each of the two operands of Max or Min as the chosen one."""
+    """Yield a part for each of the two operands of Max or Min: it is selected for an element."""
     x, y = node.operands[0], node.operands[1]
     if all(value in fixed for value in (x, y, *node.results)):
         return
@@ -247,7 +247,7 @@ def _signs(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
 
 
 def _rows(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
-    """All rows of a constant table that indices are looked up in."""
+    """Yield the part that covers all rows of a constant table of Gather."""
     table, indices = node.operands[0], node.operands[1]
     if table.storage is not None and indices not in fixed and _length_of_table(node) > 1:
         every = np.arange(_length_of_table(node))
@@ -263,7 +263,7 @@ def _length_of_table(node: Node) -> int:
 
 
 def _results_of_comparison(node: Node, fixed: set[Value]) -> Iterator[CoveragePoint]:
-    """The two values of a boolean result, unless an operator selects by it, which has the equivalent parts."""
+    """Yield the parts true and false of a comparison; none if its result is the condition of another operator."""
     x, y = node.operands[0], node.operands[1]
     if _decides(node) or (x in fixed and y in fixed) or node.output in fixed:
         return

@@ -62,7 +62,7 @@ class ProbedSession:
 
 
 def _iterations(node: Node, operands: Sequence[Any]) -> int:
-    """The iterations of a Loop or Scan that are certain without a look at its conditions, up to `MANY`."""
+    """Return the iterations of a Loop or Scan that follow from its operands alone, at most `MANY`."""
     if node.op == "Scan":
         axes = node.attributes.get("scan_input_axes")
         axis = axes[-1] if isinstance(axes, tuple) and isinstance(axes[-1], int) else 0

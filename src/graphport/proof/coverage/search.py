@@ -117,7 +117,7 @@ class Subject:
     def overflows(self, arrays: Mapping[str, Any]) -> bool:
         """Whether a node computes infinity or NaN of finite elements because the element type ends.
 
-        A result that an overflow decides is no purpose of a model: a file that keeps it finite is as right.
+        Outputs that depend on an overflow are not compared: a file that computes them without overflow is correct too.
         """
         overflow = Overflow()
         try:
@@ -258,7 +258,7 @@ class Search:
 
 
 def difference(x: Any, y: Any) -> Any:
-    """|x - y| by element, infinite where only one is NaN or infinite; `None` where nothing differs or compares."""
+    """Return |x - y|, infinite where only one is finite; `None` for equal or incomparable arrays."""
     if x is None or y is None or is_sequence(x) or is_sequence(y):
         return None
     x, y = np.asarray(x), np.asarray(y)
@@ -324,7 +324,7 @@ def _is_finite(x: Any) -> Any:
 
 
 def _row_magnitude(x: Any) -> Any:
-    """The largest finite magnitude along the last axis."""
+    """Return the largest finite magnitude along the last axis."""
     magnitude = np.abs(np.asarray(x, np.float64))
     magnitude = np.where(np.isfinite(magnitude), magnitude, 0)
     return magnitude.max(axis=-1, keepdims=True) if magnitude.ndim else magnitude
@@ -354,5 +354,5 @@ def is_confirmed(finding: Finding, first: Sequence[Any], second: Sequence[Any]) 
 
 
 def _fraction_true(of: Any, elements: Any) -> float:
-    """The part of some elements of a boolean array that is true."""
+    """Return the fraction of true elements."""
     return float(np.sum(of & elements)) / max(int(np.sum(elements)), 1)

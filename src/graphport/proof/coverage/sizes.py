@@ -31,7 +31,7 @@ _COMPARING = frozenset({"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equ
 
 
 def telling_sizes(graph: Graph) -> set[int]:
-    """Sizes one above each number that a size may be compared with, and the lengths of tables."""
+    """Return critical sizes: each constant that a size may be compared with plus 1, and the lengths of tables."""
     found: set[int] = set()
     for inner in walk(graph):
         for node in inner:
@@ -52,7 +52,7 @@ def _sizes_of(node: Node) -> Iterator[int]:
 
 
 def _is_of_real_tensors(node: Node) -> bool:
-    """Whether it compares floats of which there may be several; a size is a single integer."""
+    """Whether a node compares float tensors of possibly several elements, which cannot be sizes."""
     x = next((value for value in node.operands if value.storage is None), None)
     if x is None or (x.dtype is not None and not x.dtype.is_floating):
         return False

@@ -43,7 +43,7 @@ class ValueKind:
 
 
 def _rows(shape: Sequence[int]) -> tuple[int, int]:
-    """Number of rows and their length: the last axis is a row, where there is more than one axis."""
+    """Return the number of rows and their length; the last axis is a row if the rank is at least 2."""
     if len(shape) < 2:
         return 1, int(np.prod(shape, dtype=np.int64))
     return int(np.prod(shape[:-1], dtype=np.int64)), shape[-1]
@@ -197,13 +197,13 @@ def operators_reached(value: Value, *, through_products: bool = True) -> frozens
 
 
 def is_product(node: Node) -> bool:
-    """Whether it sums products of its operands, as a convolution does: one infinite element makes many NaN."""
+    """Whether a node sums products (convolution, matrix product), where one infinite element causes many NaN."""
     op_def = None if node.dialect else registry.op_defs().get(node.op)
     return op_def is not None and op_def.role == "weighted"
 
 
 def is_never_zero(value: Value) -> bool:
-    """Whether an integer input may divide, or be the step of a range: 0 is undefined then."""
+    """Whether an integer input may reach a divisor or the step of a Range, where 0 is undefined."""
     dtype = value.dtype
     return dtype is not None and dtype.is_integer and bool(uses_reached(value) & _DIVIDING)
 
@@ -216,7 +216,7 @@ def _values_of(body: Graph) -> Iterator[Value]:
 
 
 def kinds_for(*values: Value) -> list[ValueKind]:
-    """The kinds of values that the operators which read an input ask for; `values` are the input in both graphs."""
+    """Return the kinds of values for an input's operators; `values` are the input in both graphs."""
     reached = _operators_of(values)
     directly = _operators_of(values, through_products=False)
     return [kind for kind in KINDS if not kind.operators or kind.operators & (reached if kind.is_finite else directly)]
@@ -236,17 +236,17 @@ _COUNTING = frozenset(
 
 
 def is_count(value: Value) -> bool:
-    """Whether an integer input decides how often something is run or how large a tensor is."""
+    """Whether an integer input may determine a trip count or a tensor size."""
     return bool(operators_reached(value) & _COUNTING)
 
 
 def constant_values(number: int) -> Make:
-    """The kind of values that are all equal."""
+    """Return a generator of arrays filled with `number`."""
     return lambda _, shape: np.full(shape, number)
 
 
 def integers_of(low: int, high: int, *, is_data: bool, bits: int) -> Iterator[tuple[str, Make]]:
-    """Kinds of values for an integer input that takes `low` to below `high`: data may be large, indices may not."""
+    """Return kinds of values in [low, high) for an integer input; only data (`is_data`) may be large."""
     yield "lowest indices", lambda _, shape: np.full(shape, low)
     yield "highest indices", lambda _, shape: np.full(shape, high - 1)
     yield "increasing indices", lambda _, shape: _increasing(shape, low, high)

@@ -52,7 +52,7 @@ class WorkBudget:
 
 
 def estimate(nodes: int, elements: float, macs: float, weight_bytes: float) -> float:
-    """Seconds of the reference interpreter for a run of a graph."""
+    """Estimate the seconds of the reference interpreter for one run of a graph."""
     reading = weight_bytes / _WEIGHT_BYTES_PER_SECOND
     return nodes * _SECONDS_PER_NODE + elements / _ELEMENTS_PER_SECOND + macs / _MACS_PER_SECOND + reading
 

@@ -45,7 +45,7 @@ def body_segments(output: Match, segmentation: Segmentation) -> Iterator[tuple[G
 
 
 def _common_states(a: Node, b: Node, segmentation: Segmentation) -> list[tuple[int, int]]:
-    """Indices of the body inputs that correspond: their initial operands match."""
+    """Return index pairs of body inputs whose initial operands match."""
     if a.op == "If":
         return []
     if len(a.inputs) == len(b.inputs):
@@ -69,7 +69,7 @@ def _is_common(a: Value | None, b: Value | None, segmentation: Segmentation) -> 
 
 
 def _common_results(a: Node, bodies: tuple[Graph, Graph], states: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Indices of results of the bodies that correspond: in one place if there are equally many, else of common states.
+    """Return index pairs of corresponding body results: equal indices for equal counts, else common states.
 
     The body of a Loop has no result for the number of the iteration.
     """
@@ -81,7 +81,7 @@ def _common_results(a: Node, bodies: tuple[Graph, Graph], states: list[tuple[int
 
 
 def _input(node: Node, pair: tuple[Value, Value], index: int, segmentation: Segmentation) -> Match | None:
-    """The match of two body inputs with their initial elements; `None` if the elements are unknown."""
+    """Return the match of two body inputs with their initial elements; `None` if the elements are unknown."""
     operands = [segmentation.by_a.get(value) if value is not None else None for value in node.inputs]
     elements = _elements(node, index, operands)
     if elements is None:
@@ -94,7 +94,7 @@ def _input(node: Node, pair: tuple[Value, Value], index: int, segmentation: Segm
 
 
 def _elements(node: Node, index: int, operands: list[Match | None]) -> Any:
-    """The value of a body input in the first iteration, as far as the operands are constant."""
+    """Return the elements of a body input in the first iteration; `None` if they are unknown."""
     if node.op == "Loop" and index == 0:
         return np.zeros((), np.int64)
     if node.op == "Loop" and index == 1:

@@ -47,7 +47,7 @@ _UNKNOWN_ORDER = "the order of the axes of an input is unknown"
 
 @dataclass(frozen=True, eq=False)
 class SegmentDifference:
-    """A segment that both files compute differently."""
+    """A segment with different results in both files."""
 
     segment: str
     """The name of the node of the first file that computes the value."""
@@ -66,7 +66,7 @@ class SegmentDifference:
 
     @property
     def sentence(self) -> str:
-        """What differs, for people."""
+        """The difference in one sentence."""
         what = self.reason or f"differs by {self.max_abs:.3g}"
         where = f" at {list(self.first)}" if self.first else ""
         given = ", ".join(self.inputs)
@@ -148,7 +148,7 @@ def compare_segments(
 def _unseen(
     found: SegmentReport, computed: list[Match], segmentation: Segmentation, *, is_one_format: bool
 ) -> Iterator[str]:
-    """Phrases of differences without an effect; for two formats, only of segments that were not run separately."""
+    """Yield phrases of differences that free inputs cannot show; for two formats, of segments not run."""
     for each in computed:
         if not each.is_equal and (is_one_format or name_of(each) not in found.compared):
             yield from unseen_effects(each, segmentation.by_b, is_one_format=is_one_format)
@@ -169,7 +169,7 @@ def _in_order_of_suspicion(a: Side, b: Side, computed: list[Match], wanted: Coll
 
 
 def _has_parameters(value: Value) -> bool:
-    """Whether it is computed by an operator with attributes, or that large or small elements saturate."""
+    """Whether the producer is a saturating operator or has a float attribute."""
     node = value.producer
     return node is not None and (node.op in _SATURATING or any(isinstance(x, float) for x in node.stated.values()))
 
@@ -215,7 +215,7 @@ def _confirm(
 def _compare_segment(
     segment: Segment, files: Files, wanted: Collection[str], reached: set[str]
 ) -> SegmentDifference | str | None:
-    """How the files compute a segment differently; why that is unknown as text, `None` if they do not.
+    """Return the difference of a segment, `None` without one, or a string: the reason why it is unknown.
 
     The `wanted` parts that native runtimes have computed are added to `reached`.
     """

@@ -29,7 +29,7 @@ ITERATIONS = (0.0, 100.0)
 
 @dataclass(eq=False)
 class _Computed:
-    """One side of a segment."""
+    """A segment of one file, written to `path` and run by the format's runtime."""
 
     cut: Cut
     names: list[str]
@@ -39,7 +39,7 @@ class _Computed:
     path: Path | None
 
     def run(self, elements: Sequence[Any]) -> Any:
-        """The result, by the runtime if it takes the file, else by the reference; `None` if neither computes it."""
+        """Return the runtime's result, else the reference interpreter's; `None` if both fail."""
         if self.path is not None:
             try:
                 return self.model.run(self.path, self.names, elements)
@@ -101,7 +101,7 @@ class Computations:
         return _align(np.asarray(x), np.asarray(self.segment.output.layout_of_a(y)))
 
     def judge(self, x: Any, y: Any, elements: Sequence[Any]) -> Finding | None:
-        """The difference of two results that rounding does not explain; `None` also if the reference run fails."""
+        """Return the difference beyond rounding; `None` if there is none or if the reference run fails."""
         of_b = self._of_b(elements)
         try:
             narrow = extraction.evaluate(self.a.cut, elements), extraction.evaluate(self.b.cut, of_b)
@@ -150,7 +150,7 @@ def _is_random(graph: Graph) -> bool:
 
 
 def _align(x: Any, y: Any) -> tuple[Any, Any]:
-    """Both in one shape and of one kind of elements, where a runtime does not keep them."""
+    """Reshape and cast `y` to shape and dtype of `x`, if the element counts are equal and both are numeric."""
     if x.shape != y.shape and x.size == y.size:
         y = y.reshape(x.shape)
     if x.dtype != y.dtype and x.dtype.kind in "fiub" and y.dtype.kind in "fiub":

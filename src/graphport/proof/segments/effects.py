@@ -61,7 +61,7 @@ def unseen_effects(match: Match, by_b: Mapping[Value, Match], *, is_one_format: 
 
 
 def changed_epsilons(a: Graph, b: Graph) -> Iterator[str]:
-    """Phrases of scalars too small for any run to show, which the second graph has instead of others."""
+    """Yield phrases of tiny scalars (epsilons) of `a` that have another value in `b`, with no visible effect."""
     of_a, of_b = ({each for each in _floats(graph) if 0 < abs(each) < _TINY} for graph in (a, b))
     for x in sorted(of_a):
         if any(isclose(x, y, rel_tol=_ROUNDING) for y in of_b):
@@ -93,7 +93,7 @@ def _have_common_operands(a: Node, b: Node, by_b: Mapping[Value, Match]) -> bool
 
 
 def _other_operands(a: Node, b: Node, by_b: Mapping[Value, Match]) -> Pairs:
-    """The pairs of operands that do not correspond."""
+    """Return the operand pairs that are not matched values; empty for different operand counts."""
     pairs = list(zip(a.inputs, b.inputs, strict=False)) if len(a.inputs) == len(b.inputs) else []
     return [(x, y) for x, y in pairs if not _is_common(x, y, by_b)]
 

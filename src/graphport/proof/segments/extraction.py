@@ -40,7 +40,7 @@ class Cut(NamedTuple):
 
 
 def cut(output: Value, inputs: Sequence[Value]) -> Cut:
-    """The part of a graph that computes `output` from `inputs`; constants are shared."""
+    """Return the subgraph that computes `output` from `inputs`; constants are shared."""
     found = subgraph.cut([output], inputs)
     return Cut(found.graph, [found.values[value] for value in inputs])
 
@@ -51,7 +51,7 @@ def size_of_constants(graph: Graph) -> int:
 
 
 def widen(output: Value, inputs: Sequence[Value]) -> Cut:
-    """The same part computed in double precision: its constants, inputs and casts."""
+    """Return the result of `cut` with float constants, inputs and casts in float64."""
     found = cut(output, inputs)
     for inner in walk(found.graph):
         for value in (*inner.constants, *inner.inputs):

@@ -91,9 +91,9 @@ def difference(x: Any, y: Any, exact: Exact, *, has_nan: bool = False) -> Findin
 
 
 def _lost(x: Any, y: Any, wide_a: Any, narrow_b: Any) -> Any:
-    """Return the elements that the formula of the second file loses in single precision.
+    """Return the elements where only the second file's formula, in float32, gives NaN or infinity.
 
-    An element that only its runtime loses is a property of that runtime, not of the file.
+    If only its runtime gives NaN or infinity, the file is not at fault.
     """
     limit = float(np.finfo(np.float32).max)
     is_representable = np.isfinite(wide_a) & (np.abs(wide_a) < limit / 1e3)
@@ -101,7 +101,7 @@ def _lost(x: Any, y: Any, wide_a: Any, narrow_b: Any) -> Any:
 
 
 def _error(narrow: Any, wide: Any) -> Any:
-    """The rounding error of a formula in single precision, the largest of the row of each element."""
+    """Return the largest |narrow - wide| of each element's row: the rounding error in single precision."""
     gap = np.abs(np.asarray(narrow, np.float64) - wide)
     return _largest_of_row(np.where(np.isfinite(gap), gap, 0.0))
 

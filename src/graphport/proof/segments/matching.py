@@ -57,14 +57,14 @@ class Match:
     """Whether both are computed in the same way from matched values: equal operators, attributes and constants."""
 
     def layout_of_b(self, x: Any) -> Any:
-        """Elements of `a` as `b` arranges them."""
+        """Permute and reshape elements of `a` to the layout of `b`."""
         if self.order is None:
             return x
         moved = np.reshape(x, _longer_than_1(np.shape(self.x))).transpose(np.argsort(self.order))
         return np.ascontiguousarray(moved).reshape(np.shape(self.y))
 
     def layout_of_a(self, y: Any) -> Any:
-        """Elements of `b` as `a` arranges them."""
+        """Permute and reshape elements of `b` to the layout of `a`."""
         if self.order is None or np.size(y) != np.size(self.y):
             return y
         return np.reshape(y, _longer_than_1(np.shape(self.y))).transpose(self.order).reshape(np.shape(self.x))
@@ -115,7 +115,7 @@ def _backend(graph: Graph) -> str:
 
 
 def _drop_floats(x: Any) -> Any:
-    """Elements that segments need: integers and booleans; of floats the shape and the type are enough."""
+    """Replace a float array by zeros of its shape without memory; segments need only elements of other types."""
     if not is_array(x) or x.dtype.kind != "f":
         return x
     return np.broadcast_to(np.zeros((), x.dtype), x.shape)
@@ -313,7 +313,7 @@ def _by_mark(values: list[Value], elements: Mapping[Value, Any]) -> dict[Mark, l
 
 
 def _candidates(mark: Mark, by_mark: Mapping[Mark, list[Value]]) -> list[Value]:
-    """The values that may have the elements of a mark."""
+    """Return the values whose `_mark` is equal or adjacent."""
     size, kind, level = mark
     return [value for near in (level, level - 1, level + 1) for value in by_mark.get((size, kind, near), [])]
 
@@ -330,7 +330,7 @@ def _is_ambiguous(value: Value, mark: Mark, by_mark: Mapping[Mark, list[Value]],
 
 
 def _source_of_moves(value: Value) -> Value:
-    """The value whose data, moved, is that of `value`."""
+    """Follow producers that only move data; return the value at their start."""
     op_defs = registry.op_defs()
     while value.producer is not None:
         op_def = op_defs.get(value.producer.op)
@@ -342,7 +342,7 @@ def _source_of_moves(value: Value) -> Value:
 
 
 def _mark(x: Any) -> Mark | None:
-    """Size, kind and rounded logarithm of the norm, close for equal values; `None` if all elements are equal."""
+    """Return size, dtype and quantized log-norm, a hash for nearly equal values; `None` for constant arrays."""
     if not is_array(x) or x.dtype.kind != "f" or x.size < 2:
         return None
     with np.errstate(all="ignore"):

@@ -21,7 +21,7 @@ MAX_DIGESTED = 1 << 33
 
 
 class Numbering:
-    """Value numbers of several graphs, by operator, attributes, bytes of constants and value numbers of operands."""
+    """Global value numbering of several graphs: the key is operator, attributes, constant data and operand numbers."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}

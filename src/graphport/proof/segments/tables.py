@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def table_difference(segment: Segment) -> tuple[Any, Finding] | None:
-    """The index of a row that differs, and by how much, if both graphs look up a constant at one matched index."""
+    """Return the index of the worst differing row of two Gather tables, and its difference; `None` if they agree."""
     a, b = segment.output.a.producer, segment.output.b.producer
     if a is None or b is None or not _is_lookup(a) or not _is_lookup(b) or len(segment.inputs) != 1:
         return None

@@ -163,7 +163,7 @@ def _draw_integers(low: int, high: int, seen: Any, kind: str, random: np.random.
 
 
 def _reads_all(value: Value) -> bool:
-    """Whether every operator that reads it looks elements up by it in a table."""
+    """Whether every consumer is a Gather with this value as the indices."""
     users = value.users
     return bool(users) and all(user.op == "Gather" and user.operand(1) is value for user in users)
 
@@ -193,7 +193,7 @@ def _floats(shape: tuple[int, ...], kind: str, constants: Any, random: np.random
 
 
 def _by_row(random: np.random.Generator, shape: tuple[int, ...], choices: Any) -> Any:
-    """Choose one of some values for each row of the last axis."""
+    """Draw one of `choices` per row (last axis): shape [..., 1]."""
     return random.choice(choices, (*shape[:-1], 1) if shape else ())
 
 
