@@ -279,7 +279,7 @@ def mixture_of_experts(
     """
     only("routing by the largest weights", holds=not use_sparse_mixer)
     only("the activations relu, gelu, silu and identity", holds=activation_type in _ACTIVATIONS)
-    hidden = b.dims(x)[-1]
+    hidden = b.dims(x, at_least=2)[-1]
     only("a known hidden size", holds=isinstance(hidden, int))
     rows = x if len(b.dims(x)) == 2 else b(Reshape, x, b.constant([-1, int(str(hidden))]))
     inner = _ACTIVATIONS[activation_type](b, _linear(b, rows, w1, b1))

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.formats.onnx.rules.com_microsoft.binding import import_rule, only
-from graphport.ops.declare import UnsupportedError
+from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.definitions.arithmetic import Cast
 from graphport.ops.definitions.generate import Range
 from graphport.ops.definitions.indexing import Gather
@@ -39,13 +40,17 @@ def _scalar(b: Builder, x: Value) -> Value:
 @import_rule("UnfoldTensor")
 def unfold_tensor(b: Builder, x: Value, *, dim: int = -1, size: int, step: int = 1) -> Value:
     """Windows of `size` elements along `dim`, `step` apart, as a new last axis."""
-    shape = b.dims(x)
-    axis = dim % max(len(shape), 1)
+    shape = b.dims(x, at_least=1)
+    if not -len(shape) <= dim < len(shape):
+        message = f"dim {dim} is outside of a tensor of rank {len(shape)}"
+        raise ShapeError(message)
+    axis = dim % len(shape)
     length = shape[axis]
     if not isinstance(length, int):
         message = f"supported only with a known size of axis {axis}"
         raise UnsupportedError(message)
     only("a window that fits", holds=0 < size <= length and step > 0)
+    reserve((length - size) // step + 1, size, what="window indices")
     starts = np.arange(0, length - size + 1, step)
     taken = b(Gather, x, b.constant(starts[:, None] + np.arange(size)), axis=axis)
     axes = [n for n in range(len(shape) + 1) if n != axis + 1]
