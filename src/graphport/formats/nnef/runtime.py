@@ -76,7 +76,7 @@ def _bound(graph: Graph, shapes: Shapes, *, every_value: bool) -> Graph:
 
 
 def _loaded(graph: Graph, export: Export) -> Worker:
-    """tract with `graph` in it."""
+    """Start a worker process with `graph` loaded in tract."""
     stated, findings = export(graph, "nnef")
     if findings:
         raise _unsupported(findings)
@@ -101,7 +101,7 @@ def _unsupported(findings: Sequence[Diagnostic]) -> DiagnosticError:
 
 
 def _supported(array: Any) -> Any:
-    """An array of one of the three element types that NNEF's tensors have."""
+    """Cast an array to the dtype that NNEF supports for its kind: float32, int64 or boolean."""
     kind = DType.of(array.dtype).kind
     return array.astype(_SUPPORTED[kind].numpy, copy=False) if kind in _SUPPORTED else array
 

@@ -27,7 +27,7 @@ _NUMBERED = re.compile(r"^\d+: ")
 
 
 class _Runnable:
-    """A document in tract."""
+    """A document loaded in tract."""
 
     def __init__(self, path: str, settings: Settings) -> None:
         del settings  # it computes on one thread, and has one configuration

@@ -23,7 +23,7 @@ _MOST_PLANS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """For each argument the position of its parameter; `positional_attribute` where the provisional edition is lenient.
+    """Binding of a call: each argument's parameter index; `positional_attribute` is legal in the provisional edition.
 
     `absent` are the parameters that take their defaults.
     """
@@ -34,7 +34,7 @@ class Plan:
 
 
 class Binder:
-    """Binds the calls of one document; what calls of one form have in common is worked out once."""
+    """Binds the arguments of a document's calls to parameters; calls with equal argument names share a plan."""
 
     def __init__(self, edition: Edition, findings: Findings) -> None:
         self._edition = edition
@@ -154,7 +154,7 @@ _standard_plan = lru_cache(maxsize=_MOST_PLANS)(_plan)
 
 
 def called_name(call: Call) -> Name:
-    """The name of the called operation, with its place."""
+    """Return the name of the called operation as a node with its location."""
     return Name(call.name, call.start, call.start + len(call.name))
 
 

@@ -25,7 +25,7 @@ class Budget:
         self.items = limits.items
 
     def step(self, node: Node, frame: Frame) -> None:
-        """An expression is evaluated."""
+        """Count one evaluated expression."""
         self.steps -= 1
         if self.steps < 0:
             message = f"the evaluation exceeds {self._limits.steps} operations in addition to the text size"
@@ -35,11 +35,11 @@ class Budget:
             raise Exhausted
 
     def operation(self, node: Node, frame: Frame) -> None:
-        """An operation is made."""
+        """Count one emitted operation."""
         self.results(1, node, frame)
 
     def results(self, count: int, node: Node, frame: Frame) -> None:
-        """An operation is made with an array of `count` results, each of which costs as much as an operation."""
+        """Count an operation with an array of `count` results; each result counts as an operation."""
         self.operations -= count
         if self.operations < 0:
             more = f"more than {self._limits.operations} operations and results"
@@ -50,7 +50,7 @@ class Budget:
             raise Exhausted
 
     def length(self, count: int, node: Node, frame: Frame) -> None:
-        """An array or a string of `count` items is made."""
+        """Count the `count` items of a new array or string."""
         self.items -= count
         if self.items < 0:
             message = f"all values together have more than {self._limits.items} items"
@@ -60,7 +60,7 @@ class Budget:
             raise Exhausted
 
     def depth(self, depth: int, node: Node, frame: Frame) -> None:
-        """A fragment is entered from `frame`."""
+        """Check the nesting depth of a fragment that is called from `frame`."""
         if depth > self._limits.depth:
             message = f"fragment calls are nested more than {self._limits.depth} levels deep"
             remedy = "end recursions by an if-else, or set GRAPHPORT_LIMITS=nnef.depth=N to raise the limit to N"

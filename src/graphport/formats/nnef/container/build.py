@@ -44,7 +44,7 @@ Structure: TypeAlias = "tuple[Structure, ...] | None"
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """Which operands belong to which parameter, and how the results are grouped."""
+    """The operands of each parameter, and the nesting of the results, of a call."""
 
     operands: dict[str, Structure]
     results: tuple[Structure, ...]
@@ -96,7 +96,7 @@ class Builder:
         return self.graph.append(node)
 
     def is_quick(self, operation: Operation, pattern: Pattern) -> bool:
-        """Whether nodes of `pattern` have no notes, and operands one by one."""
+        """Whether nodes of `pattern` need no notes and have one tensor per parameter."""
         known = self._quick.get(pattern)
         if known is None:
             declaration = pattern.declaration
@@ -154,7 +154,7 @@ class Builder:
 
 
 def call_span(origin: Origin) -> Span:
-    """The place of a call, and by which fragments evaluation got there."""
+    """Return the location of a call, with the chain of fragment calls that leads to it."""
     route = origin.route()
     return origin.span if route is None else replace(origin.span, place=route, scope=origin.scope())
 
@@ -183,7 +183,7 @@ def _claim(operation: Operation, tensor: Tensor) -> Fact:
 
 
 def _needs_generic(declaration: Declaration | None) -> bool:
-    """Whether `?` does not follow from the arguments."""
+    """Whether the type of `?` cannot be inferred from the arguments."""
     return declaration is None or not any(is_generic(formal.type) for formal in declaration.formals)
 
 

@@ -47,14 +47,14 @@ NO_INPUT = "declare inputs in the graph body: x = external(…), where x is a gr
 
 @dataclass(slots=True)
 class Deprecated:
-    """Uses of forms that still work: the first place of each, and how many there are."""
+    """Uses of deprecated forms: `shape_of`, and tensors passed by parameter name."""
 
     shape_of: list[Builtin] = field(default_factory=list[Builtin])
     named_tensors: list[Argument] = field(default_factory=list["Argument"])
 
 
 class Calls:
-    """Types of the calls of one document."""
+    """Infers the result types of a document's calls."""
 
     def __init__(
         self, edition: Edition, operations: Operations, findings: Findings, fitting: TypeChecker, deprecated: Deprecated
@@ -110,7 +110,7 @@ class Calls:
     def _arguments_fit(
         self, node: Call, declaration: Declaration, plan: Plan, types: Sequence[Type], chosen: Primitive | None
     ) -> bool:
-        """Whether every argument has its parameter's type; whether calls like this one need no second look."""
+        """Check the types of the arguments; return whether equal calls need no further check."""
         is_plain = plan.positional_attribute is None
         for argument, index, given in zip(node.arguments, plan.formals, types, strict=True):
             formal = declaration.formals[index]

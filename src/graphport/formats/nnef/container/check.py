@@ -289,7 +289,7 @@ class _Checker:
         self._error("NNEF0305", f"{what} '{name.text}' is never assigned", name, remedy)
 
     def _unpacked(self, target: Expression, kind: Type, value: Expression) -> Iterable[tuple[Name, Type]]:
-        """The names of `target` with the parts of a value of type `kind` that they get."""
+        """Yield each name in `target` with the type of the part of `kind` that is assigned to it."""
         waiting: list[tuple[Expression, Type]] = [(target, kind)]
         while waiting:
             node, part = waiting.pop()

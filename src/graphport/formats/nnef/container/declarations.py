@@ -25,7 +25,7 @@ _DECLARATION = re.compile(r"^fragment (\w+).*?;$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """A formal parameter; `default` is its literal, `None` if it must be given."""
+    """A formal parameter; `default` is its literal, or `None` if an argument is required."""
 
     name: str
     type: Type
@@ -62,7 +62,7 @@ class Declaration:
 
     @property
     def is_expanded(self) -> bool:
-        """Whether a call means the statements of a body in the document."""
+        """Whether a call is replaced by the statements of a fragment's body."""
         return self.fragment.body is not None
 
     def index(self, name: str) -> int | None:
@@ -71,7 +71,7 @@ class Declaration:
 
 
 def declaration_of(fragment: Fragment, *, is_standard: bool = False, is_provisional: bool = False) -> Declaration:
-    """What `fragment` declares."""
+    """Return the declaration of `fragment`: parameters, results and generic type."""
     generic = fragment.generic
     formals: list[Formal] = []
     for parameter in fragment.parameters:

@@ -91,7 +91,7 @@ def provisional_words(op_type: str, attributes: Mapping[str, Stated]) -> tuple[s
 
 
 def _axes(op_type: str, axes: tuple[Dim, ...], rank: int) -> tuple[Dim, ...]:
-    """Axes beyond the rank have the extent 1: there is nothing to reduce, and nothing to move."""
+    """Remove axes at or above the rank: the provisional edition treats them as axes of extent 1."""
     if op_type != "transpose":
         return tuple(axis for axis in axes if isinstance(axis, Symbolic) or axis < rank)
     return axes[:rank] if axes[rank:] == (*range(rank, len(axes)),) else axes

@@ -88,7 +88,7 @@ class Emitter:
         frame: Frame,
         target: Expression | None = None,
     ) -> Value:
-        """Make the operation `declaration` with `values` for all its parameters; return its result or results."""
+        """Emit a call of `declaration` with a value for each parameter; return its result or results."""
         operands: dict[str, Operand] = {}
         attributes: dict[str, Attribute] = {}
         for formal in declaration.formals:
@@ -147,7 +147,7 @@ class Emitter:
         return cast("Tensor", self.call(declaration, {formal: value}, value.data or None, node, frame))
 
     def constant(self, declaration: Declaration, value: Tensor, node: Node, frame: Frame) -> Tensor:
-        """Make a constant of a literal."""
+        """Emit `constant` for a literal."""
         shape: list[int] = [] if self._is_final else [1]
         values = {"shape": shape, "value": [value.literal]}
         return cast("Tensor", self.call(declaration, values, value.data, node, frame))
@@ -191,7 +191,7 @@ class Emitter:
         raise TypeError(kind)
 
     def _like(self, target: Expression | None, hint: str, node: Node, frame: Frame) -> Value:
-        """Tensors in the structure of `target`, which is no deeper than types are."""
+        """Create unnamed tensors in the nested structure of `target`; its depth is limited by that of types."""
         if isinstance(target, Array | Tuple):
             self._budget.results(len(target.items), node, frame)
             items = [self._like(item, hint, node, frame) for item in target.items]
@@ -204,7 +204,7 @@ class Emitter:
         return tensor
 
     def _count(self, operation: Operation, node: Node, frame: Frame, target: Expression | None) -> int:
-        """How many items the array result of `operation` has."""
+        """Return the length of the array result of `operation`."""
         attributes = operation.attributes
         known: Attribute | None = None
         if operation.name == "split":
@@ -295,7 +295,7 @@ class Emitter:
         return None if tensor.fact is None else tensor.fact.shape
 
     def shape_of(self, value: Value, node: Builtin, frame: Frame) -> list[Value]:
-        """What `shape_of` gives.
+        """Return the extents of a tensor, the value of the built-in `shape_of`.
 
         Raises:
             Abandoned: the shape is not known, which has been noted.
@@ -401,7 +401,7 @@ def _set_facts(operation: Operation, facts: Sequence[TensorFact | None]) -> None
 
 
 def literal(value: Value) -> Tensor:
-    """A number in place of a tensor."""
+    """Return a number, boolean or string as a tensor literal."""
     data = "logical" if isinstance(value, bool) else "scalar" if isinstance(value, float) else "integer"
     return Tensor(data, literal=value)
 

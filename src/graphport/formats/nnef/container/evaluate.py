@@ -37,7 +37,7 @@ class EvaluationFault(Exception):  # noqa: N818  becomes a finding with a place
 
 
 class OpenExtent(Exception):  # noqa: N818  becomes a finding that names the inputs' axes
-    """The number of a symbolic dim is needed."""
+    """Raised if a symbolic dim is used as an integer."""
 
     def __init__(self, dim: Dim) -> None:
         super().__init__(dim)
@@ -45,14 +45,14 @@ class OpenExtent(Exception):  # noqa: N818  becomes a finding that names the inp
 
 
 def as_integer(value: Value) -> int:
-    """`value` as a plain integer; raises `OpenExtent` where it depends on an open extent."""
+    """Convert `value` to an integer; raises `OpenExtent` if it is symbolic."""
     if isinstance(value, Symbolic):
         raise OpenExtent(value)
     return int(value)
 
 
 def binary(operator: str, left: Value, right: Value, room: int) -> Value:
-    """The value of `left operator right`, neither being a tensor; at most `room` items long.
+    """Evaluate `left operator right` on compile-time values; an array result has at most `room` items.
 
     Raises:
         EvaluationFault: there is none.
@@ -108,7 +108,7 @@ def less_than(left: Value, right: Value) -> bool:
 
 
 def cast_to(name: str, value: Value) -> Value:
-    """`value` by the built-in function `name`: integer, scalar, logical or string."""
+    """Apply a cast: `integer(value)`, `scalar(value)`, `logical(value)` or `string(value)`."""
     match name:
         case "integer":
             return _to_integer(value)

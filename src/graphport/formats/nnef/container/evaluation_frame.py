@@ -34,7 +34,7 @@ class Exhausted(Exception):  # noqa: N818  control flow of evaluation, never see
 
 @dataclass(slots=True)
 class Frame:
-    """The graph, or one activation of a fragment.
+    """Names and values of the graph, or of one call of a fragment.
 
     `path` prefixes the names of new tensors; `generic` is the type of `?`.
     """
@@ -49,7 +49,7 @@ class Frame:
     """The name that the statement under evaluation assigns, if it is one."""
 
     def named(self, local: str) -> str:
-        """A name for the value that is `local` here, short enough however deep this is."""
+        """Return a name for the tensor of the local variable `local`: the call path and the name, limited in length."""
         if not self.path:
             return local
         name = f"{self.path}_{local}"
@@ -60,7 +60,7 @@ class Frame:
 
 
 class Reporter:
-    """Findings of evaluation; one that many calls of a fragment share is made once."""
+    """Reports findings of evaluation; a finding repeated by several calls of a fragment is reported once."""
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
@@ -71,7 +71,7 @@ class Reporter:
         self._made: set[tuple[str, int, str]] = set()
 
     def origin(self, node: Node, frame: Frame) -> Origin:
-        """The place of `node`, with the calls that lead to it."""
+        """Return the location of `node`, with the chain of calls that leads to it."""
         span = Span(self.findings.source, node.start, node.stop)
         if frame.caller is None or frame.fragment is None:
             return Origin(span)
@@ -87,7 +87,7 @@ class Reporter:
         self._add(code, message, node, frame, help, Severity.WARNING)
 
     def open_extent(self, dim: Dim, node: Node, frame: Frame, code: str = "NNEF0512") -> Abandoned:
-        """Note that the number of `dim` is needed at `node`, and which inputs leave it open."""
+        """Report that the integer value of `dim` is required at `node`, and which inputs determine it."""
         inputs = ", ".join(self.described(dim))
         message = f"the value of '{dim}' is required here, but {inputs or 'the document'} does not set it"
         return self.error(code, message, node, frame, self.binding(dim))
@@ -98,7 +98,7 @@ class Reporter:
         return [f"axis {axis[1]} of input '{axis[0]}'" for axis in found if axis is not None]
 
     def binding(self, dim: Dim) -> str:
-        """What to do about an open extent."""
+        """Return the remedy for a symbolic dim whose value is required."""
         names = sorted({axis[0] for name in symbols(dim) if (axis := self.axes.get(name)) is not None})
         if not names:
             return "set its value in the document"

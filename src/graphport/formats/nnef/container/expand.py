@@ -90,7 +90,7 @@ def expand(
 
 
 class Expander:
-    """Evaluates a document, of which `expansion` is the whole; statements may be given it one by one instead."""
+    """Evaluates the graph of a document, all at once (`expansion`) or statement by statement."""
 
     def __init__(self, checked: Checked, infer: Infer | None, shapes: Shapes, limits: Limits) -> None:
         document = checked.document
@@ -115,11 +115,11 @@ class Expander:
 
     @property
     def has_findings(self) -> bool:
-        """Whether anything has been found so far."""
+        """Whether anything has been reported."""
         return self._findings.count > 0
 
     def allows(self, operations: int) -> bool:
-        """Whether so many operations more may be made."""
+        """Whether the budget permits `operations` more operations."""
         return operations <= self._budget.operations
 
     def expansion(self) -> Expansion:
@@ -191,7 +191,7 @@ class Expander:
         return made
 
     def _fix(self, name: Name, value: Value, made: int, frame: Frame) -> None:
-        """Let `value` be the tensor `name` of the graph: one that has a name already, or none, is copied."""
+        """Bind `value` to the tensor `name` of the graph; copy it if it has a name or is older than this statement."""
         tensor = value if isinstance(value, Tensor) else literal(value)
         fixed = self.emitter.fixed
         if tensor.literal is not None:
@@ -204,7 +204,7 @@ class Expander:
         frame.values[name.text] = tensor
 
     def _unpacked(self, target: Expression, value: Value, frame: Frame) -> list[tuple[Name, Value]]:
-        """The names of `target` with the parts of `value` that they get."""
+        """Return each name in `target` with the part of `value` that is assigned to it."""
         found: list[tuple[Name, Value]] = []
         waiting: list[tuple[Expression, Value]] = [(target, value)]
         while waiting:
@@ -291,7 +291,7 @@ class Expander:
         return items if isinstance(node, Array) else tuple(items)
 
     def _compute(self, node: Node, frame: Frame, function: Callable[..., T], *values: Value) -> T:
-        """What `function` computes; its faults are findings at `node`."""
+        """Apply `function` to `values`; report its faults at `node`."""
         try:
             return function(*values)
         except EvaluationFault as fault:
@@ -435,7 +435,7 @@ class Expander:
         )
 
     def _bound(self, node: Call, declaration: Declaration, values: list[Value], frame: Frame) -> dict[str, Value]:
-        """A value for every parameter."""
+        """Return the value of every parameter: the argument, else the default."""
         plan = self._binder.plan(declaration, node)
         if plan is None:
             raise Abandoned

@@ -79,7 +79,7 @@ class _ConstructKind(Enum):
 
 
 class _Next(Enum):
-    """What may follow in an expression."""
+    """Kind of token that is expected next in an expression."""
 
     OPERAND = auto()
     OPERATOR = auto()

@@ -32,7 +32,7 @@ class Files:
         self._absent: list[str] = []
 
     def error(self, code: str, message: str, span: Span | None, help: str | None = None) -> None:
-        """Note an error at `span`, else at the target."""
+        """Report an error at `span`, by default at the target path."""
         self.found.append(Diagnostic(code, message, span or Span(Source(str(self._path))), help))
 
     def add(self, value: Value, label: str, *, is_plain: bool) -> None:
@@ -67,7 +67,7 @@ class Files:
             )
 
     def complete(self, text: str, quantization: str | None) -> dict[str, Payload]:
-        """All files; raises `DiagnosticError` where something is wrong."""
+        """Return all files of the model; raises `DiagnosticError` if errors were reported."""
         is_text = self._path.suffix == ".nnef" and not self.data
         if self._absent and not is_text:
             message = f"the data of {len(self._absent)} variables is missing, for example '{self._absent[0]}'"
@@ -84,7 +84,7 @@ class Files:
 
 
 class Verbatim(Files):
-    """An unchanged graph: its original text."""
+    """The files of an unchanged graph, whose original text is written again."""
 
     def __init__(self, graph: Graph, original: Original, source: Source, path: Path) -> None:
         super().__init__(graph, path, original.edition)

@@ -32,7 +32,7 @@ class Findings:
         return len(self._found) >= self.limit
 
     def add(self, finding: Diagnostic) -> None:
-        """Take `finding`."""
+        """Append a finding, or only count it if the limit is reached."""
         self.has_errors |= finding.is_error
         if len(self._found) < self.limit:
             self._found.append(finding)

@@ -75,7 +75,7 @@ _LONGEST = 200
 
 
 class FlatStatements:
-    """Reads flat statements of a text."""
+    """Reads flat statements (calls without nested expressions) by patterns, without the parser."""
 
     def __init__(self, text: str, edition: Edition, findings: Findings, limits: Limits) -> None:
         self._text = text
@@ -90,7 +90,7 @@ class FlatStatements:
         self._forms: dict[tuple[str, str | None, int, str], CallText | None] = {}
 
     def read(self, offset: int, body: list[Assignment]) -> int:
-        """Append the flat statements at `offset` to `body`; return where the first other thing begins."""
+        """Append the flat statements from `offset` on to `body`; return the offset of the first other text."""
         text, skip = self._text, SKIP.match
         while True:
             space = skip(text, offset)

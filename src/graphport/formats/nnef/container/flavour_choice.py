@@ -64,7 +64,7 @@ def _standard(stated: Callable[[str], Graph]) -> tuple[Graph | None, list[Diagno
 
 
 def _double(graph: Graph) -> list[Diagnostic]:
-    """A note on the first value in double precision, which tract's flavour keeps and the standard's readers narrow."""
+    """Note the first float64 value: tract's flavour keeps float64, standard readers compute in float32."""
     wide = results_of(graph, DType.FLOAT64)
     if not wide:
         return []

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def check(flavour: str | None) -> None:
-    """Refuse a flavour that there is not (NNEF0773)."""
+    """Refuse an unknown flavour (NNEF0773)."""
     if flavour not in (None, "both", "khronos", "tract"):
         message = f"unknown NNEF flavour {flavour!r}"
         raise DiagnosticError(Diagnostic("NNEF0773", message, None, "choose khronos, tract or both"))
 
 
 def worded(graph: Graph, edition: Edition, flavour: str | None, findings: list[Diagnostic]) -> tuple[Graph, bool]:
-    """`graph` without operations that some reader does not know, and whether tract is one of the readers.
+    """Replace operations that one of the flavour's readers lacks; return the graph, and whether tract can read it.
 
     Raises:
         DiagnosticError: NNEF0774 where it is to be for both, and tract does not take it.
@@ -51,7 +51,7 @@ def worded(graph: Graph, edition: Edition, flavour: str | None, findings: list[D
 
 
 def shared(graph: Graph) -> tuple[Graph, list[NotTaken], list[Diagnostic]]:
-    """Return `graph` in operations that tract interprets like the standard, what prevents it, and notes."""
+    """Rewrite `graph` so that tract computes it like the standard; return it, what prevents that, and notes."""
     graph, findings = cast_integers(graph)
     result = portable(graph, Edition.FINAL)
     found = not_taken(result)

@@ -65,7 +65,7 @@ class _Token:
 
 @dataclass(slots=True)
 class _Line:
-    """What belongs on one line if it fits: a statement, a header, a brace or a comment."""
+    """Tokens that are printed on one line if it is wide enough: a statement, a header, a brace or a comment."""
 
     kind: str
     words: list[_Token] = field(default_factory=list[_Token])
@@ -196,7 +196,7 @@ class _PrintedToken:
 
 
 def _chunks(pieces: list[_PrintedToken]) -> Iterator[_PrintedToken]:
-    """The pieces joined where no line may end."""
+    """Join adjacent tokens between which no line break is allowed."""
     joined: list[str] = []
     first: _PrintedToken | None = None
     for piece in pieces:
@@ -220,7 +220,7 @@ def _width(pieces: list[_PrintedToken]) -> int:
 
 
 def _append_token(rows: list[str], piece: _PrintedToken, indent: str) -> None:
-    """Put `piece` at the end of the last row, or on a new one."""
+    """Append a token to the last row, or to a new row if it exceeds the width."""
     row = rows[-1]
     is_fresh = not row.strip()
     if piece.is_comment:

@@ -34,7 +34,7 @@ class NumberEncoding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Codes 0 to 2^bits - 1 for equally spaced numbers from `minimum` to `maximum`."""
+    """Linear encoding: codes 0 to 2^bits - 1 for equally spaced values from `minimum` to `maximum`."""
 
     minimum: float
     maximum: float
@@ -48,7 +48,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Logarithmic:
-    """Codes for powers of two; code 0 means `2 ^ exponent`."""
+    """Logarithmic encoding: real = 2 ^ (code + exponent)."""
 
     exponent: int
 
@@ -58,7 +58,7 @@ class Logarithmic:
 
     @classmethod
     def up_to(cls, maximum: float, steps: int) -> Logarithmic:
-        """The spread whose largest value, `steps` above the least, is the power of two next above `maximum`."""
+        """Return the encoding whose code `steps` is the first power of two that is at least `maximum`."""
         return cls(math.ceil(math.log2(maximum)) - steps)
 
 
@@ -76,7 +76,7 @@ class ItemType:
 
     @property
     def dtype(self) -> DType:
-        """The dtype of a storage of such items: their own, the next wider one, or float32 for decoded codes."""
+        """The dtype of stored items: equal width, else the next wider one; float32 for decoded codes."""
         if self.decoding is not None:
             return DType.FLOAT32
         if self.kind is NumberEncoding.LOGICAL:
@@ -180,7 +180,7 @@ _FARTHEST = 1 << 62
 
 
 class Fill(Storage):
-    """One number in every element, however many there are."""
+    """A tensor whose elements all equal one number."""
 
     __slots__ = ("number",)
 
@@ -245,7 +245,7 @@ def _decoded(raw: Array, item: ItemType, count: int) -> Array:
 
 
 def _fields(raw: Array, bits: int, count: int) -> Array:
-    """Unsigned integers of `bits` bits in the narrowest type that holds them."""
+    """Unpack unsigned integers of `bits` bits to the narrowest type that contains them."""
     width = next(width for width in (8, 16, 32, 64) if width >= bits)
     if bits == width:
         return raw.view(f"<u{width // 8}")
@@ -259,7 +259,7 @@ def _fields(raw: Array, bits: int, count: int) -> Array:
 
 
 def joined(blocks: Iterable[Array], dtype: np.dtype[Any] | type[np.generic], shape: tuple[int, ...]) -> Array:
-    """A read-only array of `shape` with the elements of all `blocks`, one after another."""
+    """Concatenate `blocks` to a read-only array of `shape`."""
     array = np.empty(math.prod(shape), dtype)
     at = 0
     for block in blocks:

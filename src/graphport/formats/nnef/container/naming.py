@@ -29,7 +29,7 @@ _LABEL = re.compile(r"[A-Za-z0-9_.\-/\\]+")
 
 
 class _Reserved:
-    """Words that no value can be called."""
+    """Names that a value cannot have: keywords, and in strict mode names that begin with `true` or `false`."""
 
     def __init__(self, edition: Edition, *, strict: bool) -> None:
         self._keywords = KEYWORDS[edition]
@@ -77,7 +77,7 @@ class Names:
         return identifier(name, (), self._reserved)
 
     def another(self, value: Value) -> str:
-        """A second identifier for `value`."""
+        """Return a second identifier for `value`."""
         return self._bend(value.name)
 
     def unused(self) -> str:
@@ -85,7 +85,7 @@ class Names:
         return self._free("unused")
 
     def symbol(self, name: str) -> str:
-        """An identifier for an extent: its own name where that is one, and no other thing's."""
+        """Return an unused identifier for the symbolic extent `name`."""
         return self._free(self.identifier(name))
 
     def _bend(self, name: str) -> str:

@@ -64,18 +64,18 @@ class Origin:
         return f"Origin({self.span})"
 
     def within(self, fragment: str, span: Span) -> Origin:
-        """A place in `fragment`, which is called here."""
+        """Return the origin at `span` in `fragment`, which is called from this origin."""
         return Origin(span, fragment, self, self.depth + 1, self.outermost or self.span)
 
     def spans(self) -> Iterator[Span]:
-        """Every level's place, the innermost first."""
+        """Yield the locations from the innermost call to the graph."""
         frame: Origin | None = self
         while frame is not None:
             yield frame.span
             frame = frame.caller
 
     def scope(self) -> str:
-        """The fragments around it, outermost first, each with the line that it was called from."""
+        """Return the enclosing fragments with their call lines, outermost first: `block:12/conv:3`."""
         frame, parts = self, list[str]()
         while frame.caller is not None and len(parts) < _MOST_SCOPES:
             parts.append(f"{frame.fragment}:{frame.caller.span.line}")
@@ -135,18 +135,18 @@ class Operation:
         return Span(self.origin.span.source, argument.value.start, argument.value.stop)
 
     def inputs(self) -> Iterator[Tensor]:
-        """Its operands one by one, literals among them."""
+        """Its operands, flattened; literals are included."""
         for operand in self.operands.values():
             yield from tensors(operand)
 
     def outputs(self) -> Iterator[Tensor]:
-        """Its results one by one."""
+        """Its results, flattened."""
         for result in self.results:
             yield from tensors(result)
 
 
 class Pattern:
-    """Shared properties of operations of one form on tensors of the same data-types."""
+    """Shared properties of operations that differ only in their leading tensors."""
 
     __slots__ = ("attributes", "data", "declaration", "generic", "leading", "name", "rest")
 
@@ -162,7 +162,7 @@ class Pattern:
         self.attributes: dict[str, Attribute] = operation.attributes
 
     def operation(self, argument_of: list[Tensor], origin: Origin, call: FlatCall) -> Operation:
-        """One operation more."""
+        """Create an operation of this pattern with the leading operands `argument_of`."""
         operands: dict[str, Operand] = dict(zip(self.leading, argument_of, strict=True))
         if self.rest:
             operands.update(self.rest)

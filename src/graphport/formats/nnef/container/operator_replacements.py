@@ -60,7 +60,7 @@ def portable(graph: Graph, edition: Edition, keep: Container[str] = ()) -> Graph
 
 
 def is_update(node: Node) -> bool:
-    """Whether a node sets a variable for the next run, which needs no consumer."""
+    """Whether a node is an `update`, which has an effect without a consumer."""
     return node.dialect == DIALECT and node.op_type == "update"
 
 
@@ -319,7 +319,7 @@ def _box(m: Replacement, op_type: str, size: tuple[int, ...], stride: tuple[int,
 
 
 def _nearest_upsample(m: Replacement) -> Sequence[Value]:
-    """Axis by axis, each element repeated: tract 0.23 cannot fuse a debox into the convolution before it."""
+    """Repeat elements by unsqueeze, tile and reshape: tract 0.23 cannot fuse `debox` into a convolution."""
     shape = m.shape()
     rank, y, free = 2 + len(m.integers_attribute("factor")), m.x, TensorFact(m.dtype(), None)
     for axis, factor in enumerate(m.integers_attribute("factor"), 2):
@@ -424,7 +424,7 @@ def _deconv(m: Replacement) -> Sequence[Value] | None:
 
 
 def _flipped(m: Replacement, filter_: Value, shape: tuple[int, ...], groups: int) -> Value:
-    """A filter back to front, channels of the result first, group by group."""
+    """Reverse the spatial axes of a filter and swap its input and output channels within each group."""
     split = (groups, shape[0] // groups, *shape[1:])
     whole = (groups * shape[1], shape[0] // groups, *shape[2:])
     order = (0, 2, 1, *range(3, len(split)))

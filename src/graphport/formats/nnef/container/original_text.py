@@ -31,7 +31,7 @@ class Unread:
         self.edition = edition
 
     def checked(self) -> Checked:
-        """The document with all that can be called in it."""
+        """Parse and check the document."""
         from graphport.formats.nnef.container.check import check
         from graphport.formats.nnef.container.parser import parse
 
@@ -68,20 +68,20 @@ class Original:
 
     @property
     def checked(self) -> Checked:
-        """The document."""
+        """The checked document, parsed on first access."""
         if isinstance(self._document, Unread):
             self._document = self._document.checked()
         return self._document
 
     @property
     def edition(self) -> Edition:
-        """The edition that it is written in."""
+        """The edition of the document."""
         document = self._document
         return document.edition if isinstance(document, Unread) else document.document.edition
 
     @property
     def declared_operations(self) -> Mapping[str, Declaration]:
-        """The operations that it declares itself."""
+        """The operations that the document declares."""
         return {} if isinstance(self._document, Unread) else self._document.operations.own
 
     @property

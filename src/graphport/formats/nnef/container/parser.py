@@ -270,7 +270,7 @@ class _Parser:
         return None
 
     def _skip_to_body(self) -> None:
-        """After a fault in a header: go to the body, and read it for its own mistakes."""
+        """After an error in a header, skip to its body, and parse it to report further errors."""
         tokens = self._tokens
         while tokens.lexeme not in ("{", "") and not self._at_definition():
             tokens.examine()
@@ -463,14 +463,14 @@ class _Parser:
         self._error("NNEF0203", message, Span(self._findings.source, tokens.last - 1, tokens.last), "add ';' here")
 
     def _guessed_target(self, start: int) -> Expression:
-        """The names before the first `=` of a statement that could not be read, so that they count as assigned."""
+        """Return the names before the first `=` of a malformed statement, so that later uses are not reported."""
         tokens = self._tokens
         head = tokens.text[start : tokens.start].partition("=")[0]
         names = [Name(match[0], start + match.start(), start + match.end()) for match in re.finditer(IDENTIFIER, head)]
         return Tuple(tuple(names), start, tokens.start)
 
     def _skip_statement(self, start: int, column: int) -> None:
-        """Go to where the next statement begins: after a semicolon, or on a line no further in than this one."""
+        """Skip to the next statement: after a semicolon, or at a line that is not indented deeper than `column`."""
         tokens = self._tokens
         while tokens.lexeme and tokens.lexeme != "}" and not self._at_definition():
             if tokens.start > start and column >= 0 and tokens.begins_line() and tokens.column() <= column:

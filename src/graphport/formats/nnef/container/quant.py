@@ -277,7 +277,7 @@ class _Checker:
 
 
 def _value(node: Expression) -> Attribute:
-    """The value of a literal; no deeper than types are."""
+    """Return the value of a literal expression; its depth is limited by that of types."""
     match node:
         case Array():
             return tuple(map(_value, node.items))

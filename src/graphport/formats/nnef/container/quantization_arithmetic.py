@@ -99,14 +99,14 @@ def _round(graph: Graph, value: Value, scale: Array, shift: Array, least: int, m
 
 
 class _Steps:
-    """Insert operations one after the other, beginning after the producer of a value."""
+    """Appends operations after the producer of a value."""
 
     def __init__(self, graph: Graph, value: Value) -> None:
         self._graph, self._value = graph, value
         self._last = value.producer
 
     def constant(self, array: Array) -> Value:
-        """One number of the text, or a variable."""
+        """Add a constant: a literal if it is a scalar, else a variable."""
         storage = storage_of(np.ascontiguousarray(array).reshape(array.shape))
         name = self._graph.fresh(f"{self._value.name}_step")
         constant = self._graph.add_constant(name, TensorFact.of(storage), storage)

@@ -46,13 +46,13 @@ def quantizations(graph: Graph) -> dict[str, Quantization]:
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """Affine codes: `(code - zero_point) * scale`; both parameters broadcast to the tensor, aligned from the left."""
+    """Affine quantization: real = (code - zero_point) * scale; parameters broadcast, aligned from the left."""
 
     scale: Array
     zero_point: Array
 
     def led(self, count: int, rank: int) -> Affine:
-        """The same for a tensor of `rank` axes of which `count` in front are new, of length 1."""
+        """Return the parameters for a tensor of rank `rank` with `count` leading axes of length 1 inserted."""
         ones = (1,) * count
         # Numbers for the only axis of a vector have a second one, of length 1.
         scale, zero_point = (
@@ -68,7 +68,7 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Powers:
-    """Codes of powers of two: `2 ^ (code + exponent)`."""
+    """Logarithmic quantization: real = 2 ^ (code + exponent)."""
 
     exponent: Array
 

@@ -170,7 +170,7 @@ def _dim(given: float | str) -> Dim:
 
 
 class _Reading:
-    """Makes the graph of flat operations."""
+    """Builds a graph from flat operations."""
 
     def __init__(
         self, document: Document, expansion: Expansion, weights: Weights, quantized: Mapping[str, Quantization]
@@ -204,7 +204,7 @@ class _Reading:
 
 
 def _restore_names(graph: Graph, text: str) -> None:
-    """Note what values were called before they were written to NNEF."""
+    """Record the original names of values, which the writer stores in comments."""
     names: dict[str, str] = {}
     for comment in comments(text):
         if comment.text.startswith(ORIGINALLY) and len(comment.text) <= _LONGEST_NOTE:

@@ -49,20 +49,20 @@ class Replacement:
         return self.x.dtype
 
     def literal(self, number: float) -> Value:
-        """A number written where it is read."""
+        """Add a number that is written as a literal at its use."""
         storage = storage_of(np.asarray(number, np.float32))
         value = self._graph.add_constant("number", TensorFact.of(storage), storage)
         value.is_literal = True
         return value
 
     def stored(self, storage: Storage, *, is_literal: bool = False) -> Value:
-        """A constant: a variable, or a number where it is read."""
+        """Add a constant; with `is_literal` it is written as a literal at its use, else as a variable."""
         value = self._graph.add_constant(self._graph.fresh("weights"), TensorFact.of(storage), storage)
         value.is_literal = is_literal
         return value
 
     def tensor(self, array: Any) -> Value:
-        """A variable."""
+        """Add a constant that is written as a variable."""
         storage = storage_of(np.ascontiguousarray(array))
         return self._graph.add_constant(self._graph.fresh("weights"), TensorFact.of(storage), storage)
 

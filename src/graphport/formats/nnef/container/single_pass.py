@@ -66,11 +66,11 @@ _NOT_ALONE = frozenset(("update",))
 
 
 class _OtherwiseError(Exception):
-    """The text is not one that is read in one pass."""
+    """The text has a form that the single-pass reader does not support."""
 
 
 class _TensorKind(NamedTuple):
-    """Properties of a tensor that statements depend on."""
+    """Type and fact of a tensor; statements with operands of equal kinds have equal results."""
 
     type: Type
     data: str
@@ -99,11 +99,11 @@ class _Spans:
         self._base = size + 1
 
     def encode(self, start: int, stop: int) -> int:
-        """The number of a place."""
+        """Encode a location as an integer."""
         return start * self._base + stop
 
     def span(self, index: int) -> Span:
-        """The place of a number."""
+        """Decode a location."""
         return Span(self._source, *divmod(index, self._base))
 
 
@@ -241,7 +241,7 @@ class _SinglePass:
         return match.end()
 
     def _label(self, label: str, form: str) -> None:
-        """Record a label; labels that differ in case or shape are left to the stages, which report them."""
+        """Record a label; for a repeated label of other case or shape use the general reader, which reports it."""
         if self._labels.setdefault(label.lower(), f"{form}{label}") != f"{form}{label}":
             raise _OtherwiseError
 
@@ -270,7 +270,7 @@ class _SinglePass:
         return statement.stop
 
     def _introduce(self, call: Call) -> None:
-        """Let the stages know of the operands that were made without them."""
+        """Define the operands that were created in the fast path for the general reader."""
         if isinstance(call, FlatCall):
             names = call.tensors
         else:
@@ -351,14 +351,14 @@ class _SinglePass:
         self._scope.types[name] = type
 
     def _kind_index(self, kind: _TensorKind) -> int:
-        """The number of a kind; two facts are of one that are one object."""
+        """Return the index of a kind; facts are compared by identity."""
         number = self._kinds.setdefault((kind.type, kind.data, id(kind.fact)), len(self._told))
         if number == len(self._told):
             self._told.append(kind)
         return number
 
     def _learn(self, call: Call, start: int, operations: Sequence[Operation], types: Mapping[str, Type]) -> None:
-        """Take a statement for a pattern, if others will differ from it in the names of tensors alone."""
+        """Record the form of a statement if statements of equal text after the operands have equal results."""
         if (
             not isinstance(call, FlatCall)
             or len(operations) != 1

@@ -68,19 +68,19 @@ PRIMITIVES = {each.name: each for each in (INTEGER, SCALAR, LOGICAL, STRING, GEN
 
 @cache
 def tensor_of(item: Primitive | None) -> TensorOf:
-    """`tensor<item>`."""
+    """Return the type `tensor<item>`."""
     return TensorOf(item)
 
 
 @cache
 def array_of(item: Type | None) -> ArrayOf:
-    """`item[]`."""
+    """Return the type `item[]`."""
     return ArrayOf(item)
 
 
 @cache
 def tuple_of(*items: Type) -> TupleOf:
-    """`(items)`."""
+    """Return the tuple type of `items`."""
     return TupleOf(items)
 
 
@@ -89,7 +89,7 @@ INTEGERS = array_of(INTEGER)
 
 
 def declared(node: TypeExpression) -> Type:
-    """The type that a declaration writes; a provisional `tensor` holds `ANY`."""
+    """Convert a type expression to a type; a provisional `tensor` has items of type `ANY`."""
     match node:
         case ArrayType():
             return array_of(declared(node.item))
@@ -104,7 +104,7 @@ def declared(node: TypeExpression) -> Type:
 
 
 def type_name(of: Type, edition: Edition = Edition.FINAL) -> str:
-    """The type as a document of `edition` writes it."""
+    """Format a type in the syntax of `edition`."""
     match of:
         case Primitive():
             return "extent" if of is INTEGER and edition is Edition.PROVISIONAL else of.name
@@ -161,7 +161,7 @@ def casts(of: Type) -> bool:
 
 
 def with_generic(of: Type, chosen: Primitive) -> Type:
-    """`of` with `chosen` for `?`."""
+    """Replace `?` in a type by `chosen`."""
     match of:
         case Primitive():
             return chosen if of is GENERIC else of

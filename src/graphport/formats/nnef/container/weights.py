@@ -31,7 +31,7 @@ class Weights:
         self._storages: dict[tuple[str, str, int], Storage | None] = {}
 
     def may_have(self, label: str) -> bool:
-        """Whether there may be a file of that label, or something is wrong with it; a text alone has none."""
+        """Whether a file with this label may exist or the label is malformed; a model of text alone has no files."""
         return self._container.has_data or fault_of_name(label) is not None
 
     def storage(

@@ -129,7 +129,7 @@ def write(
 
 
 def unwritten_inputs(graph: Graph) -> list[Diagnostic]:
-    """Why the standard has no way to write the inputs of `graph`."""
+    """Return the reasons why standard NNEF cannot represent the inputs of `graph`."""
     alone = Graph(graph.name)
     for value in graph.inputs:
         alone.add_output(alone.add_input(value.name, value.fact))
@@ -346,7 +346,7 @@ class _Flat(Files):
         self._add_line(f"{self._targets(node, declaration)} = {call}", node.outputs)
 
     def _canonical(self, node: Node, primitives: Primitives) -> None:
-        """A canonical operator, as a fragment without body."""
+        """Write a canonical operator as a call of a fragment without body."""
         try:
             op_type, operands, attributes = primitives.fragment_of(node)
         except Unspellable as reason:

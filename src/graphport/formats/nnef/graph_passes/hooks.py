@@ -106,7 +106,7 @@ def _hide_states(graph: Graph) -> None:
 
 
 def _moved(graph: Graph, value: Value, *, to_input: bool) -> Value:
-    """An input in the place of a constant, or a constant in that of an input, name and all."""
+    """Convert a constant to an input of that name, or an input to a constant."""
     twin = Value(graph.fresh(value.name), _fact_without_elements(value), storage=value.storage, origin=value.origin)
     if value.has_notes:
         twin.notes.update(value.notes)

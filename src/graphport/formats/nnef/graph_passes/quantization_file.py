@@ -80,7 +80,7 @@ def expand_quantization(graph: Graph) -> None:
 
 
 def _dequantize(graph: Graph, value: Value, stored: Decoded) -> None:
-    """Dequantize a stored variable by a node, if one node can; otherwise it is decoded on access."""
+    """Insert DequantizeLinear for stored codes; if it cannot represent them, they are decoded on access."""
     linear = _stored_parameters(stored)
     if linear is None:
         return
@@ -263,7 +263,7 @@ def _note(graph: Graph, node: Node) -> None:
 
 
 def _is_positive(quantization: Quantization) -> bool:
-    """Whether NNEF takes the scales."""
+    """Whether all scales are positive and finite, as NNEF requires."""
     decoding = decoding_of(quantization)
     return isinstance(decoding, Affine) and bool(np.all((decoding.scale > 0) & np.isfinite(decoding.scale)))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def before(graph: Graph) -> None:
-    """Spell quantizations out."""
+    """Insert quantization nodes for quantization notes."""
     quantization_file.expand_quantization(graph)
 
 
@@ -122,7 +122,7 @@ def _values_from(entry: Value) -> dict[Value, Node | None]:
 
 
 def _before_moves(value: Value, made: dict[Value, Node | None]) -> Value:
-    """Skip data movement backwards from a value."""
+    """Return the value before a chain of operators that only move data."""
     while (node := made[value]) is not None and registry.op_defs()[node.op].moves_data:
         value = next(each for each in node.operands if each in made)
     return value
@@ -141,7 +141,7 @@ def _scanned_again(scan: Node, place: int) -> Value:
 
 
 def _made_alike(value: Value, twin: Value, made: dict[Value, Node | None]) -> Value:
-    """Repeat the computation of `value` on the duplicate."""
+    """Copy the operators that compute `value` from a scan input, applied to the duplicate `twin`."""
     chain: list[Node] = []
     while (node := made[value]) is not None:
         chain.append(node)

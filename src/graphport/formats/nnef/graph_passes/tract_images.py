@@ -30,7 +30,7 @@ _MAX_FACTOR = 8
 
 
 def size_open_images(graph: Graph) -> None:
-    """Let cells of images and smaller images of an open size be slices whose lengths tract knows to be equal."""
+    """Replace Concat, SpaceToDepth and Resize on dynamic sizes by slices whose lengths tract can prove equal."""
     for node in list(graph):
         match node.op:
             case "Concat":
@@ -145,7 +145,7 @@ def _factors(node: Node) -> tuple[int, int] | None:
 
 
 def _nearest(offset: float, mode: object) -> int:
-    """The element nearest to `offset`, which is whole or halfway."""
+    """Round `offset` to an index; ties by the rounding mode."""
     return ceil(offset) if mode in ("ceil", "round_prefer_ceil") else floor(offset)
 
 

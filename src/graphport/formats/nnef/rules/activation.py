@@ -34,7 +34,7 @@ Exported: TypeAlias = "tuple[Value, ...] | None"
 
 @lower("nnef", "softmax")
 def softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
-    """Exponentials scaled to sum 1 over all of `axes` together."""
+    """Softmax over all of `axes` together."""
     rank = len(b.dims(x))
     if len(axes) == 1:
         return b(Softmax, x, axis=axes[0])
@@ -57,7 +57,7 @@ def export_softmax(b: Builder, input: Value, *, axis: int = -1) -> Exported:
 
 @LogSoftmax.export_rule("nnef")
 def export_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Exported:
-    """The logarithm of a softmax that underflows would be infinite: shift, then subtract the logarithm of the sum."""
+    """Export LogSoftmax as x - max - log(sum(exp(x - max))), which does not underflow."""
     dims = b.dims(input)
     if not dims:
         return None
@@ -70,7 +70,7 @@ def export_log_softmax(b: Builder, input: Value, *, axis: int = -1) -> Exported:
 
 @lower("nnef", "prelu")
 def prelu(b: Builder, x: Value, alpha: Value) -> Value:
-    """The slope aligns at the first axis; it may be larger than `x`."""
+    """PReLU; the slope is aligned at the first axis and may broadcast `x`."""
     rank = len(b.dims(x))
     x, alpha = append_axes(b, x, alpha)
     slopes = b.dims(alpha)
@@ -86,7 +86,7 @@ def export_prelu(b: Builder, x: Value, slope: Value) -> Exported:
 
 @lower("nnef", "selu")
 def selu(b: Builder, x: Value, *, alpha: float, **scale: float) -> Value:
-    """NNEF calls the outer factor `lambda`, which is no name in Python."""
+    """SELU; NNEF's attribute `lambda`, a keyword in Python, is in `scale`."""
     return b(Selu, x, alpha=alpha, gamma=scale["lambda"])
 
 
@@ -141,7 +141,7 @@ Shrink
 
 @lower("nnef", "clamp")
 def clamp(b: Builder, x: Value, low: Value, high: Value) -> Value:
-    """Not above one tensor, then not below another: the lower one wins where they cross, unlike in `Clip`."""
+    """Clamp: max(min(x, high), low); where low > high the result is low, unlike in Clip."""
     bounds = [_scalar_constant(bound) for bound in (low, high)]
     if None not in bounds and bounds[0] <= bounds[1]:  # pyright: ignore[reportOperatorIssue]  both are numbers
         return b(Clip, x, low, high)

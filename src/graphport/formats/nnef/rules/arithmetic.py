@@ -91,7 +91,7 @@ def round_half_up(b: Builder, x: Value) -> Value:
 
 @Round.export_rule("nnef")
 def export_round(b: Builder, x: Value) -> tuple[Value, ...]:
-    """Halves to the even neighbour, which is twice the rounded half of the floor."""
+    """Export Round with ties to even: the even neighbor is 2 * floor(floor(x) / 2 + 0.5)."""
     fact = TensorFact(DType.BOOL, b.dims(x))
     below = term(b, "floor", x)
     rest = term(b, "sub", x, below)
@@ -106,7 +106,7 @@ _ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 
 @Erf.export_rule("nnef")
 def export_erf(b: Builder, input: Value) -> tuple[Value, ...]:
-    """A polynomial in 1 / (1 + 0.3275911 |x|) times exp(-x²), to the precision of single floats."""
+    """Export Erf: 1 - exp(-x²) * polynomial in 1 / (1 + 0.3275911 |x|), accurate to float32."""
     size = term(b, "abs", input)
     t = term(b, "rcp", term(b, "add", term(b, "mul", size, 0.3275911), 1.0))
     series = term(b, "mul", t, _ERF[4])
@@ -148,7 +148,7 @@ def export_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> tuple[Va
 
 @lower("nnef", "add_n")
 def add_n(b: Builder, *x: Value) -> Value:
-    """The sum of all."""
+    """Add all operands."""
     if not x:
         message = "add_n without tensors"
         raise UnsupportedError(message)
@@ -160,14 +160,14 @@ def add_n(b: Builder, *x: Value) -> Value:
 
 @Mean.export_rule("nnef")
 def export_mean(b: Builder, *data_0: Value) -> tuple[Value, ...]:
-    """The sum, divided."""
+    """Export Mean as the sum divided by the number of operands."""
     (total,) = emit_chain(b, "add", *data_0)
     return b.emit("div", total, b.like(total, float(len(data_0))))
 
 
 @lower("nnef", "copy_n")
 def copy_n(b: Builder, x: Value, *, times: int) -> tuple[Value, ...]:
-    """The same tensor so many times."""
+    """Return the operand `times` times."""
     if times < 1:
         message = f"times is {times}"
         raise ShapeError(message, "use a positive value")
@@ -176,7 +176,7 @@ def copy_n(b: Builder, x: Value, *, times: int) -> tuple[Value, ...]:
 
 @lower("nnef", "cast")
 def cast(b: Builder, input: Value, *, dtype: DType) -> Value:
-    """`input` in the element type between < and >; of a real the closest smaller integer, as `integer()` gives."""
+    """Cast to `dtype`; floats are rounded down for integer types."""
     given = input.dtype
     if dtype.is_integer and given is not None and given.is_floating:
         input = b(Floor, input)

@@ -62,6 +62,6 @@ def export_equal(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
 
 @Xor.export_rule("nnef")
 def export_xor(b: Builder, a: Value, other: Value) -> tuple[Value, ...]:
-    """One, and not both."""
+    """Export Xor as (a or b) and not (a and b)."""
     either, both = (emit_elementwise(b, op_type, a, other, dtype=DType.BOOL)[0] for op_type in ("or", "and"))
     return b.emit("and", either, term(b, "not", both))

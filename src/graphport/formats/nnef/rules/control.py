@@ -23,7 +23,7 @@ update(variable: ignored, value) -> Identity(value)
 
 @export_rule("nnef", "If")
 def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph) -> Any:
-    """The branch that is always taken, where the condition can be computed beforehand."""
+    """Inline the selected branch of an If whose condition is constant; other Ifs are not exported."""
     storage = folded(cond)
     if storage is None or storage.count != 1 or b.before is None:
         return None

@@ -32,7 +32,7 @@ Shaped = tuple[int, ...]
 def conv(
     b: Builder, stated: Sliding, input: Value, filter: Value, bias: Value | None = None, *, groups: int = 1
 ) -> Value:
-    """Convolution; empty padding is automatic, `groups = 0` takes each channel by itself."""
+    """Convolution; empty `padding` is SAME auto-padding, `groups = 0` is depthwise."""
     kernel = _kernel(b, input, filter)
     x, slide = bordered(b, input, Slide.of(kernel, stated), stated.border)
     group = _groups(b, input, groups)
@@ -100,7 +100,7 @@ def channel_bias(b: Builder, bias: Value | None, maps: Dim) -> tuple[Value | Non
 
 
 def is_zero(value: Value) -> bool:
-    """Whether it is the literal 0."""
+    """Whether a value is the literal 0."""
     if not value.is_literal or value.storage is None or value.storage.count != 1:
         return False
     return bool(value.storage.numpy().reshape(-1)[0] == 0)
@@ -133,7 +133,7 @@ def steps(entries: Shaped | None) -> Shaped:
 
 
 def emitted_bias(b: Builder, bias: Value | None) -> Value:
-    """ONNX's bias [C] as NNEF's (1, C); the literal 0 where there is none."""
+    """Return ONNX's bias [C] as (1, C), or the literal 0 if there is no bias."""
     if bias is None:
         return literal(b, 0.0)
     maps = b.dims(bias, at_least=1)[0]
@@ -142,7 +142,7 @@ def emitted_bias(b: Builder, bias: Value | None) -> Value:
 
 
 def literal(b: Builder, number: float) -> Value:
-    """A number written where it is used."""
+    """Return a number that is written as a literal at its use."""
     value = b.constant(number, DType.FLOAT32)
     value.is_literal = True
     return value
@@ -297,7 +297,7 @@ def separable_conv(
     *,
     groups: int = 1,
 ) -> Value:
-    """A convolution of each channel by itself, then one over channels alone."""
+    """Depthwise convolution by `plane_filter`, then pointwise convolution by `point_filter`."""
     _check_separable(b, plane_filter, point_filter)
     planes = conv(b, stated, input, plane_filter, groups=0)
     return conv(b, _no_padding(b, input), planes, point_filter, bias, groups=groups)
@@ -315,7 +315,7 @@ def separable_deconv(
     output_shape: Shaped = (),
     groups: int = 1,
 ) -> Value:
-    """A transposed convolution over channels alone, then one of each channel by itself."""
+    """Pointwise transposed convolution by `point_filter`, then depthwise by `plane_filter`."""
     _check_separable(b, plane_filter, point_filter)
     mixed = deconv(b, _no_padding(b, input), input, point_filter, groups=groups)
     return deconv(b, stated, mixed, plane_filter, bias, output_shape=output_shape, groups=0)

@@ -38,7 +38,7 @@ class Sliding(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """NNEF's attributes of a window, one entry an axis it slides over; empty `padding` is automatic."""
+    """NNEF's window attributes, one entry per axis of the window; empty `padding` is automatic."""
 
     kernel: tuple[Dim, ...]
     padding: Pairs
@@ -94,7 +94,7 @@ class Slide:
         return Slide(self.kernel, amounts, self.stride, self.dilation).attributes(dims)
 
     def unpadded(self) -> Slide:
-        """The same without padding."""
+        """Return the window without padding."""
         return Slide(self.kernel, ((0, 0),) * len(self.kernel), self.stride, self.dilation)
 
 
@@ -123,7 +123,7 @@ def bordered(b: Builder, x: Value, slide: Slide, border: str, native: str = "con
 
 
 def _computed(b: Builder, x: Value, slide: Slide) -> Value:
-    """Automatic padding of the last axes of `x`, computed while running from their lengths."""
+    """Compute automatic padding of the last axes of `x` at run time."""
     rank, count = len(b.dims(x)), len(slide.kernel)
     kernel = np.array(static_dims(slide.kernel), np.int64)
     stride = b.constant(np.array(slide.stride, np.int64))

@@ -37,7 +37,7 @@ Shaped = tuple[int, ...]
 
 
 def _spatial(b: Builder, input: Value, rois: Value, sizes: Shaped) -> int:
-    """How many spatial axes there are.
+    """Return the number of spatial axes, after checking the shapes of `rois` and `sizes`.
 
     Raises:
         ShapeError: `rois` or `sizes` are not made for so many.
@@ -58,7 +58,7 @@ def _integers(b: Builder, *numbers: int) -> Value:
 
 
 def _column(b: Builder, rois: Value, number: int) -> Value:
-    """One coordinate of all regions: [N, 1]."""
+    """Return one coordinate of all regions: [N, 1]."""
     return b(Gather, rois, _integers(b, number), axis=1)
 
 
@@ -75,7 +75,7 @@ def _extent(b: Builder, input: Value, axis: int) -> Value:
 def roi_resample(
     b: Builder, input: Value, rois: Value, batch_index: Value, *, output_size: Shaped, method: str = "symmetric"
 ) -> Value:
-    """A grid of points over each region, interpolated linearly."""
+    """Resample each region at a grid of `output_size` points by linear interpolation."""
     count = _spatial(b, input, rois, output_size)
     strides = _strides(b, input, count)
     image = b(Mul, b(Reshape, batch_index, _integers(b, -1, *[1] * count)), strides[0])
@@ -125,7 +125,7 @@ def _neighbours(
 
 
 def _points(b: Builder, input: Value, rois: Value, axis: int, size: int, method: str) -> Value:
-    """Where the points of an axis are, the middle of a pixel being a whole number: [N, size]."""
+    """Return the sample coordinates of each region along an axis, in pixels (integers are pixel centers): [N, size]."""
     count = len(b.dims(input)) - 2
     begin, end = _column(b, rois, axis), _column(b, rois, axis + count)
     length = b(Sub, end, begin)
@@ -150,14 +150,14 @@ class _RoiAlign(Attributes):
 
 @_RoiAlign.lower("nnef", "avg_roi_align")
 def avg_roi_align(b: Builder, stated: _RoiAlign, input: Value, rois: Value, batch_index: Value) -> Value:
-    """The mean of `sampling_rate` points in each cell of a grid over each region."""
+    """ROI Align: average `sampling_rate` samples in each cell of a grid over each region."""
     x, window = _roi_samples(b, stated, input, rois, batch_index)
     return avg_pool(b, Pooling(size=window, stride=window), x)
 
 
 @_RoiAlign.lower("nnef", "max_roi_align")
 def max_roi_align(b: Builder, stated: _RoiAlign, input: Value, rois: Value, batch_index: Value) -> Value:
-    """The largest of `sampling_rate` points in each cell of a grid over each region."""
+    """ROI Align: maximum of `sampling_rate` samples in each cell of a grid over each region."""
     x, window = _roi_samples(b, stated, input, rois, batch_index)
     return max_pool(b, Pooling(size=window, stride=window), x)
 
@@ -195,7 +195,7 @@ def max_roi_pool(b: Builder, input: Value, rois: Value, batch_index: Value, *, o
 
 
 def _largest(b: Builder, x: Value, member: Value, size: int, lowest: Value) -> list[Value]:
-    """The largest entry of each cell along the last axis."""
+    """Return the maximum of each cell's elements along the last axis; `member` [N, size, length] selects them."""
     found: list[Value] = []
     inner = range(1, len(b.dims(x)) - 2)
     for cell in range(size):
@@ -222,24 +222,24 @@ def avg_roi_pool(b: Builder, input: Value, rois: Value, batch_index: Value, *, o
 
 
 def _images(b: Builder, input: Value, batch_index: Value) -> Value:
-    """The image of each region."""
+    """Gather the image of each region."""
     return b(Gather, input, b(Reshape, batch_index, _integers(b, -1)), axis=0)
 
 
 def _moved(b: Builder, x: Value, axis: int) -> Value:
-    """`x` with one axis moved to the end."""
+    """Move an axis of `x` to the end."""
     rank = len(b.dims(x))
     return x if axis == rank - 1 else b(Transpose, x, perm=(*range(axis), *range(axis + 1, rank), axis))
 
 
 def _restored(b: Builder, x: Value, axis: int) -> Value:
-    """`x` with the last axis moved back."""
+    """Move the last axis of `x` back to `axis`."""
     rank = len(b.dims(x))
     return x if axis == rank - 1 else b(Transpose, x, perm=(*range(axis), rank - 1, *range(axis, rank - 1)))
 
 
 def _members(b: Builder, input: Value, rois: Value, axis: int, size: int) -> Value:
-    """Which entries of an axis belong to which of the `size` cells of each region: bool [N, size, length]."""
+    """Return which elements of an axis belong to each of the `size` cells of a region: bool [N, size, length]."""
     count = len(b.dims(input)) - 2
     begin, end = (_rounded(b, _column(b, rois, number)) for number in (axis, axis + count))
     share = b(Div, b(Max, b(Sub, end, begin), b.like(rois, 0.0)), b.like(rois, float(size)))

@@ -55,7 +55,7 @@ def slice_(
     end: tuple[Dim, ...],
     stride: tuple[int, ...] = (),
 ) -> Value:
-    """Ranges of entries; with unit strides an end of 0 is that of the axis."""
+    """Slice; with stride 1, an end of 0 means the end of the axis."""
     dims = b.dims(input)
     strides = stride or (1,) * len(axes)
     if not len(axes) == len(begin) == len(end) == len(strides):
@@ -79,7 +79,7 @@ def slice_(
 
 
 def _position(given: Dim, extent: Dim) -> int:
-    """A position that is a number, or the end of an axis whose extent is not known."""
+    """Return an index as an integer; an index equal to a symbolic extent is the end of the axis."""
     if isinstance(given, int):
         return given
     if given == extent:

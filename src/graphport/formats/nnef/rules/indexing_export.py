@@ -28,7 +28,7 @@ _NONE = "none"
 
 @export_rule("nnef", "Trilu")
 def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int = 1) -> Any:
-    """Chosen by a mask that is stored."""
+    """Export Trilu: select `x` or 0 by a constant triangular mask."""
     rows, columns = sizes(b.dims(input)[-2:], "a triangular mask")
     shift = (0,) if k is None else constant_numbers(k)
     if shift is None or dtype_of(input) is DType.BOOL:
@@ -78,7 +78,7 @@ def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int
 
 @export_rule("nnef", "GatherElements")
 def export_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> Any:
-    """The sum of an axis on which all but the chosen entry are zeros."""
+    """Export GatherElements: multiply by a one-hot tensor and sum over the axis."""
     extents, wanted = sizes(b.dims(data)), sizes(b.dims(indices))
     place, emit = axis % len(extents), OpBuilder(b)
     n = extents[place]

@@ -29,7 +29,7 @@ _BORDERS = {"constant": "constant", "edge": "replicate", "reflect": "reflect"}
 def pad(
     b: Builder, input: Value, *, padding: tuple[tuple[int, int], ...], border: str = "constant", value: float = 0.0
 ) -> Value:
-    """One pair for each axis."""
+    """Pad by one (begin, end) pair per axis."""
     rank = len(b.dims(input))
     if len(padding) != rank:
         message = f"padding has {len(padding)} pairs for a tensor of rank {rank}"

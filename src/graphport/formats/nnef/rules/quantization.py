@@ -67,7 +67,7 @@ def zero_point_linear_quantize(
 
 @lower("nnef", "logarithmic_quantize")
 def logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: int) -> Value:
-    """Powers of 2 up to the first one that is not below `max`, with the sign of `x`."""
+    """Quantize to sign(x) * 2^n; the largest power is the first one that is at least `max`."""
     _check(bits)
     x, top = append_axes(b, x, max)
     highest = _next_exponent(b, top)
@@ -96,7 +96,7 @@ def _power_of_2(b: Builder, x: Value) -> Value:
 
 
 def _next_exponent(b: Builder, x: Value) -> Value:
-    """The exponent of the first power of 2 that is not below `x`."""
+    """Return ceil(log2(x)), exact for powers of 2."""
     # Quotients of logarithms are not exact: that of 8192 is above 13.
     nearest = _rounded(b, _log_2(b, x))
     return b(Add, nearest, b(CastLike, b(Less, _power_of_2(b, nearest), x), x))

@@ -148,7 +148,7 @@ ReduceSumSquare -> reduced("sum_reduce", data, axes, keepdims, noop_with_empty_a
 def export_log_sum_exp(
     b: Builder, data: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Exported:
-    """Shifted by the largest number, so that nothing overflows."""
+    """Export ReduceLogSumExp as log(sum(exp(x - max))) + max, which does not overflow."""
     chosen = _static_axes(b, data, axes, noop_with_empty_axes)
     fact = data.fact
     if chosen is None or not isinstance(fact, TensorFact):
@@ -190,12 +190,12 @@ def export_running_sum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0,
 
 @CumProd.export_rule("nnef")
 def export_running_product(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Exported:
-    """As a running sum, of products."""
+    """Export CumProd by doubling distances."""
     return _running(b, x, axis, Mul, 1, exclusive, reverse)
 
 
 def _running(b: Builder, x: Value, axis: Value, joined: OpDef, neutral: int, exclusive: int, reverse: int) -> Exported:
-    """Each entry and that before it, then that two before it, and so on by doubling distances."""
+    """Emit a prefix scan by doubling distances: combine each element with the element 1, 2, 4, … before it."""
     found = integers(axis)
     if found is None or not dtype_of(x).is_floating:
         return None
@@ -212,7 +212,7 @@ def _running(b: Builder, x: Value, axis: Value, joined: OpDef, neutral: int, exc
 
 
 def _shifted(b: Builder, x: Value, axis: int, distance: int, reverse: int, neutral: int) -> Value:
-    """`x` moved along an axis, `neutral` where nothing moves to."""
+    """Shift `x` by `distance` along an axis; fill with `neutral`."""
     dims = sizes(b.dims(x))
     n = dims[axis]
     shape = bounded(min(distance, n) if place == axis else dim for place, dim in enumerate(dims))

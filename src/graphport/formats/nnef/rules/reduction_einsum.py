@@ -24,7 +24,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Factor(NamedTuple):
-    """A tensor with a letter for each axis."""
+    """An Einsum operand with one letter per axis."""
 
     value: Value
     letters: str
@@ -88,7 +88,7 @@ def _needed_letters(result: str, factors: Sequence[Factor]) -> set[str]:
 
 
 def _summed(b: Builder, factor: Factor, wanted: set[str]) -> Factor:
-    """Without the letters that nothing else has."""
+    """Sum over the letters that are not in `wanted`."""
     axes = [axis for axis, letter in enumerate(factor.letters) if letter not in wanted]
     if not axes:
         return factor
@@ -130,7 +130,7 @@ def _as_matrices(b: Builder, factor: Factor, shared: str, first: str, second: st
 
 
 def _shaped(b: Builder, x: Value, wanted: Sequence[Dim]) -> Value:
-    """`x` in a shape that has at most one extent which is not known."""
+    """Reshape `x` to dims of which at most one is unknown, not counting unchanged leading dims."""
     dims = b.dims(x)
     if tuple(wanted) == tuple(dims):
         return x

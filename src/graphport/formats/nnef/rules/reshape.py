@@ -39,7 +39,7 @@ Exported: TypeAlias = "tuple[Value, ...] | None"
 
 
 def _axis(axis: int, rank: int) -> int:
-    """NNEF counts axes from the front only."""
+    """Normalize an axis; NNEF has no negative axes."""
     if not 0 <= axis < rank:
         message = f"axis {axis} is out of range for rank {rank}"
         raise ShapeError(message)
@@ -115,7 +115,7 @@ def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0)
 
 
 def _reshape(b: Builder, data: Value, shape: Sequence[int], start: int = 0, count: int = -1) -> tuple[Value, ...]:
-    """`shape` in place of `count` axes from `start` on."""
+    """Emit a reshape of `count` axes from `start` (-1: all) to `shape`."""
     dims = b.dims(data)
     stop = len(dims) if count == -1 else start + count
     middle = resolve_target_shape(dims[start:stop], tuple(shape), copies_zero=True)
@@ -207,7 +207,7 @@ def stack(b: Builder, *values: Value, axis: int) -> Value:
 
 @lower("nnef", "unstack")
 def unstack(b: Builder, value: Value, *, axis: int) -> tuple[Value, ...]:
-    """The entries along an axis, without it."""
+    """Split along an axis into slices without that axis."""
     dims = b.dims(value)
     extent = dims[_axis(axis, len(dims))]
     count = extent if isinstance(extent, int) else b.count
@@ -220,7 +220,7 @@ def unstack(b: Builder, value: Value, *, axis: int) -> tuple[Value, ...]:
 
 @lower("nnef", "split")
 def split(b: Builder, value: Value, *, axis: int, ratios: tuple[int, ...]) -> tuple[Value, ...]:
-    """Parts in the proportion of `ratios`, whose sum must divide the extent."""
+    """Split an axis in proportion to `ratios`, whose sum must divide the extent."""
     dims = b.dims(value)
     extent, total = dims[_axis(axis, len(dims))], sum(ratios)
     if not ratios or min(ratios) < 1 or decide_equal(extent % total, 0) is False:
@@ -254,7 +254,7 @@ def export_split(
 
 @lower("nnef", "tile")
 def tile(b: Builder, input: Value, *, repeats: tuple[Dim, ...]) -> Value:
-    """So many times along each axis."""
+    """Repeat the tensor `repeats[i]` times along axis i."""
     numbers = [times for times in repeats if isinstance(times, int)]
     if len(numbers) < len(repeats):
         message = "the repeats depend on an unknown extent"

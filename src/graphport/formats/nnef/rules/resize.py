@@ -37,7 +37,7 @@ _METHODS = {"symmetric": "half_pixel", "asymmetric": "asymmetric", "aligned": "a
 
 
 def _checked(b: Builder, input: Value, factor: Factors, *, divides: bool) -> tuple[Dim, ...]:
-    """The spatial extents, after holding `factor` against them."""
+    """Return the spatial dims, after checking `factor` against them."""
     dims = b.dims(input)[2:]
     if len(factor) != len(dims) or any(f < 1 for f in factor):
         message = f"factor {list(factor)} for {len(dims)} spatial axes"
@@ -50,7 +50,7 @@ def _checked(b: Builder, input: Value, factor: Factors, *, divides: bool) -> tup
 
 @lower("nnef", "nearest_downsample")
 def nearest_downsample(b: Builder, input: Value, *, factor: Factors) -> Value:
-    """The first entry of each cell."""
+    """Downsample to the first element of each block of size `factor`."""
     rank = len(_checked(b, input, factor, divides=True))
     axes = np.arange(2, 2 + rank)
     ends = np.full(rank, np.iinfo(np.int64).max)
@@ -59,7 +59,7 @@ def nearest_downsample(b: Builder, input: Value, *, factor: Factors) -> Value:
 
 @lower("nnef", "area_downsample")
 def area_downsample(b: Builder, input: Value, *, factor: Factors) -> Value:
-    """The mean of each cell."""
+    """Downsample to the mean of each block of size `factor`."""
     _checked(b, input, factor, divides=True)
     return b(AveragePool, input, kernel_shape=factor, strides=factor)
 
@@ -198,7 +198,7 @@ def _ratios(
 
 
 def _repeats(coordinates: str, nearest_mode: str) -> bool:
-    """Whether, with whole factors, the nearest entry is that of the cell."""
+    """Whether nearest interpolation by an integer factor repeats each element."""
     if coordinates == "asymmetric":
         return nearest_mode == "floor"
     centred = coordinates in ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
@@ -264,7 +264,7 @@ def _by_axes(
 
 
 def _mixed(b: Builder, x: Value, axis: int, weights: Any) -> Value:
-    """Sums of the entries of an axis, weighted by the rows of a matrix."""
+    """Multiply an axis by a weight matrix [out, in]."""
     rank = len(b.dims(x))
     if axis == rank - 2:
         return b(MatMul, b.like(x, weights), x)

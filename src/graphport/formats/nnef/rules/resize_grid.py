@@ -46,7 +46,7 @@ def export_grid_sample(b: Builder, op: GridSampleView) -> Any:
 
 
 def _weights(b: Builder, grid: Value, axis: int, length: int, aligned: bool, is_near: bool, is_held: bool) -> Value:
-    """[batch, length, points]: how much of each entry of an axis belongs to each point."""
+    """Return the weight of each element of an axis in each sample point: [batch, length, points]."""
     emit = OpBuilder(b)
     ends = [_vector(b, axis), _vector(b, axis + 1), _vector(b, 2)]
     place = emit("Transpose", emit("Slice", grid, *ends), perm=(0, 2, 1))

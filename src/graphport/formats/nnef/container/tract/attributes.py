@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Attributes(GraphBuilder):
-    """Gives values of the text the forms that parameters have."""
+    """Converts evaluated arguments to attributes."""
 
     def attribute(self, value: Any, kind: Type, node: Expression) -> Any:
-        """`value` in the form of its parameter, or a tensor of what only a run knows."""
+        """Convert `value` to the type of its parameter; values known only at run time are tensors."""
         value = self.fold_constant(value)
         match kind:
             case ArrayOf(TupleOf() as pair):

@@ -26,7 +26,7 @@ _FIXED = struct.Struct("<2sBBII8IIHH")
 
 
 class Blocked(NamedTuple):
-    """Codes from -8 to 7 as bytes [rows, columns], a scale per 32 of them [rows, columns / 32], and the shape."""
+    """Block-quantized weights: codes -8 to 7 [rows, columns], a scale per 32 codes, and the tensor's shape."""
 
     codes: Any
     scales: Any
@@ -56,7 +56,7 @@ def read_blocked(region: Region) -> Blocked | None:
 
 
 def blocked_file(codes: Any, scales: Any, shape: Sequence[int]) -> bytes:
-    """The tensor file of codes from -8 to 7 [rows, columns] and scales [rows, columns / 32]."""
+    """Return a tensor file of codes -8 to 7 [rows, columns] and scales [rows, columns / 32]."""
     nibbles = (np.asarray(codes, np.int16) + 8).astype(np.uint8).reshape(-1, 2, BLOCK // 2)
     packed = nibbles[:, 0] | nibbles[:, 1] << 4
     halves = np.ascontiguousarray(np.asarray(scales, "<f2").reshape(-1, 1)).view(np.uint8)

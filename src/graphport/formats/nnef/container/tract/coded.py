@@ -27,7 +27,7 @@ _LINEAR = "zero_point_linear_quantize"
 
 
 class Codes:
-    """What tensors that a model's file of quantizations names are stored as."""
+    """Stores tensors named in the quantization file as integer codes."""
 
     def __init__(self, at: GraphBuilder, quantized: Mapping[str, Quantization]) -> None:
         self._at = at
@@ -35,7 +35,7 @@ class Codes:
         self._known: dict[Value, Value] = {}
 
     def __contains__(self, value: Value) -> bool:
-        """Whether `value` was made from codes and needs no rounding."""
+        """Whether `value` was dequantized from codes and needs no rounding."""
         return value in self._known
 
     def quantize(self, x: Value, name: str) -> Value | None:

@@ -88,7 +88,7 @@ class Frame:
 
 @cache
 def registry() -> Library:
-    """The operations of tract's registries."""
+    """Return the declared operations of tract's registries."""
     path = Path(__file__).with_name("registries.nnef")
     return Library(Source(path.name, path.read_text(encoding="utf-8")))
 
@@ -324,7 +324,7 @@ class Evaluator(Attributes):
         return self.expanded(fragment, bound, frame.depth, node)
 
     def expanded(self, fragment: Fragment, names: dict[str, Any], depth: int, node: Expression) -> Any:
-        """The result of a fragment's body, several as a tuple, where its parameters have values."""
+        """Evaluate a fragment's body with the parameter values `names`; return its result or a tuple of results."""
         if depth > _DEEPEST:
             raise self.fault("NNEF0510", f"fragments are nested deeper than {_DEEPEST} levels", node)
         self.count(_COST)
@@ -340,7 +340,7 @@ class Evaluator(Attributes):
     def _bound(
         self, name: str, formals: Sequence[tuple[str, Expression | None]], node: Call, frame: Frame
     ) -> dict[str, Any]:
-        """A value for every parameter."""
+        """Return the value of every parameter: the argument, else the default."""
         known = [formal for formal, _ in formals]
         bound: dict[str, Any] = {}
         for position, argument in enumerate(node.arguments):

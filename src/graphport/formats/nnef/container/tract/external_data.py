@@ -34,7 +34,7 @@ _ARCHIVES = (".nnef.tgz", ".nnef.tar", ".nnef.tar.gz")
 
 
 class _Within(Container):
-    """A model in a folder of another one."""
+    """A submodel in a folder of another model."""
 
     def __init__(self, outer: Container, label: str) -> None:
         super().__init__(outer.path, outer.limits)

@@ -51,7 +51,7 @@ class GraphBuilder(ABC):
 
     @abstractmethod
     def expanded(self, fragment: Fragment, names: dict[str, Any], depth: int, node: Expression) -> Any:
-        """The result of a fragment's body, several as a tuple, where its parameters have values."""
+        """Evaluate a fragment's body with the parameter values `names`; return its result or a tuple of results."""
 
     def tensor(self, value: Any, name: str | None = None) -> Value:
         """Convert `value` to a tensor: numbers and arrays become constants, symbolic expressions are computed."""
@@ -107,7 +107,7 @@ class GraphBuilder(ABC):
         names: Sequence[str] = (),
         **attributes: Attribute,
     ) -> tuple[Value, ...]:
-        """The results of a new node."""
+        """Append a node and return its results."""
         self.count(1)
         origin = self.span(self._statement)
         stems = [names[place] if place < len(names) else op_type for place in range(count)]
@@ -117,7 +117,7 @@ class GraphBuilder(ABC):
         return tuple(results)
 
     def count(self, number: int) -> None:
-        """So many operations or fragments more are made.
+        """Count `number` new operations or fragment calls.
 
         Raises:
             DiagnosticError: NNEF0506, it is more than a document may make.
@@ -127,7 +127,7 @@ class GraphBuilder(ABC):
             raise self.fault("NNEF0506", f"the document expands to more than {_MOST_NODES} operations", None)
 
     def array(self, items: Sequence[Any], node: Expression) -> Any:
-        """`items` as an array of the document, which is not larger written out than a document may be.
+        """Return `items` as an array, after checking its nested number of items.
 
         Raises:
             DiagnosticError: NNEF0506, it is.
@@ -212,7 +212,7 @@ class GraphBuilder(ABC):
         return DiagnosticError(Diagnostic(code, message, self.span(node or self._statement), help))
 
     def checked(self, make: Callable[[], T], node: Any) -> T:
-        """What `make` gives.
+        """Return the result of `make`; report its `GivenError` at `node`.
 
         Raises:
             DiagnosticError: NNEF0401, the document writes something else there.

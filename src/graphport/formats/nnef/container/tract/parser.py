@@ -44,7 +44,7 @@ _MOST_PARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """A parameter of a fragment; `default` is `None` where it must be given."""
+    """A parameter of a fragment; `default` is `None` if an argument is required."""
 
     name: str
     default: Expression | None

@@ -24,7 +24,7 @@ _DEFAULTS: dict[str, float | bool] = {"bits": 8, "signed": True, "symmetric": Fa
 
 
 def quantizations_of(source: Source) -> dict[str, Quantization]:
-    """How the values that the file names are quantized.
+    """Return the quantization of each tensor that the file names.
 
     Raises:
         DiagnosticError: its text is wrong.

@@ -43,7 +43,7 @@ def to_tract_form(graph: Graph) -> Graph:
 
 
 def with_common_types(graph: Graph) -> Graph:
-    """`graph`, changed in place, that takes and gives the types of the standard's readers, and computes as it did.
+    """Give inputs and outputs the types that all readers support; cast to and from the original types inside.
 
     Before  x = external(datum_type = "u8")
     After   w = external(datum_type = "i64");  x = tract_core_cast(w, to = "u8")
@@ -64,7 +64,7 @@ def with_common_types(graph: Graph) -> Graph:
 
 
 def _commonly_typed(graph: Graph, value: Value) -> Value:
-    """An output in a type of the standard's readers, by its own name."""
+    """Cast an output to a type that all readers support; the cast result takes the name."""
     common, own = _common(value), value.fact
     if common is None or value.is_input or value.producer is None or not isinstance(own, TensorFact):
         return value
@@ -144,7 +144,7 @@ def _pad(graph: Graph, node: Node) -> None:
 
 
 def _mirrored(graph: Graph, node: Node, pairs: tuple[tuple[int, int], ...], dims: tuple[Any, ...]) -> None:
-    """Entry by entry, the border repeated."""
+    """Pad by reflection, repeating the edge: concatenate single-element slices with the tensor."""
     x = node.operands[0]
     for axis, (front, behind) in enumerate(pairs):
         extent = dims[axis]
@@ -193,7 +193,7 @@ def _window(graph: Graph, node: Node) -> None:
 
 
 def _cast(graph: Graph, node: Node) -> None:
-    """Another element type."""
+    """Replace a cast by `tract_core_cast`."""
     dtype = cast("DType", node.attributes[DTYPE])
     x = node.operands[0]
     result = Value(graph.fresh(node.results[0].name), node.results[0].fact)
@@ -206,7 +206,7 @@ def _cast(graph: Graph, node: Node) -> None:
 
 
 def _gather(graph: Graph, node: Node) -> None:
-    """The same, by the name that tract has for it."""
+    """Replace `gather` by `tract_core_gather`."""
     result = Value(graph.fresh(node.results[0].name), node.results[0].fact)
     axis = {"axis": node.attributes["axis"]}
     graph.insert_before(node, Node("tract_core_gather", node.inputs, [result], axis, dialect="tract"))
@@ -217,7 +217,7 @@ def _gather(graph: Graph, node: Node) -> None:
 
 
 def _matmul(graph: Graph, node: Node) -> None:
-    """A factor that is transposed before is transposed by the product: tract reads weights in blocks only so."""
+    """Fuse a transpose of the last two axes of a factor into the product, for which tract supports blocked weights."""
     del graph
     for place, name in enumerate(("transposeA", "transposeB")):
         value = node.operands[place]

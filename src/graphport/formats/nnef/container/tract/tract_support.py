@@ -33,7 +33,7 @@ _BORDERS = frozenset(("constant", "ignore"))
 
 
 class NotTaken(NamedTuple):
-    """Something that tract does not support: an operation or a quantity, and the reason."""
+    """A feature that tract does not support: its description, the reason, and its location."""
 
     what: str
     reason: str
@@ -55,7 +55,7 @@ def not_taken(graph: Graph) -> list[NotTaken]:
 
 
 def findings_of(found: list[NotTaken], severity: Severity) -> list[Diagnostic]:
-    """A finding for each, a note or an error."""
+    """Return a diagnostic NNEF0774 for each unsupported feature."""
     remedy = "choose the flavour 'tract'"
     return [
         Diagnostic("NNEF0774", f"tract does not accept {each.what}: {each.reason}", each.origin, remedy, severity)

@@ -277,7 +277,7 @@ class TractFiles(Files):
         return str(value)
 
     def _symbol(self, name: str, symbol: Symbolic) -> Symbolic:
-        """A symbol under a name that is an identifier, and none of a tensor."""
+        """Rename a symbol to an identifier that no tensor has."""
         if name not in self._symbols:
             self._symbols[name] = self._names.symbol(name)
         return Symbol(self._symbols[name], *bounds(symbol))

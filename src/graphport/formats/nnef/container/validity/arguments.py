@@ -22,7 +22,7 @@ _MOST_BITS = 64
 
 
 def positive_shape(case: Case) -> Iterator[Diagnostic]:
-    """Extents of a source are positive; 0 leaves one open in the provisional edition."""
+    """Check that the extents of a source are positive; 0 means unknown in the provisional edition."""
     least = 0 if case.operation.name == "external" and not case.is_final else 1
     for axis, extent in enumerate(case.integers_of("shape")):
         if isinstance(extent, int) and extent < least:
@@ -32,7 +32,7 @@ def positive_shape(case: Case) -> Iterator[Diagnostic]:
 
 
 def value_count(case: Case) -> Iterator[Diagnostic]:
-    """A constant has a value for each element, or one for all."""
+    """Check that a constant has one value per element, or a single value."""
     shape, count = case.integers_of("shape"), len(case.integers_of("value"))
     volume = math.prod(extent for extent in shape if isinstance(extent, int))
     if count not in (1, volume) and not any(isinstance(extent, Symbolic) or extent < 1 for extent in shape):
@@ -51,17 +51,17 @@ def _check_choice(parameter: str, names: Sequence[str], code: str) -> Rule:
 
 
 def one_border(*names: str) -> Rule:
-    """The border is one of `names`."""
+    """Return a rule: `border` is one of `names`."""
     return _check_choice("border", names, "NNEF0603")
 
 
 def one_method(parameter: str = "method") -> Rule:
-    """The method of interpolation is one that there is."""
+    """Return a rule: the interpolation method is supported."""
     return _check_choice(parameter, _METHODS, "NNEF0604")
 
 
 def all_positive(*parameters: str) -> Rule:
-    """Check that the items of these arrays are positive."""
+    """Return a rule: the items of the arrays are positive."""
 
     def rule(case: Case) -> Iterator[Diagnostic]:
         for parameter in parameters:
@@ -74,7 +74,7 @@ def all_positive(*parameters: str) -> Rule:
 
 
 def paddings_at_least_0(case: Case) -> Iterator[Diagnostic]:
-    """The provisional edition has no negative paddings."""
+    """Check that no padding is negative in the provisional edition."""
     if case.is_final:
         return
     for before, after in case.pairs("padding"):
@@ -84,7 +84,7 @@ def paddings_at_least_0(case: Case) -> Iterator[Diagnostic]:
 
 
 def bit_count(case: Case) -> Iterator[Diagnostic]:
-    """A number of bits is one that integers have."""
+    """Check that `bits` is a supported width."""
     bits = case.attribute("bits")
     if isinstance(bits, int) and not 1 <= bits <= _MOST_BITS:
         yield case.error("NNEF0605", f"bits is {bits}, expected 1 to {_MOST_BITS}", "bits")
@@ -99,14 +99,14 @@ def superseded(case: Case) -> Iterator[Diagnostic]:
 
 
 def copy_count(case: Case) -> Iterator[Diagnostic]:
-    """Something is copied at least once."""
+    """Check that the number of copies is at least 1."""
     times = case.attribute("times")
     if isinstance(times, int) and times < 1:
         yield case.error("NNEF0605", f"'times' of 'copy_n' is {times}", "times", "use a positive value")
 
 
 def lengths_fit(operand: str, *parameters: str, skipped: int = 0, may_be_empty: bool = True) -> Rule:
-    """Arrays of one entry for each axis of `operand` after the first `skipped`, or empty ones."""
+    """Return a rule: arrays have one item per axis of `operand` after the first `skipped`, or are empty."""
 
     def rule(case: Case) -> Iterator[Diagnostic]:
         rank = rank_of(case, operand)
@@ -125,7 +125,7 @@ def lengths_fit(operand: str, *parameters: str, skipped: int = 0, may_be_empty: 
 
 
 def valid_axes(operand: str, parameter: str = "axes") -> Rule:
-    """Axes of `operand`, each once."""
+    """Return a rule: `parameter` lists axes of `operand` without repetition."""
 
     def rule(case: Case) -> Iterator[Diagnostic]:
         axes = case.integers_of(parameter)
@@ -145,7 +145,7 @@ def axes_repeated(case: Case, parameter: str, axes: Shape) -> Iterator[Diagnosti
 
 
 def axes_outside(case: Case, parameter: str, axes: Sequence[Dim], rank: int | None) -> Iterator[Diagnostic]:
-    """Axes that a tensor of this rank has not."""
+    """Report axes that are outside of a tensor of rank `rank`."""
     for axis in axes:
         if isinstance(axis, int) and (axis < 0 or (rank is not None and axis >= rank)):
             limit = "" if rank is None else f" of a tensor of rank {rank}"
@@ -155,7 +155,7 @@ def axes_outside(case: Case, parameter: str, axes: Sequence[Dim], rank: int | No
 
 
 def valid_axis(operand: str, *, more: int = 0) -> Rule:
-    """One axis of `operand`, which is an operand or an array of operands; `more` where it is one of the result."""
+    """Return a rule: `axis` is an axis of `operand`, whose rank is increased by `more` (1 for a new axis)."""
 
     def rule(case: Case) -> Iterator[Diagnostic]:
         first = next(tensors(case.operation.operands[operand]), None)
@@ -169,6 +169,6 @@ def valid_axis(operand: str, *, more: int = 0) -> Rule:
 
 
 def some_summed(case: Case) -> Iterator[Diagnostic]:
-    """A sum has at least one value."""
+    """Check that `add_n` has at least one operand."""
     if next(case.operation.inputs(), None) is None:
         yield case.error("NNEF0616", "'add_n' has an empty array of values", "x", "pass at least one value")

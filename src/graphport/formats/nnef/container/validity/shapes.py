@@ -45,7 +45,7 @@ def broadcasting(case: Case) -> Iterator[Diagnostic]:
 
 
 def _grown(case: Case) -> Iterator[Diagnostic]:
-    """A vector of channels that meets a batch of 1 makes it grow, where other languages align from the right."""
+    """Warn if a per-channel vector is aligned with a batch axis of 1 (broadcasting is aligned from the left)."""
     shapes = {name: shape_of(each) for name, each in case.operation.operands.items() if isinstance(each, Tensor)}
     vectors = [(name, shape[0]) for name, shape in shapes.items() if shape is not None and len(shape) == 1]
     for name, extent in vectors:
@@ -117,7 +117,7 @@ def squeezing(case: Case) -> Iterator[Diagnostic]:
 
 
 def unsqueezing(case: Case) -> Iterator[Diagnostic]:
-    """New axes are axes of the result, each once."""
+    """Check that new axes are axes of the result, without repetition."""
     rank, axes = rank_of(case, "input"), case.integers_of("axes")
     yield from axes_repeated(case, "axes", axes)
     yield from axes_outside(case, "axes", axes, None if rank is None else rank + len(axes))
@@ -135,7 +135,7 @@ def is_permutation(case: Case) -> Iterator[Diagnostic]:
 
 
 def splitting(case: Case) -> Iterator[Diagnostic]:
-    """The ratios divide the extent that is split."""
+    """Check that the sum of the ratios divides the extent."""
     ratios, shape, axis = case.integers_of("ratios"), case.shape("value"), case.attribute("axis")
     total = sum(ratio for ratio in ratios if isinstance(ratio, int))
     if not ratios:
@@ -174,7 +174,7 @@ def joining(case: Case) -> Iterator[Diagnostic]:
 
 
 def slicing(case: Case) -> Iterator[Diagnostic]:
-    """A slice has an item for each axis and runs in the direction of its stride."""
+    """Check that a slice has one item per axis, and that each range runs in the direction of its stride."""
     lengths = {name: len(case.integers_of(name)) for name in ("axes", "begin", "end", "stride")}
     if not lengths["stride"]:
         del lengths["stride"]
@@ -209,7 +209,7 @@ def _sliced(case: Case, axis: int, part: tuple[Dim, Dim, Dim], extent: Dim) -> I
 
 
 def matrices_fit(case: Case) -> Iterator[Diagnostic]:
-    """Matrices have one rank, inner extents that agree, and batches that broadcast."""
+    """Check that matrices have equal ranks, equal inner extents, and batch axes that broadcast."""
     a, b = case.shape("A"), case.shape("B")
     if a is None or b is None:
         return
@@ -229,7 +229,7 @@ def matrices_fit(case: Case) -> Iterator[Diagnostic]:
 
 
 def linear_fits(case: Case) -> Iterator[Diagnostic]:
-    """A linear layer's input, filter and bias agree on their channels."""
+    """Check that input, filter and bias of a linear layer have matching channels."""
     x, w, bias = case.shape("input"), case.shape("filter"), case.shape("bias")
     if x is not None and w is not None:
         if len(x) != len(w) or len(x) < 2:
@@ -244,7 +244,7 @@ def linear_fits(case: Case) -> Iterator[Diagnostic]:
 
 
 def bias_fits(case: Case, bias: Shape, channels: Dim) -> Iterator[Diagnostic]:
-    """A bias has as many channels as there are, or one number for all."""
+    """Check that a bias has one element per channel, or one in total."""
     if not bias or all(extent == 1 for extent in bias):
         return
     if len(bias) == 1:

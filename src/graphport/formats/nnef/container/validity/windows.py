@@ -23,7 +23,7 @@ def _with_ones(case: Case, name: str, length: int) -> Shape:
 def _check_window_size(
     case: Case, extents: Shape, sizes: Shape, padding: tuple[tuple[Dim, Dim], ...]
 ) -> Iterator[Diagnostic]:
-    """A window that its padded input is too small for."""
+    """Report windows that are larger than the padded input."""
     dilations = _with_ones(case, "dilation", len(extents))
     for axis, (extent, size, dilation) in enumerate(zip(extents, sizes, dilations, strict=False)):
         if axis >= len(padding):
@@ -39,7 +39,7 @@ def _check_window_size(
 
 
 def pooling(case: Case) -> Iterator[Diagnostic]:
-    """The window of a pooling fits into its padded input."""
+    """Check that the pooling window is not larger than the padded input."""
     shape = case.shape("input")
     if shape is not None:
         yield from _check_window_size(case, shape, _with_ones(case, "size", len(shape)), case.pairs("padding"))
@@ -57,7 +57,7 @@ def indexing(case: Case) -> Iterator[Diagnostic]:
 
 
 def convolving(case: Case) -> Iterator[Diagnostic]:
-    """Input, filter, bias, groups and padding of a convolution agree."""
+    """Check that input, filter, bias, groups and padding of a convolution are consistent."""
     x, f = case.shape("input"), case.shape("filter")
     if x is None or f is None or (yield from _unequal_ranks(case, "filter", x, f)):
         return
@@ -84,7 +84,7 @@ def convolving(case: Case) -> Iterator[Diagnostic]:
 
 
 def _unequal_ranks(case: Case, name: str, x: Shape, f: Shape) -> Iterator[Diagnostic]:
-    """A filter of another rank than its input; the generator returns whether there was one."""
+    """Report a filter whose rank differs from the input's; return whether it does."""
     is_wrong = len(x) != len(f) or len(x) < 3
     if is_wrong:
         message = f"'{name}' has shape {shown(f)}, but 'input' has {shown(x)}"
@@ -119,7 +119,7 @@ def _channels(case: Case, name: str, x: Shape, f: Shape, groups: int) -> Iterato
 
 
 def separable_convolution(case: Case) -> Iterator[Diagnostic]:
-    """The two filters of a separable convolution agree with its input, its bias and each other."""
+    """Check that both filters of a separable convolution match the input, the bias and each other."""
     x, plane, point = case.shape("input"), case.shape("plane_filter"), case.shape("point_filter")
     groups = case.attribute("groups")
     if x is None or plane is None or point is None or not isinstance(groups, int):
@@ -192,7 +192,7 @@ def _scales_down(case: Case, wanted: Shape, extents: Shape, sizes: Shape) -> Ite
 
 
 def factors_divide(case: Case) -> Iterator[Diagnostic]:
-    """Factors of sampling down divide the spatial extents."""
+    """Check that downsampling factors divide the spatial extents."""
     shape = case.shape("input") or ()
     for axis, (extent, factor) in enumerate(zip(shape[2:], case.integers_of("factor"), strict=False)):
         if isinstance(extent, int) and isinstance(factor, int) and factor > 0 and extent % factor:
@@ -201,7 +201,7 @@ def factors_divide(case: Case) -> Iterator[Diagnostic]:
 
 
 def regions_fit(case: Case) -> Iterator[Diagnostic]:
-    """Regions have a row of coordinates and a batch index each."""
+    """Check that there is a row of coordinates and a batch index per region."""
     shape, rois, index = case.shape("input"), case.shape("rois"), case.shape("batch_index")
     if shape is not None and rois is not None:
         width = 2 * (len(shape) - 2)

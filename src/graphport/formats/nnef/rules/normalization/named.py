@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def batch_normalization(
     b: Builder, input: Value, mean: Value, variance: Value, offset: Value, scale: Value, *, epsilon: float
 ) -> Value:
-    """Statistics given as (1, C)."""
+    """Batch normalization with statistics of shape (1, C), or any shape that broadcasts."""
     dims = b.dims(input)
     if len(dims) > 1:
         vectors = [_vector(b, value, dims[1]) for value in (scale, offset, mean, variance)]
@@ -48,7 +48,7 @@ def _vector(b: Builder, value: Value, channels: Dim) -> Value | None:
 
 
 def _written_out(b: Builder, *operands: Value, epsilon: float) -> Value:
-    """The definition, for statistics of any shape that broadcasts."""
+    """Emit scale * (x - mean) / sqrt(variance + epsilon) + offset for broadcasting statistics."""
     x, mean, variance, offset, scale = append_axes(b, *operands)
     deviation = b(Sqrt, b(Add, variance, b.like(x, epsilon)))
     return b(Add, offset, b(Div, b(Mul, scale, b(Sub, x, mean)), deviation))
@@ -80,7 +80,7 @@ _SMALLEST = float(np.finfo(np.float32).tiny)
 def local_response_normalization(
     b: Builder, input: Value, *, size: Shaped, alpha: float = 1.0, beta: float = 0.5, bias: float = 1.0
 ) -> Value:
-    """Divided by a power of the mean square in the window around."""
+    """Local response normalization: x / (bias + alpha * mean of x² in a window) ^ beta."""
     rank = len(b.dims(input))
     over_channels = rank > 2 and len(size) == rank and all(k == 1 for axis, k in enumerate(size) if axis != 1)
     # ONNX Runtime refuses windows that have no middle.
@@ -93,14 +93,14 @@ def local_response_normalization(
 
 @LRNView.export_rule("nnef")
 def export_lrn(b: Builder, op: LRNView) -> tuple[Value, ...]:
-    """A window over channels alone."""
+    """Export LRN as local response normalization with a window over channels."""
     window = tuple(op.size if axis == 1 else 1 for axis in range(len(b.dims(op.x))))
     return b.emit("local_response_normalization", op.x, size=window, alpha=op.alpha, beta=op.beta, bias=op.bias)
 
 
 @lower("nnef", "local_mean_normalization")
 def local_mean_normalization(b: Builder, input: Value, *, size: Shaped) -> Value:
-    """What differs from the mean in the window around."""
+    """Subtract the mean of the window around each element."""
     return b(Sub, input, box(b, Pooling(size=size), input, normalize=True))
 
 
@@ -108,7 +108,7 @@ def local_mean_normalization(b: Builder, input: Value, *, size: Shaped) -> Value
 def local_variance_normalization(
     b: Builder, input: Value, *, size: Shaped, bias: float = 0.0, epsilon: float = 0.0
 ) -> Value:
-    """Divided by the root of the mean square in the window around."""
+    """Divide by sigma = sqrt(mean of x² in the window): x / max(sigma + bias, epsilon)."""
     sigma = b(Sqrt, box(b, Pooling(size=size), b(Mul, input, input), normalize=True))
     return _divided(b, input, sigma, bias, epsilon)
 
@@ -126,14 +126,14 @@ def _divided(b: Builder, x: Value, sigma: Value, bias: float, epsilon: float) ->
 def local_contrast_normalization(
     b: Builder, input: Value, *, size: Shaped, bias: float = 0.0, epsilon: float = 0.0
 ) -> Value:
-    """First without the local mean, then divided by the local deviation."""
+    """Local mean normalization, then local variance normalization."""
     centred = local_mean_normalization(b, input, size=size)
     return local_variance_normalization(b, centred, size=size, bias=bias, epsilon=epsilon)
 
 
 @lower("nnef", "l1_normalization")
 def l1_normalization(b: Builder, input: Value, *, axes: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
-    """Divided by the sum of absolute values over `axes`."""
+    """Divide by the L1 norm over `axes`: x / max(norm + bias, epsilon)."""
     # Without axes ONNX returns the operand unchanged.
     sigma = b(ReduceL1, input, b.constant(np.array(axes, np.int64))) if axes else b(Abs, input)
     return _divided(b, input, sigma, bias, epsilon)
@@ -141,13 +141,13 @@ def l1_normalization(b: Builder, input: Value, *, axes: Shaped, bias: float = 0.
 
 @lower("nnef", "l2_normalization")
 def l2_normalization(b: Builder, input: Value, *, axes: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
-    """Divided by the root of the sum of squares over `axes`."""
+    """Divide by the L2 norm over `axes`: x / max(norm + bias, epsilon)."""
     sigma = b(ReduceL2, input, b.constant(np.array(axes, np.int64))) if axes else b(Abs, input)
     return _divided(b, input, sigma, bias, epsilon)
 
 
 @LpNormalization.export_rule("nnef")
 def export_lp_normalization(b: Builder, input: Value, *, axis: int = -1, p: int = 2) -> tuple[Value, ...]:
-    """0 where the norm is 0, which the smallest divisor brings about."""
+    """Export LpNormalization; the smallest positive epsilon gives 0 where the norm is 0."""
     place = axis % len(b.dims(input))
     return b.emit(f"l{p}_normalization", input, axes=(place,), bias=0.0, epsilon=_SMALLEST)

@@ -37,7 +37,7 @@ def _reduced(b: Builder, x: Value, axes: Sequence[int]) -> Fact:
 
 
 def _moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
-    """The mean, what differs from it, and the mean of its square."""
+    """Return mean, x - mean, and variance over `axes`."""
     indices = tuple(axis % len(b.dims(x)) for axis in axes)
     fact = _reduced(b, x, axes)
     mean = term(b, "mean_reduce", x, fact=fact, axes=indices)
@@ -106,6 +106,6 @@ def _reshaped(b: Builder, x: Value, *extents: int) -> Value:
 
 @MeanVarianceNormalization.export_rule("nnef")
 def export_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> tuple[Value, ...]:
-    """Its definition."""
+    """Export MeanVarianceNormalization as (x - mean) / (sqrt(variance) + epsilon)."""
     _, centred, variance = _moments(b, x, axes)
     return (term(b, "div", centred, term(b, "add", term(b, "sqrt", variance), _TINY)),)

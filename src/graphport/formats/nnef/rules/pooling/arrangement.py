@@ -25,7 +25,7 @@ class Pooling(Sliding):
 
 @dataclass(frozen=True, slots=True)
 class Arranged:
-    """A tensor whose first two axes no window slides over, and how to bring its axes back."""
+    """A tensor transposed and reshaped to have two leading axes without window, and the inverse transform."""
 
     x: Value
     slide: Slide
@@ -33,7 +33,7 @@ class Arranged:
     added: int
 
     def window_dims(self, shape: Shaped) -> Shaped:
-        """The extents in `shape`, one for each axis of NNEF's tensor, of the axes that the window slides over.
+        """Return the dims of `shape` (one per NNEF axis) for the axes of the window.
 
         Raises:
             ShapeError: it does not have one positive entry for each axis.
@@ -44,7 +44,7 @@ class Arranged:
         return tuple(shape[axis - self.added] if axis >= self.added else 1 for axis in self.order[2:]) if shape else ()
 
     def restored(self, b: Builder, y: Value) -> Value:
-        """`y`, arranged like `x`, with its axes in NNEF's order again."""
+        """Return `y`, whose axes are arranged like the axes of `x`, with the original axes."""
         if self.order != tuple(range(len(self.order))):
             y = b(Transpose, y, perm=tuple(self.order.index(axis) for axis in range(len(self.order))))
         return b(Squeeze, y, b.constant(list(range(self.added)))) if self.added else y
@@ -75,7 +75,7 @@ def arranged(b: Builder, input: Value, stated: Pooling) -> Arranged:
 
 
 def _select_axes(slide: Slide, axes: list[int]) -> Slide:
-    """The window over `axes` alone; a negative one is an axis that was added."""
+    """Return the window over `axes`; a negative axis was inserted and has size 1."""
     kernel = tuple(slide.kernel[axis] if axis >= 0 else 1 for axis in axes)
     padding = tuple(slide.padding[axis] if axis >= 0 else (0, 0) for axis in axes) if slide.padding else ()
     stride = tuple(slide.stride[axis] if axis >= 0 else 1 for axis in axes)

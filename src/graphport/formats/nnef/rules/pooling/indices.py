@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @Pooling.lower("nnef", "max_pool_with_index")
 def max_pool_with_index(b: Builder, stated: Pooling, input: Value) -> tuple[Value, Value]:
-    """The largest entry, and its position in the window; the first one of equals."""
+    """Max pooling; return also the index of the first maximum within its window."""
     found = arranged(b, input, stated)
     x, slide = bordered(b, found.x, found.slide, stated.border, native="ignore")
     dims = static_dims(b.dims(x))
@@ -45,7 +45,7 @@ def max_pool_with_index(b: Builder, stated: Pooling, input: Value) -> tuple[Valu
 
 @Pooling.lower("nnef", "argmax_pool")
 def argmax_pool(b: Builder, stated: Pooling, input: Value) -> Value:
-    """The position of the largest entry in the window."""
+    """Return the index of the first maximum within each window."""
     return max_pool_with_index(b, stated, input)[1]
 
 
@@ -89,7 +89,7 @@ def _within_window(b: Builder, indices: Value, dims: tuple[int, ...], slid: Wind
 
 @Pooling.lower("nnef", "sample")
 def sample(b: Builder, stated: Pooling, input: Value, index: Value) -> Value:
-    """The entries at the positions in the window that `index` names."""
+    """Gather the element of each window at the position `index` within the window."""
     slide = _slide(b, input, stated)
     amounts = slide.amounts(static_dims(b.dims(input)))
     x = input
@@ -139,7 +139,7 @@ def _flat_indices(b: Builder, index: Value, slide: Slide, wide: tuple[int, ...],
 
 @Pooling.lower("nnef", "desample")
 def desample(b: Builder, stated: Pooling, input: Value, index: Value, *, output_shape: Shaped = ()) -> Value:
-    """Zeros, and the entries at the positions in the window that `index` names; what meets there adds up."""
+    """Scatter elements into zeros at the position `index` within their windows; duplicates are added."""
     if stated.border not in ("constant", "ignore"):
         message = f"border {stated.border!r} of an unpooling operation"
         raise UnsupportedError(message)

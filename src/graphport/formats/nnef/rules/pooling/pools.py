@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @Pooling.lower("nnef", "max_pool")
 def max_pool(b: Builder, stated: Pooling, input: Value) -> Value:
-    """The largest entry; a `constant` border puts zeros into the choice, an ignored one nothing."""
+    """Max pooling; a `constant` border pads with zeros, `ignore` excludes the padding."""
     found = arranged(b, input, stated)
     x, slide = bordered(b, found.x, found.slide, stated.border, native="ignore")
     y = b(MaxPool, x, kernel_shape=static_dims(slide.kernel), **slide.attributes(b.dims(x)[2:]))
@@ -41,13 +41,13 @@ def max_pool(b: Builder, stated: Pooling, input: Value) -> Value:
 
 @Pooling.lower("nnef", "avg_pool")
 def avg_pool(b: Builder, stated: Pooling, input: Value) -> Value:
-    """The mean; a `constant` border counts as zeros, an ignored one not at all."""
+    """Average pooling; a `constant` border counts as zeros, `ignore` excludes the padding."""
     return box(b, stated, input, normalize=True)
 
 
 @Pooling.lower("nnef", "box")
 def box(b: Builder, stated: Pooling, input: Value, *, normalize: bool = False) -> Value:
-    """The sum, or with `normalize` the mean."""
+    """Sum pooling, or average pooling with `normalize`."""
     found = arranged(b, input, stated)
     ignored = stated.border == "ignore"
     x, slide = bordered(b, found.x, found.slide, "constant" if ignored else stated.border)
@@ -66,7 +66,7 @@ def box(b: Builder, stated: Pooling, input: Value, *, normalize: bool = False) -
 
 @Pooling.lower("nnef", "rms_pool")
 def rms_pool(b: Builder, stated: Pooling, input: Value) -> Value:
-    """The root of the mean of squares."""
+    """Root mean square pooling: sqrt(avg_pool(x²))."""
     return b(Sqrt, avg_pool(b, stated, b(Mul, input, input)))
 
 
@@ -111,7 +111,7 @@ def emitted_pool(
     facts: Sequence[Fact] = (UNKNOWN,),
     **attributes: Attribute,
 ) -> tuple[Value, ...]:
-    """A pooling over all axes but the first two; it has a result for each of `facts`."""
+    """Emit a pooling over all axes but the first two, with one result per fact in `facts`."""
     stride, dilation = steps(strides), steps(dilations)
     return b.emit(
         op_type,

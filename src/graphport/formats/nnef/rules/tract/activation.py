@@ -31,7 +31,7 @@ tract_core_clamped_swiglu(gate, up, *, alpha: float, limit: float)
 
 @import_rule("tract_core_softmax")
 def softmax(b: Builder, x: Value, *, axes: tuple[int, ...], exp: str = "") -> Value:
-    """Shares that add up to 1 over some axes."""
+    """Softmax over all of `axes` together."""
     del exp
     return _over(b, "Softmax", x, axes)
 
@@ -43,7 +43,7 @@ def log_softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
 
 
 def _over(b: Builder, op_def: str, x: Value, axes: tuple[int, ...]) -> Value:
-    """One axis at once; several are made one first."""
+    """Apply an operator to one axis; several axes are transposed to the end and merged first."""
     emit, rank = OpBuilder(b), len(b.dims(x))
     chosen = [axis_of(axis, rank) for axis in axes]
     if len(chosen) == 1:

@@ -180,7 +180,7 @@ def shift(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _within_width(b: Builder, x: Value, y: Value) -> Value:
-    """How far to shift: of a number as long as that of bits or longer, the low bits count."""
+    """Return the shift amount modulo the bit width, as tract computes it."""
     dtype = x.dtype
     if dtype is None or _is_below(y, dtype.bits):
         return y
@@ -199,7 +199,7 @@ def _is_below(y: Value, limit: int) -> bool:
 def cumsum(
     b: Builder, input: Value, *, axis: int, exclusive: bool = False, reverse: bool = False, skip: int = 0
 ) -> Value:
-    """Sums of all entries up to each one."""
+    """Cumulative sum along an axis; the first `skip` elements count as 0."""
     place = axis_of(axis, len(b.dims(input)))
     if skip:
         kept = b.dims(input)[place]
@@ -277,7 +277,7 @@ def export_mul(b: Builder, x: Value, other: Value) -> Any:
 
 
 def _may_be_same(b: Builder, x: Value, y: Value) -> bool:
-    """Whether two values of one shape are computed of one in common; not of extents, which tract knows by symbols."""
+    """Whether two values of one shape depend on a common value; extents, which tract tracks by symbols, never do."""
     are_extents = any(isinstance(value.fact, TensorFact) and value.fact.elements is not None for value in (x, y))
     return not are_extents and b.dims(x) == b.dims(y) and not _computed_of(x).isdisjoint(_computed_of(y))
 
@@ -305,7 +305,7 @@ def _subtracts_one(value: Value) -> bool:
 
 @export_rule(DIALECT, "Mod")
 def export_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> Any:
-    """`a - b * floor(a / b)`, or of a truncated quotient; of integers by way of doubles."""
+    """Export Mod: a - b * floor(a / b), truncated instead with `fmod`; integers are computed in float64."""
     dtype = a.dtype
     if dtype is None or not dtype.is_integer:
         return nnef.export_mod(b, a, other, fmod=fmod)

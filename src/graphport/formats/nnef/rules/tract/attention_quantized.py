@@ -19,7 +19,7 @@ _CODES = 255.0
 
 @import_rule("tract_transformers_quantized_dyn_kv_cache")
 def quantized_cache(b: Builder, input: Value, **attributes: Any) -> Value:
-    """The input itself in the first pulse."""
+    """Return the input: in the first pulse the cache contains nothing else."""
     del attributes
     return OpBuilder(b)("Identity", input)
 

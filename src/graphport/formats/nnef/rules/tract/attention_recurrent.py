@@ -26,7 +26,7 @@ _LEAST = 1e-6
 def gated_delta(
     b: Builder, query: Value, key: Value, value: Value, log_decay: Value, beta: Value, initial_state: Value
 ) -> tuple[Value, Value]:
-    """The gated delta rule, time step by time step.
+    """Gated delta rule, a recurrence over time.
 
     Shapes: query, key and value [batch, time, heads, w]; log_decay and beta [batch, time, heads]; the state
     [batch, heads, w, w].  With unit rows k and q of key and query:
@@ -71,7 +71,7 @@ def _step(b: Builder, state: Value, entries: Sequence[Value]) -> tuple[Value, Va
 
 
 def _unit(b: Builder, x: Value) -> Value:
-    """Rows of length 1."""
+    """Normalize rows to length 1 (L2)."""
     emit = OpBuilder(b)
     total = emit("ReduceSum", emit("Mul", x, x), b.constant(np.array([-1], np.int64)), keepdims=1)
     return emit("Div", x, emit("Sqrt", emit("Add", total, b.like(x, _LEAST))))

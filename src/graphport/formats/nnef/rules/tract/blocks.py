@@ -18,7 +18,7 @@ _LEAST, _MOST = -8, 7
 
 
 class InBlocks(Computed):
-    """Elements decoded from codes [rows, columns] and scales [rows, columns / 32]; tract's writer stores the codes."""
+    """Weights decoded from codes [rows, columns] and scales [rows, columns / 32]; tract's writer stores the codes."""
 
     __slots__ = ("_zero",)
 
@@ -27,11 +27,11 @@ class InBlocks(Computed):
         self._zero = zero
 
     def codes(self) -> Any:
-        """Codes from -8 to 7."""
+        """Return the codes, -8 to 7."""
         return _shifted(self.sources[0].numpy(), None if self._zero is None else self._zero.numpy())
 
     def scales(self) -> Any:
-        """Scales, which half precision holds."""
+        """Return the scales, which are exact in float16."""
         return self.sources[1].numpy().astype(np.float32)
 
 

@@ -29,7 +29,7 @@ def export_scan(
     scan_output_axes: tuple[int, ...] | None = None,
     scan_output_directions: tuple[int, ...] | None = None,
 ) -> Any:
-    """The same, with all that ONNX leaves out; the writer makes a fragment of the body."""
+    """Complete the default attributes of a Scan, whose body the writer writes as a fragment."""
     count = len(body.outputs) - (len(operands) - num_scan_inputs)
     entries = operands[len(operands) - num_scan_inputs :]
     axes = scan_input_axes or (0,) * num_scan_inputs
@@ -49,7 +49,7 @@ def export_scan(
 
 
 def _computed(b: Builder, entry: Value, operands: Sequence[Value]) -> Value:
-    """A scanned operand that depends on an input: tract 0.23 moves a constant into the body, with an axis too many.
+    """Make a constant scan operand a computed value: tract 0.23 adds an axis to constants moved into the body.
 
     A constant is the choice between itself and itself, by a comparison of an element of another operand.
     """

@@ -28,7 +28,7 @@ def deconv(
     output_shape: tuple[int, ...] = (),
     **attributes: Any,
 ) -> Value:
-    """The standard's, of a filter [C_out, C_in / groups, …]; `output_shape` counts spatial axes alone."""
+    """Transposed convolution with a filter [C_out, C_in / groups, …]; `output_shape` has spatial axes only."""
     dims = b.dims(input, at_least=2)
     count = groups or dims[1]
     group = count if isinstance(count, int) else 1

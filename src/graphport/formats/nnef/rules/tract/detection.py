@@ -28,7 +28,7 @@ def non_max_suppression(
     *,
     center_point_box: int = 0,
 ) -> Value:
-    """The boxes that overlap no better one too much."""
+    """Non-maximum suppression: rows (batch, class, box index)."""
     emit = OpBuilder(b)
     most = None if max_output_boxes_per_class is None else emit("Cast", max_output_boxes_per_class, to=DType.INT64)
     return emit(

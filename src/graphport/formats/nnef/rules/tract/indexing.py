@@ -64,7 +64,7 @@ def slice_(
 
 @import_rule("tract_core_downsample")
 def downsample(b: Builder, input: Value, *, axis: int, stride: int, modulo: int = 0) -> Value:
-    """Every so many entries of an axis, from `modulo` on; backwards with a negative stride."""
+    """Take every `stride`-th element of an axis from `modulo` on; a negative stride counts from the end."""
     place = axis_of(axis, len(b.dims(input)))
     start, stop = (modulo, FAR) if stride > 0 else (-1 - modulo, -FAR)
     return OpBuilder(b)("Slice", input, *(vector(b, (n,)) for n in (start, stop, place, stride)))
@@ -72,7 +72,7 @@ def downsample(b: Builder, input: Value, *, axis: int, stride: int, modulo: int 
 
 @import_rule("tract_core_dyn_slice")
 def dyn_slice(b: Builder, input: Value, start: Value, end: Value, *, len: int | Value, axis: int) -> Value:
-    """A range of one axis whose ends only a run knows."""
+    """Slice an axis between bounds that are computed at run time."""
     rank = [*b.dims(input)].__len__()
     del len
     return OpBuilder(b)("Slice", input, vector(b, start), vector(b, end), vector(b, (axis_of(axis, rank),)))
@@ -107,7 +107,7 @@ tract_onnx_non_zero(input, *, count_symbol: ignored = "") -> NonZero(input)
 def one_hot(
     b: Builder, input: Value, *, axis: int, dim: int | Value, value_off: float = 0.0, value_on: float = 1.0
 ) -> Value:
-    """A new axis in which the entry that the input names is on."""
+    """Insert an axis of length `dim` with `value_on` at the index and `value_off` elsewhere."""
     emit = OpBuilder(b)
     depth = vector(b, dim)
     scalar = emit("Reshape", depth, vector(b, ())) if isinstance(dim, Value) else b.constant(np.array(dim, np.int64))
@@ -116,7 +116,7 @@ def one_hot(
 
 @import_rule("tract_core_topk")
 def topk(b: Builder, input: Value, *, k: int | Value, axis: int, largest: bool = True) -> tuple[Value, ...]:
-    """The largest or smallest entries of an axis in order, and their indices."""
+    """Return the `k` largest or smallest elements along an axis, sorted, and their indices."""
     from graphport.ops import registry
 
     place = axis_of(axis, len(b.dims(input)))
@@ -125,7 +125,7 @@ def topk(b: Builder, input: Value, *, k: int | Value, axis: int, largest: bool =
 
 @import_rule("tract_core_trilu")
 def trilu(b: Builder, input: Value, k: Value | None = None, *, upper: bool = True) -> Value:
-    """The triangle above or below a diagonal, zeros elsewhere."""
+    """Keep the upper or lower triangle, set all other elements to 0."""
     emit = OpBuilder(b)
     offset = None
     if k is not None:
@@ -277,7 +277,7 @@ def _numeric(place: Any) -> int:
 
 
 def _within(place: Any, extent: Any) -> Any:
-    """A place from the front within an extent."""
+    """Normalize a slice bound: negative bounds count from the end, bounds beyond the extent are the extent."""
     if not isinstance(place, int):
         return place
     if place >= FAR or (isinstance(extent, int) and place > extent):

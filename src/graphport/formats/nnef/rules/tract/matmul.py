@@ -22,20 +22,20 @@ _REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 
 @import_rule("matmul")
 def matmul(b: Builder, A: Value, B: Value, *, transposeA: bool = False, transposeB: bool = False) -> Value:
-    """The product of the last two axes."""
+    """Matrix product over the last two axes, with optional transposes."""
     return nnef.matmul(b, *unified(b, A, B), transposeA=transposeA, transposeB=transposeB)
 
 
 @import_rule("linear")
 def linear(b: Builder, input: Value, filter: Value, bias: Value | None = None) -> Value:
-    """The product with the transposed filter, and a bias."""
+    """Multiply by the transposed filter and add the bias."""
     operands = [input, filter] if bias is None else [input, filter, bias]
     return nnef.linear(b, *unified(b, *operands))
 
 
 @import_rule("tract_core_einsum")
 def einsum(b: Builder, *inputs: Value, expr: str, acc: str = "f32", output: str = "") -> Value:
-    """A sum of products, computed in the type `acc`."""
+    """Einsum, computed in the type `acc`."""
     emit = OpBuilder(b)
     same = unified(b, *inputs)
     y = emit("Einsum", *same, equation=expr.replace(" ", ""))
@@ -46,7 +46,7 @@ def einsum(b: Builder, *inputs: Value, expr: str, acc: str = "f32", output: str 
 
 @import_rule("tract_core_matmul")
 def old_matmul(b: Builder, A: Value, B: Value, *, axes: tuple[int, ...]) -> Value:
-    """A product of matrices that lie in any axes; see `matrix_equation`."""
+    """Matrix product over the row and column axes `axes`; see `matrix_equation`."""
     return OpBuilder(b)("Einsum", *unified(b, A, B), equation=matrix_equation(b, A, B, axes))
 
 

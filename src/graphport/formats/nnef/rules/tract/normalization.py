@@ -20,7 +20,7 @@ Shaped = tuple[int, ...]
 
 @import_rule("tract_core_rms_norm", "tract_transformers_rms_norm")
 def rms_norm(b: Builder, input: Value, *, axis: int, eps: float = 1e-6) -> Value:
-    """Divided by the root of the mean of squares over one axis."""
+    """RMS normalization: x / sqrt(mean(x²) + eps) over one axis."""
     place = axis_of(axis, len(b.dims(input)))
     emit = OpBuilder(b)
     squares = emit("ReduceMean", emit("Mul", input, input), b.constant(np.array([place], np.int64)), keepdims=1)
@@ -29,7 +29,7 @@ def rms_norm(b: Builder, input: Value, *, axis: int, eps: float = 1e-6) -> Value
 
 @import_rule("tract_core_scaled_rms_norm")
 def scaled_rms_norm(b: Builder, input: Value, scale: Value, *, axis: int, eps: float = 1e-6) -> Value:
-    """The same, times a vector along the axis."""
+    """RMS normalization, multiplied by `scale`, which starts at the axis."""
     rank = len(b.dims(input))
     place = axis_of(axis, rank)
     emit = OpBuilder(b)
@@ -42,7 +42,7 @@ def scaled_rms_norm(b: Builder, input: Value, scale: Value, *, axis: int, eps: f
 
 @import_rule("tract_onnx_lrn")
 def lrn(b: Builder, input: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Value:
-    """Divided by a power of the squares of neighbouring channels."""
+    """Local response normalization over channels (ONNX LRN)."""
     return OpBuilder(b)("LRN", input, alpha=alpha, beta=beta, bias=bias, size=size)
 
 
@@ -54,25 +54,25 @@ def _spatial(size: Shaped) -> Shaped:
 def local_response(
     b: Builder, input: Value, *, size: Shaped, alpha: float = 1.0, beta: float = 0.5, bias: float = 1.0
 ) -> Value:
-    """tract's windows do not slide over channels."""
+    """Local response normalization; tract's windows have size 1 over batch and channels."""
     return named.local_response_normalization(b, input, size=_spatial(size), alpha=alpha, beta=beta, bias=bias)
 
 
 @import_rule("local_mean_normalization")
 def local_mean(b: Builder, input: Value, *, size: Shaped) -> Value:
-    """The same of means."""
+    """Local mean normalization; tract's windows have size 1 over batch and channels."""
     return named.local_mean_normalization(b, input, size=_spatial(size))
 
 
 @import_rule("local_variance_normalization")
 def local_variance(b: Builder, input: Value, *, size: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
-    """The same of variances."""
+    """Local variance normalization; tract's windows have size 1 over batch and channels."""
     return named.local_variance_normalization(b, input, size=_spatial(size), bias=bias, epsilon=epsilon)
 
 
 @import_rule("local_contrast_normalization")
 def local_contrast(b: Builder, input: Value, *, size: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
-    """The same of both."""
+    """Local contrast normalization; tract's windows have size 1 over batch and channels."""
     return named.local_contrast_normalization(b, input, size=_spatial(size), bias=bias, epsilon=epsilon)
 
 
@@ -89,7 +89,7 @@ def exp_unit_norm(
     complex: bool = False,
     epsilon: float = 1e-14,
 ) -> Value:
-    """Divided by the root of a running mean of sizes."""
+    """Divide by the square root of the exponential moving average of magnitudes."""
     return _running(b, input, state, axis, alpha, skip, "unit", complex=complex, epsilon=epsilon)
 
 
@@ -105,7 +105,7 @@ def exp_mean_norm(
     stateless: bool = False,
     scaling_factor: float = 1.0,
 ) -> Value:
-    """Divide by the running mean of absolute values, times a factor."""
+    """Subtract the exponential moving average, then divide by `scaling_factor`."""
     return _running(b, input, state, axis, alpha, skip, "mean", factor=scaling_factor)
 
 
@@ -122,7 +122,7 @@ def _running(
     epsilon: float = 0.0,
     factor: float = 1.0,
 ) -> Value:
-    """Entry by entry along an axis of a known length."""
+    """Normalize by an exponential moving average along an axis of static length, element by element."""
     from graphport.ops.declare import UnsupportedError
 
     dims = b.dims(input)

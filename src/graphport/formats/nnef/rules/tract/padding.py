@@ -35,7 +35,7 @@ def pad(b: Builder, input: Value, *, padding: Pairs | Value, border: str = "cons
 
 
 def _at_run(b: Builder, input: Value, padding: Value, border: str, value: float) -> Value:
-    """Amounts that only a run knows: ONNX has all beginnings, then all ends."""
+    """Pad by amounts computed at run time: transpose tract's pairs to ONNX's begins and ends."""
     emit = OpBuilder(b)
     pairs = emit("Reshape", padding, b.constant(np.array([-1, 2], np.int64)))
     amounts = emit("Reshape", emit("Transpose", pairs, perm=(1, 0)), b.constant(np.array([-1], np.int64)))

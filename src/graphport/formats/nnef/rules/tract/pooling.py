@@ -27,7 +27,7 @@ Shaped = tuple[int, ...]
 
 
 def spatial(attributes: dict[str, Any]) -> Pooling:
-    """A window with 1, no padding and no step over the first two axes."""
+    """Return window attributes with size 1, stride 1 and no padding on the first two axes."""
     found = dict(attributes)
     for name, own in (("size", 1), ("stride", 1), ("dilation", 1), ("padding", (0, 0))):
         given = found.get(name)
@@ -38,31 +38,31 @@ def spatial(attributes: dict[str, Any]) -> Pooling:
 
 @import_rule("max_pool")
 def max_pool(b: Builder, input: Value, **attributes: Any) -> Value:
-    """The largest entry; padding is never chosen."""
+    """Max pooling; padding is ignored."""
     return pools.max_pool(b, spatial({**attributes, "border": "ignore"}), input)
 
 
 @import_rule("avg_pool")
 def avg_pool(b: Builder, input: Value, **attributes: Any) -> Value:
-    """The mean."""
+    """Average pooling."""
     return pools.avg_pool(b, spatial(attributes), input)
 
 
 @import_rule("box")
 def box(b: Builder, input: Value, *, normalize: bool = False, **attributes: Any) -> Value:
-    """The sum, or the mean."""
+    """Sum pooling, or average pooling with `normalize`."""
     return pools.box(b, spatial(attributes), input, normalize=normalize)
 
 
 @import_rule("rms_pool")
 def rms_pool(b: Builder, input: Value, **attributes: Any) -> Value:
-    """The root of the mean of squares."""
+    """Root mean square pooling."""
     return pools.rms_pool(b, spatial(attributes), input)
 
 
 @import_rule("max_pool_with_index")
 def max_pool_with_index(b: Builder, input: Value, **attributes: Any) -> tuple[Value, Value]:
-    """The largest entry, and its place in the plane of its channel."""
+    """Max pooling; return also the index of the maximum in the flattened spatial axes."""
     found = arranged(b, input, spatial(attributes))
     x, slide = bordered(b, found.x, found.slide, "ignore", native="ignore")
     dims = b.dims(x)

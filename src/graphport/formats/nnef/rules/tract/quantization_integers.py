@@ -73,7 +73,7 @@ def _among(b: Builder, x: Value, own: str, letters: str) -> Value:
 def qmatmul(
     b: Builder, A: Value, B: Value, bias: Value, *scales: Value, axes: tuple[int, ...] = (), output_type: str = "i32"
 ) -> Value:
-    """A product of matrices of codes that lie in any axes."""
+    """Quantized matrix product over the row and column axes `axes`; see `matrix_equation`."""
     return einsum_q(b, A, B, bias, *scales, expr=matrix_equation(b, A, B, axes), acc="i32", output=output_type)
 
 
@@ -88,7 +88,7 @@ def qconv(
     groups: int = 1,
     **attributes: Any,
 ) -> Value:
-    """A convolution of codes; `a` is the filter, and `b` the input."""
+    """Quantized convolution; of `numbers`, those called `a` belong to the filter, `b` to the input."""
     stated = Sliding(**attributes)
     given = [number for number in numbers if number is not None]
     if len(given) != len(numbers) or len(given) != 6:
@@ -169,7 +169,7 @@ def _led(b: Builder, x: Value, behind: int) -> Value:
 
 
 def _as_float64(b: Builder, x: Value) -> Value:
-    """Integers as doubles, which hold sums of their products exactly."""
+    """Cast integers to float64, in which sums of products are exact."""
     return OpBuilder(b)("Cast", x, to=DType.FLOAT64)
 
 
@@ -191,7 +191,7 @@ def _coded(b: Builder, total: Value, scales: tuple[Value, Value, Value], zero: V
 
 
 def _zero(b: Builder, value: Value | None) -> Value:
-    """A zero as 32 bits have it."""
+    """Return a zero point as int32; by default 0."""
     if value is None:
         return b.constant(np.int32(0))
     storage = folded(value)
@@ -270,7 +270,7 @@ def _multiplied(
     scales: Sequence[Value],
     dtype: DType,
 ) -> Any:
-    """A product as NumPy's `matmul` makes it: of axes in front that broadcast, of vectors too."""
+    """Emit a quantized product with the semantics of `numpy.matmul`: broadcasting leading axes, vectors allowed."""
     ranks = [len(b.dims(each)) for each in (x, y)]
     name, front = datum_name(dtype), max(max(ranks) - _MATRIX, 0)
     if 0 in ranks or name is None or front > len(_LETTERS) - 4:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def random(
     b: Builder, *, datum_type: str, shape: tuple[int, ...], dist: str, parameters: tuple[float, ...], seed: float = 0.0
 ) -> Value:
-    """Numbers at random."""
+    """Random tensor with a uniform or normal distribution."""
     del datum_type, seed
     if dist == "uniform":
         low, high = parameters

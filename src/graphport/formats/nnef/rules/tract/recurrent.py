@@ -35,7 +35,7 @@ def lstm_epilogue(b: Builder, preact: Value, c_prev: Value, *, hidden: int) -> t
 
 @import_rule("tract_core_gru_epilogue")
 def gru_epilogue(b: Builder, xh: Value, rh: Value, h_prev: Value, *, hidden: int) -> Value:
-    """The state after one step, of the gates z, r and h of the input and of the state before."""
+    """Return the GRU state after one step from the gates (z, r, h) of the input `xh` and of the state `rh`."""
     del hidden
     emit = OpBuilder(b)
     xz, xr, xn = _gates(b, xh, 3)
@@ -59,7 +59,7 @@ def gru_seq(
     projected: int = 0,
     **flags: int,
 ) -> tuple[Value, Value]:
-    """A whole layer over x [batch, time, input], and its last state [batch, 1, hidden]."""
+    """GRU layer over x [batch, time, input]; return all states and the last state [batch, 1, hidden]."""
     if projected or w is None or flags.get("reset_every_turn"):
         message = "a layer with an external input product, or one that resets its state in each step"
         raise UnsupportedError(message)

@@ -32,13 +32,13 @@ def product_reduce(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
 
 @import_rule("tract_core_argmax_reduce_last")
 def argmax_last(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
-    """The place of the largest entry, the last one of equals."""
+    """ArgMax; ties select the last index."""
     return _arg_reduce(b, "ArgMax", input, axes)
 
 
 @import_rule("tract_core_argmin_reduce_last")
 def argmin_last(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
-    """The place of the smallest entry, the last one of equals."""
+    """ArgMin; ties select the last index."""
     return _arg_reduce(b, "ArgMin", input, axes)
 
 

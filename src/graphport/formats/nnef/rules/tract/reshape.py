@@ -50,13 +50,13 @@ def reshape(b: Builder, input: Value, *, shape: Numbers, axis_start: int = 0, ax
 
 @import_rule("squeeze")
 def squeeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
-    """Without axes of one entry."""
+    """Remove axes of length 1."""
     return nnef.squeeze(b, input, axes=tuple(axis_of(axis, len(b.dims(input))) for axis in axes))
 
 
 @import_rule("tile")
 def tile(b: Builder, input: Value, *, repeats: Numbers) -> Value:
-    """So many times along each axis."""
+    """Repeat the tensor `repeats[i]` times along axis i."""
     return OpBuilder(b)("Tile", input, vector(b, repeats))
 
 
@@ -68,7 +68,7 @@ def broadcast(b: Builder, input: Value, *, shape: Numbers) -> Value:
 
 @import_rule("tract_core_shape_of")
 def shape_of(b: Builder, input: Value) -> Value:
-    """The extents."""
+    """Return the shape of the tensor."""
     return OpBuilder(b)("Shape", input)
 
 
@@ -211,7 +211,7 @@ def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = N
 
 @export_rule(DIALECT, "ConstantOfShape")
 def export_fill(b: Builder, input: Value, *, value: Storage | None = None) -> Any:
-    """One number, stretched over extents that only a run knows."""
+    """Export ConstantOfShape by broadcasting a single element to run-time dims."""
     dims: Any = dims_of(input)
     if dims is None:
         return None

@@ -32,7 +32,7 @@ def resize(
     cubic_coeff_a: float = -0.75,
     roi: bool = False,
 ) -> Value:
-    """As ONNX's, of all axes."""
+    """Resize all axes, with ONNX's modes."""
     if roi:
         message = "resizing of a region"
         raise UnsupportedError(message)

@@ -37,6 +37,6 @@ def static_integers(value: Value | None) -> tuple[int, ...] | None:
 
 
 def fact_like(value: Value, dtype: DType | None = None) -> TensorFact:
-    """The shape of a value, with another element type."""
+    """Return the shape of a value with dtype `dtype`, by default its own."""
     fact = value.fact if isinstance(value.fact, TensorFact) else TensorFact(None, None)
     return TensorFact(dtype or fact.dtype, fact.shape)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @import_rule("tract_core_fft")
 def fft(b: Builder, input: Value, *, axis: int, inverse: bool = False) -> Value:
-    """The transform of pairs; the inverse is not divided by the length."""
+    """Complex DFT of (real, imaginary) pairs on the last axis; the inverse is not divided by the length."""
     emit = OpBuilder(b)
     place = axis_of(axis, len(b.dims(input)))
     where = b.constant(np.array(place, np.int64))

@@ -22,7 +22,7 @@ _FAR = np.iinfo(np.int64).max
 
 @import_rule("tract_pulse_delay")
 def delay(b: Builder, input: Value, *, axis: int, delay: int, overlap: int) -> Value:
-    """Behind `delay` and `overlap` zeros, of which the overlap makes the result longer."""
+    """Prepend `delay + overlap` zeros to an axis, and remove the last `delay` elements."""
     emit, dims = OpBuilder(b), b.dims(input)
     place, count = axis_of(axis, len(dims)), delay + overlap
     if not count:
@@ -36,7 +36,7 @@ def delay(b: Builder, input: Value, *, axis: int, delay: int, overlap: int) -> V
 
 @import_rule("tract_pulse_mask")
 def mask(b: Builder, input: Value, *, axis: int, begin: int, end: int, value: float) -> Value:
-    """`value` but from `begin` to before `end`."""
+    """Set elements before `begin` and from `end` on to `value`."""
     return OpBuilder(b)("Where", _inside(b, input, axis, begin, end), input, b.like(input, value))
 
 
@@ -54,7 +54,7 @@ def pulse_pad(
     value: float = 0.0,
     overlap: int = 0,
 ) -> Value:
-    """Elements before `begin_input` and from `end_input` on are padding."""
+    """Replace elements before `begin_input` and from `end_input` on by padding."""
     del before, after
     emit, place = OpBuilder(b), axis_of(axis, len(b.dims(input)))
     if overlap or border not in ("constant", "replicated", "replicate"):
@@ -70,7 +70,7 @@ def pulse_pad(
 
 
 def _inside(b: Builder, x: Value, axis: int, begin: int, end: int) -> Value:
-    """Whether entries lie in a range, along an axis of `x`."""
+    """Return a mask, broadcastable to `x`, of the indices in [begin, end) along an axis."""
     emit, rank = OpBuilder(b), len(b.dims(x))
     place = axis_of(axis, rank)
     length = emit("Squeeze", emit("Shape", x, start=place, end=place + 1), b.constant(np.array([0], np.int64)))
