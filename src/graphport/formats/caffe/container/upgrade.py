@@ -35,7 +35,7 @@ _PADDING = "padding"
 
 
 def upgraded(net: Message, findings: Findings) -> list[Message]:
-    """The layers of `net`, all of version 2."""
+    """Return the layers of `net`, converted to version 2."""
     old, new = net.messages("layers"), net.messages("layer")
     if old and new:
         message = f"the file has both 'layer' ({len(new)}) and 'layers' ({len(old)}); the reader ignores 'layers'"
@@ -65,7 +65,7 @@ def _from_v1(old: Message, findings: Findings) -> Message:
 
 
 def _add_specs(layer: Message, old: Message) -> None:
-    """Learning rates and names of blobs, which are one message a blob now."""
+    """Add a ParamSpec for each blob from the separate lists of names, learning rates and weight decays in version 1."""
     columns = {"name": old.all("param"), "lr_mult": old.all("blobs_lr"), "decay_mult": old.all("weight_decay")}
     for index in range(max(map(len, columns.values()))):
         spec = Message("ParamSpec", old.span)
@@ -131,7 +131,7 @@ def _without_paddings(layers: list[Message], findings: Findings) -> list[Message
 
 
 def _type_of(old: str) -> str:
-    """The name in version 2 of a type of an older one."""
+    """Return the layer type of version 2 for one of version 0 or 1."""
     folded = old.replace("_", "").lower()
     folded = _ABBREVIATIONS.get(folded, folded)
     registry.load(DIALECT)

@@ -71,7 +71,7 @@ class _Decoder:
         self.unknown = 0
 
     def decode_message(self, kind: str) -> tuple[Message, int]:
-        """The message that is all of the data."""
+        """Decode all data as one message of `kind`; also return the number of bytes in unknown fields."""
         root = Message(kind, Span(self.source))
         try:
             self._read(root)
@@ -272,7 +272,7 @@ def _scalar(field: Field, content: Content) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """An unsigned number, seven bits to a byte, low ones first."""
+    """Encode an unsigned integer as a varint: seven bits per byte, low bits first."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -80,7 +80,7 @@ def _without_blobs(net: Message) -> Message:
 
 
 class _Writing:
-    """Makes the message of a network from a graph."""
+    """Builder of the network message of a graph."""
 
     def __init__(self, graph: Graph) -> None:
         registry.load(DIALECT)
@@ -167,7 +167,7 @@ class _Writing:
         return layer
 
     def _parameters(self) -> list[Message]:
-        """Layers for constants that are bottoms."""
+        """Return a Parameter layer for each constant that is a bottom or an output."""
         layers: list[Message] = []
         read = {value for node in self.graph for value in node.operands[: _bottoms(node)]}
         for value in self.graph.constants:
@@ -241,7 +241,7 @@ def _blob_names(graph: Graph) -> dict[Value, str]:
 
 
 def _is_readable(graph: Graph, names: Mapping[Value, str]) -> bool:
-    """Whether each layer finds the right value under the name of its blob."""
+    """Whether the blob name of each bottom refers to the right value at its layer: no name is reused too early."""
     current: dict[str, Value] = {}
     for value in [*graph.inputs, *graph.constants]:
         if current.setdefault(names[value], value) is not value:
@@ -276,7 +276,7 @@ def _add_attributes(layer: Message, node: Node) -> None:
 
 
 def _home(name: str, parameters: Sequence[str]) -> Field | None:
-    """The message of a layer that has the field `name`, the first where none has."""
+    """Return the layer field of the parameter message that contains the field `name`; the first one if none does."""
     if name.endswith(_PARAMETERS) and name in schema.fields(schema.LAYER):
         return None
     fields = [schema.fields(schema.LAYER)[parameter] for parameter in parameters]
@@ -309,7 +309,7 @@ def _content(item: Attribute, field: Field | None) -> Content:
 
 
 def _is_pairs(attribute: tuple[Attribute, ...]) -> bool:
-    """Whether a tuple is the fields of a message, and no list."""
+    """Whether an attribute is a message, a tuple of (field, value) pairs, and not a list."""
     return all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in attribute)
 
 

@@ -62,7 +62,9 @@ def _transposed(at: Layer, index: int, shape: tuple[int, int], what: str) -> Val
 
 
 def _driven(at: Layer, width: int, exposed: int) -> tuple[Value, int]:
-    """Return the contribution of the inputs to every step, [steps, batch, width], and the number of blobs used.
+    """Return W x + b, [steps, batch, width], including the static input's term; and the index of the next blob.
+
+    `exposed` is the number of bottoms with initial states.
 
     Raises:
         ShapeError: wrong number of bottoms.

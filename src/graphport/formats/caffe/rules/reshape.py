@@ -25,13 +25,13 @@ Shaped = tuple[int, ...]
 
 @layer("Split")
 def split(at: Layer) -> tuple[Value, ...]:
-    """The same blob under several names."""
+    """Split: return the bottom as each top."""
     return tuple(at.b(Identity, at.x) for _ in range(at.tops))
 
 
 @layer("Silence", bottoms=None)
 def silence(at: Layer) -> tuple[Value, ...]:
-    """Ignore unused bottoms."""
+    """Silence: consume bottoms without computing a result."""
     del at
     return ()
 
@@ -272,7 +272,7 @@ def export_split(
 
 
 def sliced(b: Builder, x: Value, axis: int, lengths: Shaped) -> tuple[Value, ...]:
-    """Slice `x` to parts of these lengths."""
+    """Slice `x` to consecutive parts of `lengths` along `axis`."""
     dims = b.dims(x)
     if len(lengths) == 1:
         return in_caffe(b, "Split", x)

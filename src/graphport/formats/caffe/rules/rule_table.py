@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _register(*types: str, fields: Sequence[str] = ()) -> Callable[[ImportRule], None]:
-    """`fields` hold the messages whose fields are the keywords of the rows."""
+    """Register a row as the import rule of layer `types`; `fields` are the parameter messages with its keywords."""
 
     def register(row: ImportRule) -> None:
         signature = inspect.signature(row)

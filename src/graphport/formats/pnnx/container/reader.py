@@ -387,7 +387,7 @@ class _GraphReader:
             return None
 
     def _key(self, key: str, name: str, position: int, line: Line, keys: list[str]) -> None:
-        """Return the index of an operand; an operand may occur under several names, in order."""
+        """Store the operand name of `$KEY=NAME` for the first operand `name` without one, or report PNNX0007."""
         for index, operand in enumerate(line.inputs):
             if operand == name and not keys[index]:
                 keys[index] = intern(key)

@@ -256,7 +256,7 @@ class _Writer:
         return name
 
     def _stated_shape(self, value: Value) -> str:
-        """Return `_shape`, cached by note and fact; the shape of a scalar depends on its producer."""
+        """Return the shape field of a value from `_shape`; cached by note and fact, except for scalars."""
         fact = value.fact
         key = value.note(notes.SHAPE), id(fact)
         known = self._shapes.get(key)
@@ -322,7 +322,7 @@ class _Writer:
         return self._tensor(value.name, fact)
 
     def _agrees(self, note: str, fact: TensorFact) -> bool:
-        """Return `_agrees`, cached by note and fact because layers repeat."""
+        """Cache the function `_agrees` by note and fact, because layers repeat."""
         known = self._agreeing.get((note, id(fact)))
         if known is None:
             known = self._agreeing[note, id(fact)] = fact, _agrees(note, fact)

@@ -258,7 +258,7 @@ class Functionalizer:
             self._update(node)
 
     def _update(self, node: Node) -> None:
-        """Compute running statistics in addition to the normalization."""
+        """Insert a node that computes the new running statistics of a normalization in training mode."""
         keys: Any = node.attributes.get(KEYS, ())
         given = dict(zip(keys, node.inputs, strict=False))
         old = [value for name in _STATISTICS if (value := given.get(name)) is not None]
@@ -273,7 +273,7 @@ class Functionalizer:
             self._store(self._tensor(was), after, twin.next)
 
     def _look(self, node: Node, original: _Tensor, view: View) -> None:
-        """Record that the results are or may be views of the first operand."""
+        """Register the results of a view operator as views, or possible views, of the first operand."""
         looks = True if view.doubt is None else _looks(node, view.doubt)
         if looks is False:
             return

@@ -52,7 +52,7 @@ def _warning(dtype: DType, names: list[str]) -> Diagnostic:
 
 
 def _state_type(node: Node) -> None:
-    """State the result's type as an attribute, where an operand has determined it."""
+    """Set the result type of a node as an attribute, if the type of an operand determines it."""
     result_dtype = node.results[0].dtype if node.results else None
     if node.dialect or result_dtype not in HELD_AS:
         return

@@ -17,7 +17,7 @@ _WORDS = frozenset({"aten.as_strided", "aten.as_strided_copy", _SCATTER})
 
 
 def rebase(graph: Graph) -> list[Diagnostic]:
-    """Apply operators with strides to the whole storage; report those with unknown storage."""
+    """Pass the whole storage, not a view of it, to operators with explicit strides; report views of unknown layout."""
     findings: list[Diagnostic] = []
     for node in graph:
         if node.dialect != DIALECT or base_of(node.op_type) not in _WORDS:

@@ -100,7 +100,7 @@ def _moved(graph: Graph, place: Node, value: Value, source: int, target: int) ->
 
 
 def _read(body: Graph, value: Value) -> Value:
-    """Return a value of the enclosing graph for use in the body."""
+    """Return an alias of an outer value in the body."""
     made = Value(body.fresh(value.name), value.fact)
     body.append(Node(_ALIAS, [value], [made], {KEYS: ("self",)}, dialect=DIALECT))
     return made

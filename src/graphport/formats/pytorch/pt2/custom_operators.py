@@ -66,10 +66,10 @@ class CustomOperators:
 
 
 def attribute_literal(name: str, value: Any) -> Any:
-    """An attribute as a Python literal.
+    """Return an attribute as a Python literal.
 
     Raises:
-        CodeError: it is a graph or a tensor.
+        CodeError: it is not a number, a string or a list of one type.
     """
     if isinstance(value, DType):
         return value.text
@@ -101,7 +101,7 @@ def _definition(name: str, signature: str) -> ast.stmt:
 
 
 def _stub(name: str, op_type: str) -> ast.stmt:
-    """A function that raises `NotImplementedError` with the op type."""
+    """Return the definition of a function that raises `NotImplementedError` with the op type."""
     error = ast.Raise(call("NotImplementedError", literal(op_type)))
     parameters = ast.arguments([], [], ast.arg("operands"), [], [], ast.arg("attributes"), [])
     register = call("torch.library.impl", path("library"), *map(literal, (name, "CompositeExplicitAutograd")))

@@ -29,7 +29,11 @@ def document(container: Container, name: str) -> dict[str, Any]:
 
 
 def parsed(container: Container, name: str, data: bytes) -> dict[str, Any]:
-    """Parse bytes as a JSON object; see `document`."""
+    """Parse the bytes of the member `name` as a JSON object.
+
+    Raises:
+        DiagnosticError: PT0006 not a JSON object, or nested too deeply.
+    """
     try:
         # Python refuses integers of more than 4,300 digits.
         found = json.loads(data.decode("utf-8"))

@@ -242,7 +242,7 @@ def export_cast(b: Builder, input: Value, *, round_mode: str = "up", saturate: i
 
 
 def _wrapped(b: Builder, x: Value, to: DType) -> Value:
-    """The lowest bits of an integer in two's complement, held in the wider type."""
+    """Return the low `to.bits` bits of integers in two's complement, stored in the wider type that replaces `to`."""
     if dtype_of(x) is DType.BOOL:
         return cast(b, x, HELD_AS[to])
     # Towards zero as for all integers; torch converts floats to int64, of which the low bits remain.
@@ -254,7 +254,7 @@ def _wrapped(b: Builder, x: Value, to: DType) -> Value:
 
 
 def _cast_to_float4(b: Builder, x: Value) -> Value:
-    """The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6 with the sign of `x`, ties to even; NaN becomes -0."""
+    """Round to the nearest float4e2m1 (0, 0.5, 1, 1.5, 2, 3, 4, 6 with sign), ties to even; NaN becomes -0."""
     clamped = aten(b, "clamp", cast(b, x, DType.FLOAT32), -6.0, 6.0)
     magnitude = aten(b, "abs", clamped)
     increment = aten(b, "mul.Scalar", aten(b, "ge.Scalar", magnitude, 4.0), 1.0)
@@ -266,7 +266,7 @@ def _cast_to_float4(b: Builder, x: Value) -> Value:
 
 
 def _cast_to_exponent(b: Builder, x: Value, round_mode: str, *, saturates: bool) -> Value:
-    """The biased exponents of the magnitudes; the code 255 is NaN."""
+    """Convert to float8e8m0: the biased exponents of the magnitudes, rounded by `round_mode`; code 255 is NaN."""
     magnitude = aten(b, "abs", aten(b, "to.dtype", cast(b, x, DType.FLOAT32), DType.FLOAT64))
     # The magnitude is mantissa * 2 ** power, with the mantissa in [0.5, 1).
     mantissa, power = aten_results(b, "frexp.Tensor", 2, magnitude)

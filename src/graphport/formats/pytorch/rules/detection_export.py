@@ -57,7 +57,7 @@ def export_non_max_suppression(b: Builder, op: NonMaxSuppressionView) -> Value:
 
 
 def _corners(b: Builder, op: NonMaxSuppressionView) -> list[Value]:
-    """The lower two and the upper two coordinates of each box, each [B, N]."""
+    """Return two minimum and two maximum coordinates of each box, each [B, N]."""
     sides = [aten(b, "select.int", op.boxes, 2, column) for column in range(_SIDES)]
     if op.center_point_box:
         halves = [aten(b, "mul.Scalar", side, 0.5) for side in sides[2:]]
@@ -68,13 +68,13 @@ def _corners(b: Builder, op: NonMaxSuppressionView) -> list[Value]:
 
 
 def _gathered_side(b: Builder, side: Value, order: Value) -> Value:
-    """A coordinate of the boxes in the order of each class: [B, C, N]."""
+    """Gather one coordinate of the boxes, [B, N], by the box order of each class, [B, C, N]: [B, C, N]."""
     expanded = aten(b, "expand", aten(b, "unsqueeze", side, 1), (-1, size_of(b, order, 1), -1))
     return with_fact(aten(b, "gather", expanded, 2, order), DType.FLOAT32, b.dims(order))
 
 
 def _suppressed(b: Builder, keep_mask: Value, corners: Sequence[Value], overlap: Value) -> Value:
-    """Clear, box by box, the later boxes that exceed the overlap with a box that is kept."""
+    """Emit a loop over boxes in score order that clears the mask of later boxes with an IoU above `overlap`."""
     bool_fact, one = TensorFact(DType.BOOL, ()), b.constant(np.array([-1]))
     inner, body, (number, _, state) = step_body(b, [TensorFact(DType.INT64, ()), bool_fact, keep_mask.fact])
 
@@ -152,7 +152,7 @@ def _compute_dtype(x: Value) -> DType:
 def _points(
     b: Builder, corners: Value, first: int, cells: int, ratio: int, length: int | Value, *, is_clamped: bool
 ) -> _Points:
-    """Points in the middle of equal parts of every cell; those outside of the image have weight 0."""
+    """Return `cells * ratio` points at the centers of equal parts of each region; weight 0 outside of the image."""
     start = aten(b, "slice.Tensor", corners, 1, first, first + 1)
     side = aten(b, "sub.Tensor", aten(b, "slice.Tensor", corners, 1, first + 2, first + 3), start)
     side = aten(b, "clamp", side, 1.0) if is_clamped else side

@@ -59,9 +59,14 @@ FUNCTIONAL: dict[str, str] = {}
 def aten(*words: str, ignores: Sequence[str] = (), by_position: bool = True) -> Callable[[Function], Function]:
     """Register an import rule for op types: `aten.max.dim`, or `aten.max` for all overloads without a rule.
 
-    Parameters have PyTorch's names, as in `emits`; tensors are values, scalars are Python numbers. With `by_position`,
-    the parameters are PyTorch's first ones in order, and the rule also applies to PNNX's `aten::max`, whose operands
-    are unnamed.
+    The function receives the arguments by PyTorch's parameter names: tensors as `Value`, scalars as Python numbers.
+    With `by_position`, its parameters are PyTorch's first ones in order, and the rule also applies to PNNX's
+    `aten::max`, whose operands are unnamed.
+
+    Args:
+        words: the op types.
+        ignores: arguments without effect, which the function does not receive.
+        by_position: see above.
     """
 
     def register(function: Function) -> Function:

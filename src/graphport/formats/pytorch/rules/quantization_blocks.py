@@ -42,7 +42,7 @@ class _Blocks:
         return len(self.shape) > len(self.counts)
 
     def alike(self) -> list[Any]:
-        """The shape of per-block parameters that broadcasts to `shape`."""
+        """Return the shape in which per-block parameters broadcast to `shape`: axes inside a block have size 1."""
         return [1 if axis in self.within else n for axis, n in enumerate(self.shape)]
 
 
@@ -121,7 +121,7 @@ def choose_qparams_affine(
 
 
 def _scale(b: Builder, mapping: str, least: Value, most: Value, first: float, last: float) -> Value:
-    """Return the scale for elements from `least` to `most`."""
+    """Return the scale that maps elements from `least` to `most` to integers from `first` to `last`."""
     match mapping:
         case "ASYMMETRIC":
             return b(Div, b(Sub, most, least), b.like(most, last - first))

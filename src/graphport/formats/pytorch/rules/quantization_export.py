@@ -40,7 +40,7 @@ def _check(dtype: DType) -> None:
 
 
 def _range_of(dtype: DType) -> tuple[int, int]:
-    """The least and the largest integer of a type."""
+    """Return the minimum and maximum of an integer type."""
     return (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1) if dtype.kind == "i" else (0, (1 << dtype.bits) - 1)
 
 
@@ -66,9 +66,9 @@ def _aligned(b: Builder, x: Value, grid: Value, axis: int, block_size: int) -> V
 def _decomposed(
     b: Builder, verb: str, x: Value, qparams: tuple[Value, Value | None, int, int], dtype: Any
 ) -> Value | None:
-    """An operator of `quantized_decomposed`; `None` without the option, or where the operators differ.
+    """Emit an operator of `quantized_decomposed`; `None` without the option `qdq`, or if its semantics differ.
 
-    They compute in float32, with one scale for the tensor or for each index of an axis.
+    These operators compute in float32, per-tensor or per-axis.
     """
     scale, zero_point, axis, block_size = qparams
     rank = len(b.dims(scale))
@@ -96,7 +96,7 @@ def _decomposed(
 
 
 def _constant_qparams(scale: Value, zero_point: Value | None) -> tuple[float, float] | None:
-    """A constant scale and zero point of a whole tensor."""
+    """Return a constant per-tensor scale and zero point; `None` if one is not constant or not a scalar."""
     found = [(0.0,) if x is None else constant_numbers(x) for x in (scale, zero_point)]
     numbers = [each[0] for each in found if each is not None and len(each) == 1]
     return (numbers[0], numbers[1]) if len(numbers) == len(found) else None

@@ -39,7 +39,7 @@ def _resized(
     scales_h: Any = None,
     scales_w: Any = None,
 ) -> Value:
-    """Resize to a size; if scales are also given, they determine the coordinates; see `interpolate`."""
+    """Resize to `output_size`, or by scales; if both are present, the scales determine the coordinates."""
     size = None if output_size is None else tuple(output_size) if is_sequence(output_size) else output_size
     given = [each for each in (scales, scales_d, scales_h, scales_w) if each is not None]
     rank = len(b.dims(input)) - 2

@@ -35,7 +35,7 @@ def _times_i(b: Builder, x: Pair) -> Pair:
 
 
 def _back(b: Builder, x: Pair) -> Pair:
-    """Return -i * x."""
+    """Return -i * x: divide by i."""
     return Pair(x.imaginary, b(Neg, x.real))
 
 
@@ -199,7 +199,7 @@ def _product(b: Builder, op_type: str, x: Part, y: Part) -> Part:
 
 
 def _added(b: Builder, x: Pair) -> Pair:
-    """Sum over the first axis."""
+    """Sum a complex tensor over axis 0."""
     return Pair(*(b(ReduceSum, part, vector(b, [0]), keepdims=0) for part in (x.real, x.imaginary)))
 
 

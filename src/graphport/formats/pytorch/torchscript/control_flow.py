@@ -155,7 +155,7 @@ def _mapped(value: Any, change: Callable[[Path, Any], Any], path: Path = ()) -> 
 
 
 def _as_value(held: Any) -> Any:
-    """Return recorded contents of a container as a value."""
+    """Return the recorded contents of a container as a `List` or `Dict`."""
     if isinstance(held, tuple):
         items, stacked = cast("tuple[list[Any], Any]", held)
         return List(items, "", stacked)
@@ -700,7 +700,7 @@ class _Loop:
                 restore(target, (value.items, value.stacked) if isinstance(value, List) else value.items)
 
     def _collect(self, target: List, items: Tensor) -> None:
-        """Set the items of a list to those of all iterations."""
+        """Append the items of all iterations, stacked in `items`, to a list."""
         operators = self.evaluator.operators
         self.evaluator.mutations.touch(target)
         before: Any = target.stacked

@@ -21,7 +21,7 @@ _KEY_PADDING = 1
 
 
 def from_mask(ops: Calls, t: Tensor, mask: Tensor, mask_check: Any = None) -> Nested:
-    """The rows of `t` [n, s, c] where `mask` [n, s] is true."""
+    """Return a nested tensor of the rows of `t` [n, s, c] where `mask` [n, s] is true."""
     del mask_check
     before, after = (ops.on_tensors("slice", [mask, 1, *ends], {}) for ends in ((0, -1), (1, None)))
     is_behind_padding = ops.on_tensors("logical_and", [after, ops.on_tensors("logical_not", [before], {})], {})
@@ -30,7 +30,7 @@ def from_mask(ops: Calls, t: Tensor, mask: Tensor, mask_check: Any = None) -> Ne
 
 
 def encoder_layer(ops: Calls, src: Tensor, *given: Any, **named: Any) -> Tensor:
-    """An encoder layer; the padding of a nested tensor is no key of its attention."""
+    """Evaluate a transformer encoder layer; the padding of a nested tensor is masked as a key."""
     if not isinstance(src, Nested):
         return ops.on_tensors("_transformer_encoder_layer_fwd", [src, *given], named)
     if named or any(x is not None for x in given[_MASK - 1 :]):
@@ -40,7 +40,7 @@ def encoder_layer(ops: Calls, src: Tensor, *given: Any, **named: Any) -> Tensor:
 
 
 def to_padded(ops: Calls, tensor: Any, padding: Any, output_size: Any = None) -> Tensor:
-    """The padded tensor of a nested one."""
+    """Convert a nested tensor to a padded one, whose padding has the value `padding` if the rows are left-aligned."""
     if not isinstance(tensor, Nested):
         refuse("TS0009", "to_padded_tensor takes a nested tensor, which _nested_tensor_from_mask creates")
     shape, sizes = ops.emitter.shape(tensor), static_items_or_none(output_size)

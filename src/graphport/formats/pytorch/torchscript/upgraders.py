@@ -21,14 +21,14 @@ def _is_integer(ops: Calls, value: Any) -> bool:
 
 
 def _div(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Call | None:
-    """Before version 4, `div` of integers truncated."""
+    """Upgrade `div` of a file before version 4: the quotient of integers is truncated."""
     if len(given) == 2 and not named and all(_is_integer(ops, x) for x in given):
         return name, given, {"rounding_mode": "trunc"}
     return None
 
 
 def _full(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Call | None:
-    """Before version 5, `full` with an integer fill value returned floats."""
+    """Upgrade `full` of a file before version 5: an integer fill value without dtype creates floats."""
     del ops
     if named.get("dtype") is None and len(given) == 2 and isinstance(given[1], int):
         return name, given, named | {"dtype": 6}
@@ -36,7 +36,7 @@ def _full(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Cal
 
 
 def _spaced(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Call | None:
-    """Older versions default to 100 elements."""
+    """Upgrade `linspace` and `logspace`: the default of `steps` is 100."""
     del ops
     if len(given) == 2:
         return name, [*given, 100], named
@@ -56,6 +56,6 @@ _UPGRADERS: Mapping[str, tuple[int, Callable[..., Call | None]]] = {
 
 
 def upgraded(ops: Calls, name: str, given: list[Any], named: dict[str, Any]) -> Call | None:
-    """Return the current equivalent of a call whose semantics changed since the file's version."""
+    """Return an old call as a call of the current operator with equal semantics; `None` if no upgrade applies."""
     until, upgrade = _UPGRADERS.get(name, (0, None))
     return None if upgrade is None or ops.version >= until else upgrade(ops, name, given, named)

@@ -366,7 +366,10 @@ ELEMENT_TYPES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a table: `kind` is a NumPy letter, `s`, or the name of a table or union after `*` or `@`."""
+    """A field of a table.
+
+    `kind` is a NumPy type letter for a number, `s` for a string, `*TABLE` for a table or `@UNION` for a union.
+    """
 
     name: str
     slot: int

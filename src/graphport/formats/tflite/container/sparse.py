@@ -72,7 +72,7 @@ def _order(sparsity: Record, shape: Sequence[int]) -> tuple[list[int], list[Reco
 
 
 def _sizes(sparsity: Record, order: list[int], shape: Sequence[int]) -> list[int]:
-    """Return the size of each dim, counted in blocks where it has blocks, and of each block."""
+    """Return the size of each dim in `order`'s numbering: of `shape`, counted in blocks, then of the blocks."""
     rank = len(shape)
     block_map = [int(axis) for axis in (() if sparsity["block_map"] is None else sparsity["block_map"])]
     if len(block_map) != len(order) - rank or any(not 0 <= axis < rank for axis in block_map):
@@ -96,7 +96,11 @@ def _sizes(sparsity: Record, order: list[int], shape: Sequence[int]) -> list[int
 def _compressed(
     buffer: FlatBuffer, record: Record, groups: np.ndarray[Any, Any], size: int
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return positions, indices along the dim, and segments of the elements of a compressed level."""
+    """Expand a compressed (CSR) level: return positions in `array_indices`, indices along the dim, and parent segments.
+
+    Raises:
+        CorruptFileError: the segments or indices are invalid.
+    """
     segments = _index_array(buffer, record["array_segments"])
     indices = _index_array(buffer, record["array_indices"])
     if len(segments) < 1 or segments[0] != 0 or segments[-1] != len(indices) or (np.diff(segments) < 0).any():

@@ -100,7 +100,7 @@ def _producer(value: Value | None) -> Node | None:
 
 
 def _only_consumer(node: Node) -> Node | None:
-    """Return the only consumer, if the value is its first operand."""
+    """Return the only consumer of a node's result, if it reads the result as its first operand."""
     if len(node.results) != 1 or node.output.is_output or len(node.output.uses) != 1:
         return None
     (user,) = node.output.users
@@ -113,7 +113,7 @@ def _dims(value: Value | None) -> tuple[Dim, ...]:
 
 
 def _axis(narrow: tuple[Dim, ...], wide: tuple[Dim, ...]) -> int | None:
-    """Return which of the two spatial axes of an image the 1-D signal does not have."""
+    """Return the axis of length 1 (1 or 2) by which an image [N, H, W, C] differs from a 1-D signal [N, L, C]."""
     for axis in (1, 2):
         if len(wide) == _IMAGE and wide[axis] == 1 and (*wide[1:axis], *wide[axis + 1 :]) == narrow[1:]:
             return axis
@@ -121,7 +121,7 @@ def _axis(narrow: tuple[Dim, ...], wide: tuple[Dim, ...]) -> int | None:
 
 
 def _is_alike(space_to_batch: Node, node: Node, batch_to_space: Node) -> bool:
-    """Whether a data movement keeps the quantization parameters."""
+    """Whether SPACE_TO_BATCH and BATCH_TO_SPACE keep the quantization parameters of operand and convolution result."""
 
     def attribute_of(each: Node, name: str) -> object:
         found = each.attributes.get(name)
@@ -193,7 +193,7 @@ def _emit(
 
 
 def _moving(node: Node) -> dict[str, Attribute]:
-    """Return the quantization attributes of a data movement, for another one with two operands."""
+    """Return the quantization attributes of a data movement, adapted to a node with two operands."""
     attributes = node.attributes
     found = {name: attributes[name] for name in ("quantized_results", "types") if name in attributes}
     quantized = attributes.get("quantized")

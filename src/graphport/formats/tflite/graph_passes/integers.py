@@ -104,7 +104,7 @@ def _round_before_cut(graph: Graph, node: Node) -> None:
 
 
 def _tell_moved(graph: Graph) -> None:
-    """Set equal quantization parameters on operands and results of data movements: kernels compare them."""
+    """Set equal quantization parameters on operands and results of data movements, which kernels require."""
     known = {
         value: quantization
         for node in graph
@@ -167,7 +167,7 @@ def _fill_with_zero(graph: Graph) -> None:
 
 
 def _tell_joined(node: Node, known: dict[Value, Quantization]) -> None:
-    """Set the quantization parameters of joined or selected integers if all operands agree."""
+    """Set equal quantization parameters on operands and result of a concatenation or selection, if known ones agree."""
     values = [*node.operands, node.output]
     found = {quantization for value in values if (quantization := known.get(value)) is not None}
     if len(found) != 1 or "quantized" in node.attributes:
@@ -252,7 +252,7 @@ def _fuse(graph: Graph, node: Node) -> bool:
 
 
 def _can_produce(quantization: Quantization, kernel: Kernel) -> bool:
-    """Whether a kernel produces these integers."""
+    """Whether a kernel supports results with the quantization parameters `quantization`."""
     dtype, axis, scales, zeros = quantization
     if dtype not in kernel.types or axis >= 0 or (dtype is DType.INT16 and zeros[0]):
         return False
@@ -314,7 +314,7 @@ def _saturates(node: Node, low: float, high: float) -> bool:
 
 
 def quantization_of(node: Node, name: str, place: int = 0) -> Quantization | None:
-    """Return the quantization parameters of operand or result `place`: `name` is the attribute."""
+    """Return entry `place` of the attribute `name`, `quantized` or `quantized_results`; `None` if it is absent."""
     entries = node.attributes.get(name)
     return cast("Any", entries)[place] if isinstance(entries, tuple) and len(entries) > place else None
 
@@ -349,7 +349,7 @@ def _operands(
 
 
 def _filler(value: Value | None, quantization: Quantization) -> np.ndarray[Any, Any] | None:
-    """Return the code of a fill value; the minimum code if the value is below the range."""
+    """Quantize a constant fill value, saturated; `None` if it is not exactly representable."""
     real = float_bias_of(value)
     if real is None or real.size != 1:
         return None
@@ -365,7 +365,7 @@ def _add_filler(graph: Graph, value: Value | None, quantization: Quantization) -
 
 
 def stored_quantization(value: Value | None) -> Quantization | None:
-    """Return the quantization parameters of a value that has stored integers; `None` if it has none."""
+    """Return the quantization parameters of a value that DEQUANTIZE computes, possibly with data movements after it."""
     node = None if value is None else value.producer
     if node is None or node.dialect != _DIALECT:
         return None
@@ -382,7 +382,7 @@ def stored_quantization(value: Value | None) -> Quantization | None:
 
 
 def stored_integers(graph: Graph, before: Node, value: Value) -> Value:
-    """Return the stored integers of a value that has some."""
+    """Return the integers before DEQUANTIZE of a value; repeat the data movements between both on the integers."""
     node = cast("Node", value.producer)
     first = cast("Value", node.operand(0))
     if node.op_type == "DEQUANTIZE":
@@ -438,7 +438,7 @@ def _weights(
 
 
 def filters_of(value: Value | None) -> tuple[np.ndarray[Any, Any], Quantization] | None:
-    """Return the stored elements of constant filters, in the filters' order of axes."""
+    """Return stored elements and quantization parameters of dequantized constant filters, transposed like the graph."""
     node = None if value is None else value.producer
     if node is None or node.dialect != _DIALECT:
         return None

@@ -129,7 +129,10 @@ def _ints(graph: Graph, numbers: Sequence[int] | np.ndarray[Any, Any]) -> Value:
 
 
 def _layout(node: Node) -> str:
-    """Return how the attributes or operands of a node name axes (a value of `LAYOUTS`); empty if they do not."""
+    """Return the kind of axis reference of a node's operator (a value of `LAYOUTS`, for example `axis` or `rows`).
+
+    Empty if Transposes cannot move past the node.
+    """
     kind = LAYOUTS.get(node.op_type, "") if node.dialect == _DIALECT else ""
     if (len(node.outputs) != 1 and kind not in _SPLIT_OPERANDS) or _is_by_axis(node):
         return ""
@@ -146,7 +149,7 @@ def _is_of_each_axis(node: Node) -> bool:
 
 
 def _is_by_axis(node: Node) -> bool:
-    """Whether scales are per-axis."""
+    """Whether an operand or a result has per-axis scales."""
     quantizations: list[Any] = [*_quantization_list(node, "quantized"), *_quantization_list(node, "quantized_results")]
     return any(each is not None and each[1] != -1 for each in quantizations)
 

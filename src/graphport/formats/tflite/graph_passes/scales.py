@@ -114,7 +114,7 @@ def _feeds_depthwise(node: Node) -> bool:
 
 
 def _affine_after(node: Node, count: int) -> tuple[Numbers, Numbers, list[Node]]:
-    """Return factor, term and nodes applied to the result before it is quantized; `None` if it is not quantized."""
+    """Return the per-channel factor and term applied before QUANTIZE, and their nodes; 1, 0 and no nodes otherwise."""
     factor, term = np.ones(count), np.zeros(count)
     gone: list[Node] = []
     is_clamped, value = False, node.output
@@ -142,7 +142,7 @@ def _affine_after(node: Node, count: int) -> tuple[Numbers, Numbers, list[Node]]
 
 
 def _factors_before(node: Node, count: int) -> tuple[Numbers, Node] | None:
-    """Return the per-map factor of each channel that a depthwise convolution reads, and its node."""
+    """Return the per-channel factors by which a MUL scales the operand of a depthwise convolution, and the MUL."""
     first = value = node.operand(0)
     while value is not None and value.producer is not None and _is(value.producer, "PAD") and len(value.uses) == 1:
         value = value.producer.operand(0)
@@ -176,7 +176,7 @@ def _channel_constant(node: Node, value: Value, count: int) -> Numbers | None:
 def _scale_filters(
     found: tuple[Numbers, Quantization], factor: Numbers, along: int
 ) -> tuple[Numbers | None, Quantization]:
-    """Multiply filters by a factor per map: scale the scales, and negate codes where the factor is negative."""
+    """Multiply filters by a factor per output channel: scale the scales, and negate integers for negative factors."""
     array, (dtype, _, scales, zeros) = found
     if any(zeros) or (np.any(factor < 0) and array.min(initial=0) == _MIN_INT8):
         return None, found[1]

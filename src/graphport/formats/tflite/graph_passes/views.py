@@ -72,10 +72,9 @@ def shape_from_root(graph: Graph) -> None:
 
 
 def own_results(graph: Graph) -> None:
-    """Make branch results depend on more than constants.
+    """Replace constant results of IF branches, for which LiteRT aborts the process.
 
-    LiteRT computes a constant result once before all runs, and IF frees its memory as its own, which aborts the
-    process.
+    LiteRT computes a constant result once before all runs, and IF frees its memory like that of a computed one.
 
     Before  y = RESHAPE(constant, shape)       z = TILE(constant, counts)
     After   y = the constant in that shape     z = SLICE(TILE(constant, counts), 0, all)
@@ -112,7 +111,7 @@ def _of_its_own(graph: Graph, value: Value) -> Value:
 
 
 def _emit(graph: Graph, op_type: str, x: Value, dims: list[int], *, operands: list[list[int]]) -> Value:
-    """Append a node with integers as further operands."""
+    """Append a node with operand `x` and int32 constants with the elements of `operands`."""
     stored = [storage_of(np.array(each, np.int32)) for each in operands]
     constants = [graph.add_constant(graph.fresh(f"{x.name}_{op_type.lower()}"), TensorFact.of(s), s) for s in stored]
     fact = TensorFact(x.fact.dtype if isinstance(x.fact, TensorFact) else None, tuple(dims))

@@ -91,7 +91,7 @@ def transpose_stored_constants(graph: Graph) -> None:
 
 
 def shape_constants(graph: Graph) -> None:
-    """Fold the reshape of a constant, so that Transposes of other operands can move past the operator.
+    """Fold a RESHAPE of a constant, so that Transposes of other operands can move past the consumer.
 
     Before  y = ADD(TRANSPOSE(x, order), RESHAPE(c, shape))
     After   y = ADD(TRANSPOSE(x, order), c in that shape)

@@ -25,7 +25,7 @@ _BYTE = frozenset((DType.INT8,))
 
 
 def _radius(whole: int, exponent: int) -> int:
-    """Return the number of steps beyond which the fixed-point argument overflows."""
+    """Return the magnitude of x beyond which x * 2**exponent exceeds a fixed-point number with `whole` integer bits."""
     return int(np.floor(((1 << whole) - 1) * 2.0 ** (31 - whole) / 2.0**exponent))
 
 
@@ -93,7 +93,7 @@ def _within(x: Numbers) -> Numbers:
 
 
 def _with_slope(given: KernelOperands, below: float | Numbers) -> Numbers:
-    """Rescale to the result, with another factor for negative elements."""
+    """Rescale operand 0 to the result's scale; multiply negative elements by the factor `below` instead."""
     x, real = given.centred(0), float(given.scale(0)) / float(given.step)
     return np.where(x >= 0, twice(x, real), twice(x, below))
 

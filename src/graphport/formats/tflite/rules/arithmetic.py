@@ -135,7 +135,7 @@ _ROWS.lower(
 def _register_selection(name: str, operator: str, relation: OpDef) -> None:
     @import_rule(name, is_even=True, layout="any")
     def rule(op: Operator) -> Value:
-        """Select the first operand where it compares beyond the second; the second where the first is NaN."""
+        """Select the first operand where the comparison holds, else the second, also if the first is NaN."""
         b, x, y = op.b, op[0], op[1]
         if not dtype_of(x).is_floating or op.quantization(0) is not None:
             return _compute_widened(b, operator, x, y)

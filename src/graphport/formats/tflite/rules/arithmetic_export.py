@@ -276,7 +276,7 @@ def export_clip(b: Builder, input: Value, min: Value | None = None, max: Value |
 
 
 def _along(b: Builder, op_type: str, x: Value, axis: int, **options: Any) -> Value:
-    """Normalize along an axis: transpose it to the last position if needed."""
+    """Emit a normalization over the last axis; transpose `axis` to the last position and back."""
     rank = len(b.dims(x))
     axis = axis_index(axis, rank)
     order = [*[i for i in range(rank) if i != axis], axis]
@@ -350,7 +350,7 @@ _SOFTMAX = ("Softmax", "SOFTMAX")
 
 @Add.export_rule("tflite")
 def export_add(b: Builder, x: Value, y: Value) -> Exported:
-    """Export Add; a masked operand keeps -inf unless a softmax is the only consumer."""
+    """Export Add; where an operand is infinite, select infinity, unless only softmax operators use the sum."""
     total = computed_in(b, NUMERIC_TYPES, "ADD", x, y)
     if dtype_of(total) is not DType.FLOAT32 or _only_softmax_reads(b):
         return (total,)

@@ -166,14 +166,14 @@ class Operator(FileNode["Value"]):
         return dequantized(self.b, moved, (dtype, perm.index(axis) if axis >= 0 else axis, scales, zeros))
 
     def _multiplied(self, scales: tuple[float, ...]) -> tuple[float, ...]:
-        """Return weight scales as int16 kernels use them for 64-bit sums: with 15 bits of the combined multiplier."""
+        """Return weight scales for int16 kernels with 64-bit sums, which round the combined multiplier to 15 bits."""
         x, y = self._short(), self.result
         if x is None or y is None or y[0] is not DType.INT16 or self.has_long_factor or self._has_short_bias():
             return scales
         return tuple((in_fifteen_bits(x * np.array(scales) / y[2][0]) * y[2][0] / x).tolist())
 
     def _short(self) -> float | None:
-        """Return the scale of the int16 operand that int8 weights are multiplied with; `None` for other types."""
+        """Return the scale of the int16 activation of a product (operand 0 or 2); `None` for other types."""
         quantization = self.quantization(0) or self.quantization(2)
         return quantization[2][0] if quantization is not None and quantization[0] is DType.INT16 else None
 
@@ -295,7 +295,7 @@ def _moves_stored_integers(op: Operator, indices: Sequence[int]) -> bool:
 
 
 def has_equal_qparams(op: Operator, indices: Sequence[int]) -> bool:
-    """Whether operands and results have equal quantization parameters; integers without parameters do."""
+    """Whether the operands `indices` and all results have equal quantization parameters, or integers without any."""
     sides = [(op.quantization(place), dtype_of(op.raw(place))) for place in indices if op.has(place)]
     sides += list(zip(op.results, op.types, strict=False))
     known = {quantization for quantization, _ in sides if quantization is not None}
@@ -409,5 +409,5 @@ def window(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[in
 
 
 def nearest(dtype: DType, types: Collection[DType]) -> DType:
-    """Return the nearest type that ONNX runtimes support."""
+    """Return `dtype` if it is in `types`, else float32 for floats and int32 for integers."""
     return dtype if dtype in types else DType.FLOAT32 if dtype.is_floating else DType.INT32

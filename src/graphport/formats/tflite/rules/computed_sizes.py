@@ -37,7 +37,7 @@ def lengths_of(b: Builder, value: Value) -> Value:
 
 
 def size_table(b: Builder, rows: Sequence[Sequence[Dim]], *near: Value) -> Value:
-    """Return rows of as many dims each as an int32 matrix, see `size_vector`."""
+    """Return rows of equal length as an int32 matrix: a constant, or computed at run time like `size_vector`."""
     numbers = [[n for n in row if isinstance(n, int)] for row in rows]
     if all(len(row) == len(known) for row, known in zip(rows, numbers, strict=True)):
         return ints(b, numbers)
@@ -72,7 +72,7 @@ def size_vector(b: Builder, dims: Sequence[Dim], *near: Value) -> Value:
 
 
 class _Sizes:
-    """Computes dims as int32 [1]; equal parts are computed once."""
+    """Emitter of dims as int32 vectors of one element; equal subexpressions are emitted once."""
 
     def __init__(self, b: Builder, near: Sequence[Value]) -> None:
         self._b = b

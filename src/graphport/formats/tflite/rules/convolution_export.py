@@ -82,14 +82,14 @@ def pair_of(numbers: Sequence[int], count: int, default: int = 1) -> tuple[int, 
 
 
 def slides(strides: Sequence[int], dilations: Sequence[int] = ()) -> dict[str, int]:
-    """Return the options for strides and dilations of a window."""
+    """Return the TFLite options `stride_*` and `dilation_*_factor` of a window."""
     axes = "dhw"[-len(strides) :]
     gaps = {f"dilation_{axis}_factor": gap for axis, gap in zip(axes, dilations, strict=False)}
     return {f"stride_{axis}": step for axis, step in zip(axes, strides, strict=True)} | gaps
 
 
 def as_image_window(b: Builder, x: Value, stated: dict[str, Any]) -> tuple[Value, int, dict[str, Any]]:
-    """Return a signal or an image as an image, the window options, and the number of spatial axes."""
+    """Return `x` as an image, the number of spatial axes, and the window attributes for an image."""
     x, count = as_image(b, x)
     pads = stated["pads"]
     pairs = {name: pair_of(stated[name] or (1, 1), count) for name in ("strides", "dilations")}

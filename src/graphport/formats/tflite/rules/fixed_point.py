@@ -60,7 +60,7 @@ def briefly(x: Numbers, reals: Numbers | float) -> Numbers:
 
 
 def short(factor: Numbers) -> Numbers:
-    """Round a 31-bit mantissa to its upper 15 bits."""
+    """Round a 31-bit mantissa to 15 bits."""
     return np.minimum((factor + (1 << 15)) >> 16, 0x7FFF)
 
 

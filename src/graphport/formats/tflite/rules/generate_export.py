@@ -43,7 +43,10 @@ def export_eye_like(b: Builder, input: Value, *, dtype: DType | None = None, k: 
 
 
 def _sum_of_cosines(b: Builder, size: Value, factors: Sequence[float], periodic: int, dtype: DType) -> Value:
-    """Sum of cosines of multiples of the angle."""
+    """Window function: sum over k of factors[k] * cos(2 pi k n / length) for n from 0 to `size` - 1.
+
+    The length is `size` if `periodic`, else `size` - 1.
+    """
     count = cast_to(b, shaped(b, size, ()), DType.FLOAT32)
     numbers = emit(b, "RANGE", b.like(count, 0), count, b.like(count, 1))
     whole = count if periodic else emit(b, "MAXIMUM", emit(b, "SUB", count, 1.0), 1.0)

@@ -196,7 +196,7 @@ def _neutral_element(dtype: DType, reduction: str) -> object:
 
 
 def _gathered_up(b: Builder, x: Value, numbers: Value, count: Value, reduction: str) -> Value:
-    """Sum rows of x by segment index; an extra last row, cropped, collects negative indices."""
+    """Combine rows of `x` by segment index with `reduction`; rows with a negative index are dropped."""
     rank = len(b.dims(numbers))
     rest = b.dims(x)[rank:]
     if rank != 1:

@@ -66,7 +66,7 @@ _GATHERED = frozenset(
 
 
 def _grid(b: Builder, indices: Value, dims: Sequence[Dim], axis: int) -> Value:
-    """Index along an axis of each element of a tensor [*dims], the first axes of `indices`, as [*dims, 1]."""
+    """Return the index along `axis` of each element of a tensor [*dims], the first dims of `indices`: [*dims, 1]."""
     if all(isinstance(n, int) for n in dims):
         extents = sizes(dims, "the indices")
         reserve(*extents)
@@ -80,7 +80,7 @@ def _grid(b: Builder, indices: Value, dims: Sequence[Dim], axis: int) -> Value:
 
 
 def _full_indices(b: Builder, data: Value, indices: Value, axis: int) -> Value:
-    """Full index of the element that each index selects along an axis: [*i, rank]."""
+    """Convert indices along `axis`, shape [*i], to full index vectors [*i, rank] for GATHER_ND."""
     dims = b.dims(indices)
     along = emit(b, "EXPAND_DIMS", wrapped(b, indices, extent(b, data, axis)), ints(b, len(dims)))
     parts = [along if each == axis else _grid(b, indices, dims, each) for each in range(len(dims))]

@@ -48,7 +48,7 @@ def export_top_k(b: Builder, op: TopKView) -> Exported:
 
 
 def _to_sortable(b: Builder, x: Value) -> Value:
-    """Convert elements to a sortable type with equal order; uint64 with the highest bit inverted."""
+    """Convert elements to a type that TFLite can sort, in equal order; uint64 as int64 minus 2^63."""
     own = dtype_of(x)
     if own is DType.UINT64:
         return b(Add, cast_to(b, x, DType.INT64), b.constant(np.iinfo(np.int64).min, DType.INT64))
@@ -56,12 +56,12 @@ def _to_sortable(b: Builder, x: Value) -> Value:
 
 
 def _from_sortable(b: Builder, x: Value, own: DType) -> Value:
-    """Invert `_ordered`."""
+    """Invert `_to_sortable`: convert sorted elements back to the type `own`."""
     return cast_to(b, b(Add, x, b.like(x, np.iinfo(np.int64).min)) if own is DType.UINT64 else x, own)
 
 
 def _reverse_order(b: Builder, x: Value) -> Value:
-    """Reverse the order of elements: the minimum integer has no negation, so integers are inverted."""
+    """Reverse the order of elements: -x for floats, -1 - x for integers, whose minimum has no negation."""
     return emit(b, "NEG", x) if dtype_of(x).is_floating else emit(b, "SUB", b.like(x, -1), x)
 
 

@@ -90,7 +90,7 @@ def _strides(dims: Sequence[int]) -> list[int]:
 
 
 def _grid(windows: _Windows, axis: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Offset of each element of a slice from the start along an axis, flat."""
+    """Return the offset along `axis` of each element of a slice from the start of the slice, flat."""
     shape = bounded(windows.extents)
     along = np.arange(windows.extents[axis]).reshape([-1 if at == axis else 1 for at in range(len(shape))])
     return np.broadcast_to(along, shape).reshape(-1).astype(np.int64)

@@ -57,7 +57,11 @@ def _has_word(b: Builder, x: Value, stated: dict[str, Any]) -> bool:
 
 
 def _kernel(slid: Window) -> tuple[int, ...]:
-    """Return the kernel shape of a decomposed window."""
+    """Return the kernel shape of a pooling that is decomposed into one slice per window element.
+
+    Raises:
+        UnsupportedError: the window has too many elements.
+    """
     kernel = tuple(sizes(slid.kernel, "the window"))
     if prod(kernel) > _MAX_WINDOW_ELEMENTS:
         message = f"a window of {prod(kernel)} elements without a TFLite operator"
@@ -82,7 +86,7 @@ def _cells(b: Builder, x: Value, slid: Window, filler: float) -> Iterator[tuple[
 
 
 def _coordinates(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]]:
-    """Return the input coordinate of the offset along each spatial axis, for all windows."""
+    """Return the input coordinate of window element `cell` in each window, one array per spatial axis."""
     begins = sizes([first for first, _ in slid.pads], "the padding")
     windows = list(zip(cell, sizes(slid.lengths, "the result"), slid.strides, slid.dilations, begins, strict=True))
     if any(out * s + at * d + abs(p) > _MAX_INDEX for at, out, s, d, p in windows):
@@ -92,7 +96,7 @@ def _coordinates(slid: Window, cell: Sequence[int]) -> list[np.ndarray[Any, Any]
 
 
 def _cell_index(b: Builder, slid: Window, cell: Sequence[int], weights: Sequence[int]) -> Value:
-    """Return the index in an image of the element at an offset, for all windows."""
+    """Return the flat input index of window element `cell` in each window; `weights` are the strides of the axes."""
     at = sum(
         w * along.reshape(-1, *[1] * (len(weights) - axis - 1))
         for axis, (w, along) in enumerate(zip(weights, _coordinates(slid, cell), strict=True))

@@ -36,7 +36,7 @@ def _activated(b: Builder, x: Value, activation: int) -> Value:
 
 
 def _linear(b: Builder, x: Value, w: Value) -> Value:
-    """x times transposed weights [units, inputs]."""
+    """Multiply `x` by transposed weights [units, inputs]."""
     return b(MatMul, x, transposed(b, w, (1, 0)))
 
 
@@ -57,7 +57,7 @@ def rnn(op: Operator) -> tuple[Value, ...]:
 
 
 class _Order(NamedTuple):
-    """Layout and direction of the steps."""
+    """Memory layout (time-major or batch-major) and direction of a recurrent operator's time steps."""
 
     is_time_major: bool
     is_reverse: bool = False
@@ -168,7 +168,7 @@ def _unrolled(
 
 
 class _Cell(NamedTuple):
-    """Operand indices of one direction by kind, for gates i, f, c, o; -1 if absent."""
+    """Operand indices of one LSTM direction by kind, in the gate order i, f, c, o; -1 if absent."""
 
     inputs: tuple[int, int, int, int]
     recurrent: tuple[int, int, int, int]
@@ -202,7 +202,7 @@ def _clipped(b: Builder, x: Value, bound: float) -> Value:
 def _gate(
     op: Operator, cell: _Cell, number: int, given: tuple[Value, Value, Value | None], peep: Value | None
 ) -> Value:
-    """Gate pre-activation: weighted input and state, peephole, and layer normalization if present."""
+    """Return the input of a gate's activation: weighted x and h, peephole term, normalization and bias."""
     b, (x, h, aux) = op.b, given
     total = b(Add, _linear(b, x, op[cell.inputs[number]]), _linear(b, h, op[cell.recurrent[number]]))
     if aux is not None and _has(op, cell.auxiliary[number]):

@@ -54,7 +54,7 @@ def _count_open_dims(dims: tuple[Dim, ...]) -> int:
 
 
 def _as(b: Builder, x: Value, op_def: OpDef, *operands: Value | None, **attributes: int) -> Exported:
-    """Reshape x to the result shape of an operator."""
+    """Infer the result shape of an operator and reshape `x` to it."""
     from graphport.ops.builder import Builder as Facts
 
     fact = Facts(b.inference, stem=b.stem)(op_def, x, *operands, **attributes).fact
@@ -62,7 +62,7 @@ def _as(b: Builder, x: Value, op_def: OpDef, *operands: Value | None, **attribut
 
 
 def _with_axes(b: Builder, x: Value, axes: Value) -> Value:
-    """Insert axes of length 1 at computed result indices, from the first on."""
+    """Insert axes of length 1 at run-time axes, in ascending order."""
     if not b.dims(axes):
         axes = shaped(b, axes, (1,))
     (count,) = sizes(b.dims(axes, 1), "the number of axes")
@@ -88,7 +88,7 @@ def export_reshape(b: Builder, data: Value, shape: Value, *, allowzero: int = 0)
 
 
 def _without_zeros(b: Builder, data: Value, shape: Value) -> Value:
-    """Replace zeros of a shape, which kernels take literally, by the sizes of x."""
+    """Replace each 0 of a target shape by the size of `data` at that index; RESHAPE would take 0 literally."""
     (count,) = sizes(b.dims(shape, 1), "the number of axes")
     lengths = lengths_of(b, data)
     rank = len(b.dims(data))
@@ -291,7 +291,7 @@ def export_expand(b: Builder, input: Value, shape: Value) -> Exported:
 
 
 def _pairs_later(b: Builder, pads: Value, axes: Sequence[int] | None, rank: int) -> Value:
-    """Return begin and end of each axis, [rank, 2], from computed pads of all or of some axes."""
+    """Convert run-time ONNX pads, begins then ends, of `axes` to TFLite's pairs [rank, 2] of all axes."""
     numbers = _within_int32(b, pads)
     if axes is None:
         return emit(b, "TRANSPOSE", shaped(b, numbers, (2, rank)), ints(b, [1, 0]))
@@ -373,7 +373,7 @@ def _repeated_later(b: Builder, data: Value, pads: Value, mode: str) -> Value:
 
 
 def _gather_padding(b: Builder, data: Value, axis: int, ends: tuple[Value, Value], mode: str) -> Value:
-    """Gather the indices from the first end up to the size plus the last end, within the axis by edge or wrap mode."""
+    """Pad an axis by gathering the indices ends[0] … size + ends[1] - 1, clamped (`edge`) or modulo size (`wrap`)."""
     n = extent(b, data, axis)
     size = ints(b, n) if isinstance(n, int) else n
     indices = emit(b, "RANGE", ends[0], emit(b, "ADD", ends[1], size), ints(b, 1))

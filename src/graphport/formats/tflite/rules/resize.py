@@ -109,7 +109,7 @@ def _int(b: Builder, number: int) -> Value:
 
 
 def _floored(b: Builder, x: Value) -> Value:
-    """Return floor(x / unit)."""
+    """Return floor(x / UNIT), also for negative `x`."""
     return b(Sub, b(Div, b(Add, x, _int(b, _LIFT)), _int(b, UNIT)), _int(b, _LIFT // UNIT))
 
 
@@ -121,7 +121,10 @@ def coordinates_of(op: Operator | KernelOperands) -> str:
 
 
 def neighbours(n: int, count: int, coordinates: str) -> tuple[Numbers, Numbers, Numbers]:
-    """Return for each of `count` outputs of `n` inputs the two neighbours, and the weight of the second in units."""
+    """Return the lower and upper source index of each of `count` outputs, and the upper weight in 1 / UNIT.
+
+    `n` is the size of the source axis.
+    """
     is_aligned = coordinates == "align_corners" and count > 1
     step = (UNIT * (n - 1) + (count - 1) // 2) // (count - 1) if is_aligned else (UNIT * n + count // 2) // count
     positions = np.arange(reserve(count, what="indices of an axis"), dtype=np.int64) * step
@@ -134,7 +137,7 @@ def neighbours(n: int, count: int, coordinates: str) -> tuple[Numbers, Numbers, 
 
 
 def _bilinear(b: Builder, x: Value, axis: int, n: int, count: int, coordinates: str) -> Value:
-    """Weighted sum of the two neighbours along an axis, weights in units."""
+    """Interpolate an axis of size `n` to `count` elements with weights in 1 / UNIT; the result is scaled by UNIT."""
     lower, upper, shares = neighbours(n, count, coordinates)
     share = shares.astype(np.int32).reshape(-1, *[1] * (3 - axis))
     parts = [b(Gather, x, vector(b, indices.tolist()), axis=axis) for indices in (lower, upper)]

@@ -78,7 +78,7 @@ def export_resize(b: Builder, op: ResizeView) -> Exported:
 
 
 def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) -> tuple[tuple[int, ...] | None, Value]:
-    """Return the axes that change size and their sizes, if all other axes keep their dynamic size."""
+    """Return axes and target sizes of a Resize without the axes that keep a dynamic size."""
     dims = b.dims(x)
     lengths = wanted.fact.elements if isinstance(wanted.fact, TensorFact) else None
     chosen = range(len(dims)) if axes is None else [axis % len(dims) for axis in axes]
@@ -91,7 +91,7 @@ def _changed(b: Builder, x: Value, axes: tuple[int, ...] | None, wanted: Value) 
 
 
 def _scaled(b: Builder, x: Value, axes: tuple[int, ...] | None, scales: Value) -> tuple[tuple[int, ...] | None, Value]:
-    """Return the axes that may change size and their scales, if axes with dynamic size have scale 1."""
+    """Return axes and scales of a Resize without the axes of dynamic size and scale 1."""
     dims, factors = b.dims(x), float_elements(scales)
     if factors is None:
         return axes, scales
@@ -160,7 +160,7 @@ def _is_exact(dims: Sequence[Dim], result: Sequence[Dim], axes: Sequence[int], f
 
 
 def _coordinates(stated: str, lengths: Sequence[Dim] | None, *, is_exact: bool) -> str | None:
-    """Return the equal coordinates of an operator; `None` if there are none."""
+    """Return the TFLite operator's coordinate mode that gives equal coordinates for these output sizes, or `None`."""
     if lengths is None:
         return None
     is_longer = all((bounds(out)[0] or 0) > 1 for out in lengths)
@@ -174,5 +174,5 @@ def _coordinates(stated: str, lengths: Sequence[Dim] | None, *, is_exact: bool) 
 
 
 def _has_no_ties(extents: Sequence[Dim], sizes: Sequence[Dim], coordinates: str) -> bool:
-    """Whether ties never occur, so that the rounding mode does not matter."""
+    """Whether no coordinate is exactly between two pixels, so that the rounding mode has no effect."""
     return coordinates == "half_pixel" and all(out % n == 0 for n, out in zip(extents, sizes, strict=True))

@@ -84,7 +84,7 @@ def _reflected(b: Builder, coordinates: Value, n: int, *, aligned: bool) -> Valu
 
 
 def _neighbour_weights(b: Builder, spot: Value, mode: str) -> list[tuple[Value, Value | None]]:
-    """Return the indices that are read along an axis, and their weights."""
+    """Return pairs of integer coordinate and interpolation weight along an axis; weight `None` for nearest mode."""
     if mode == "nearest":
         return [(b(Round, spot), None)]
     first = b(Floor, spot)

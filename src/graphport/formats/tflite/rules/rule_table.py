@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def _register(*names: str, first: Rule | None = None, **options: Any) -> Callable[[ImportRule], None]:
-    """Register the import rules of a table, with the arguments of `import_rule`.
+    """Register the rows of a rule table as import rules; `options` are arguments of `import_rule`.
 
-    `first` is called before and returns `None` if the table's rule applies: kernels compute some types specially.
+    `first`, if not `None`, is called before the row; the row applies only if it returns `None`.
     """
 
     def register(row: ImportRule) -> None:

@@ -47,7 +47,7 @@ _RAISED = (
 
 
 def looked_up(op: Operator, table: Numbers) -> Value:
-    """Look up each stored integer of operand 0 in a table that starts at the minimum; the result is stored."""
+    """Replace each integer x of operand 0 by table[x - minimum of the type], the integer of the result."""
     b, x = op.b, op.raw(0)
     least = int(np.iinfo(dtype_of(x).numpy).min)
     index = cast(b, x, DType.INT32)
@@ -58,7 +58,7 @@ def looked_up(op: Operator, table: Numbers) -> Value:
 
 
 def _short(op: Operator) -> tuple[float, float] | None:
-    """Return the scales of an operator on symmetric int16, whose kernel uses tables."""
+    """Return the scales of operand 0 and result if both are per-tensor symmetric int16; `None` otherwise."""
     found: list[float] = []
     for quantization in (op.quantization(0), op.result):
         if quantization is None or quantization[0] is not DType.INT16 or quantization[1] >= 0 or any(quantization[3]):
@@ -168,7 +168,7 @@ def _in_table(op: Operator) -> Numbers | None:
 
 
 def requantized(op: Operator) -> Value | None:
-    """Requantize integers of fewer bits; `None` if simple rounding gives equal results."""
+    """Requantize 8-bit or int16 integers by a lookup table; `None` if dequantizing and quantizing is equivalent."""
     quantization, wanted = op.quantization(0), op.result
     if quantization is None or wanted is None or quantization[1] >= 0 or wanted[1] >= 0:
         return None
@@ -242,7 +242,7 @@ def quotient_of(op: Operator) -> float:
 
 
 def scaled(x: Numbers, real: float) -> Numbers:
-    """Multiply 64-bit integers by a float in fixed point: the product and the shifted product are rounded."""
+    """Multiply integers by a float in fixed point, rounded before and after the shift; saturate large factors."""
     if math.frexp(real)[1] > _LARGEST:
         # Beyond any limit.
         return np.sign(x) << 40

@@ -181,7 +181,7 @@ def multihead_attention(
 
 
 def _lengthened(b: Builder, x: Value, more: Value) -> Value:
-    """Append one entry to a sequence, the same for all items."""
+    """Append `more`, one vector for all samples, to each sequence [batch, length, features]."""
     shape = b(Concat, b(Shape, x, start=0, end=1), vector(b, [1]), b(Shape, x, start=2), axis=0)
     return b(Concat, x, b(Expand, more, shape), axis=1)
 
@@ -189,10 +189,12 @@ def _lengthened(b: Builder, x: Value, more: Value) -> Value:
 def _masks_by_shape(
     b: Builder, query: Value, key: Value, mask: Value | None, padding: Value | None
 ) -> tuple[Value | None, Value | None]:
-    """Return attention mask and key padding mask: pnnx does not distinguish them, only their shapes do.
+    """Return attention mask and key padding mask, distinguished by shape: pnnx writes both under one name.
+
+    A constant mask whose rows are not the batch size is an attention mask.
 
     Raises:
-        UnsupportedError: dynamic dims permit both. A stored mask is an attention mask.
+        UnsupportedError: dynamic dims permit both.
     """
     if mask is None or padding is not None or len(b.dims(mask)) != 2:
         return mask, padding
@@ -211,7 +213,7 @@ def _masks_by_shape(
 
 
 def _may_be(one: Dim, other: Dim) -> bool:
-    """Whether two different dims may be equal in a run."""
+    """Whether two dims may be equal at run time: one of them is symbolic."""
     return isinstance(one, Symbolic) or isinstance(other, Symbolic)
 
 

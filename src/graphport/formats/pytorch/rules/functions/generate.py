@@ -99,7 +99,7 @@ def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dty
 
 
 def _of_type(b: Builder, bound: Any, dtype: DType) -> Value:
-    """Convert a bound to a tensor of rank 0."""
+    """Convert a bound, a number or a tensor of one element, to a tensor of rank 0 with type `dtype`."""
     if not isinstance(bound, Value):
         return b.constant(bound, dtype)
     x = bound if not b.dims(bound) else b(Reshape, bound, vector(b, []))

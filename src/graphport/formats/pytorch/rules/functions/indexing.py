@@ -93,7 +93,7 @@ def counted(b: Builder, index: Value, extent: object) -> Value | None:
 
 
 def _flipped(place: int, count: int) -> int:
-    """Return the index after a flip of the axis."""
+    """Convert a slice start for a negative step to an index of the reversed axis: count - 1 - index, clamped."""
     return count - 1 - max(min(place + count * (place < 0), count - 1), -1)
 
 

@@ -192,7 +192,7 @@ def _counted(b: Builder, index: Value) -> Value:
 
 
 def _cut(b: Builder, x: Value, index: Value, axis: int) -> Value:
-    """Slice the operand to the shape of the indices along the other axes."""
+    """Crop each axis of `x` other than `axis` to the size of `index` (gather and scatter permit smaller indices)."""
     for place, (n, m) in enumerate(zip(b.dims(x), b.dims(index), strict=True)):
         if place != axis and n != m:
             x = b(Slice, x, vector(b, [0]), b(Shape, index, start=place, end=place + 1), vector(b, [place]))
@@ -200,7 +200,7 @@ def _cut(b: Builder, x: Value, index: Value, axis: int) -> Value:
 
 
 def column_of(b: Builder, index: Value, place: int, source: Value) -> Value:
-    """Return the index along an axis for each element of `source` (ScatterElements indices)."""
+    """Broadcast an index vector along axis `place` to the shape of `source`, as ScatterElements requires."""
     shape = b(Shape, source)
     rank = len(b.dims(source))
     column = b(Reshape, index, vector(b, [-1 if axis == place else 1 for axis in range(rank)]))
@@ -208,7 +208,7 @@ def column_of(b: Builder, index: Value, place: int, source: Value) -> Value:
 
 
 def _filler(b: Builder, x: Value, index: Value, place: int, value: Any) -> Value:
-    """Broadcast a scalar to the shape of an index along an axis."""
+    """Broadcast a scalar to the shape of `x` with the length of `index` along axis `place`."""
     count = length(b.dims(index), 0)
     shape = [length(b.dims(x), axis) if axis != place else count for axis in range(len(b.dims(x)))]
     return b(Expand, b.like(x, scalar_of(value)), vector(b, shape))

@@ -48,7 +48,7 @@ def _reduced(b: Builder, loss: Value, reduction: Any) -> Value:
 
 
 def _per_item(b: Builder, loss: Value) -> Value:
-    """Sum divided by the batch size."""
+    """Return the sum of a loss divided by the batch size."""
     count = b(Reshape, b(Shape, loss, end=1), vector(b, []))
     return b(Div, b(ReduceSum, loss, keepdims=0), b(Cast, count, to=dtype_of(loss)))
 

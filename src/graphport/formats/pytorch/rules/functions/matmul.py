@@ -34,7 +34,7 @@ _MOST_FACTORS = 64
 
 
 def _second_operand(_b: Builder, x: Value, *given: Any) -> Value:
-    """Return the other operand under any of its names; the square of `x` has one operand."""
+    """Return the first tensor in `given`; `x` if there is none, because pnnx writes `x @ x` with one operand."""
     return next((each for each in given if isinstance(each, Value)), x)
 
 

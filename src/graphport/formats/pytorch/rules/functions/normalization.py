@@ -39,7 +39,7 @@ _SAME_EPSILON = 1e-5
 
 
 def _for_each(b: Builder, given: Value | None, x: Value, count: int, number: float) -> Value:
-    """Return the per-channel parameter, or a constant."""
+    """Return the per-channel parameter `given`, or `count` elements of `number` if it is `None`."""
     return b.constant(np.full(bounded(count), number), dtype_of(x)) if given is None else given
 
 
@@ -49,7 +49,7 @@ def _epsilon(eps: Any) -> float | None:
 
 
 def _for_entries(b: Builder, given: Value | None, x: Value, shape: Any) -> Value:
-    """Return the parameter of the last axes, or ones."""
+    """Return the parameter `given` of the normalized axes, or ones of `shape` if it is `None`."""
     extents = integers(shape)
     reserve(*extents)
     return b.constant(np.ones(extents), dtype_of(x)) if given is None else given

@@ -86,7 +86,7 @@ def constant_pad(b: Builder, input: Value, pad: Any, value: Any = 0) -> Value:
 
 
 def _sides(b: Builder, x: Value, padding: Any, axes: int, mode: str, value: Any) -> Value:
-    """Pad the last axes by PyTorch's list, last axis first; one number applies to all sides."""
+    """Pad the last `axes` axes by PyTorch's list of pairs, last axis first; one number applies to all sides."""
     numbers = integers(padding, 2 * axes)
     return padded(b, x, list(zip(numbers[::2], numbers[1::2], strict=True))[::-1], mode, value)
 

@@ -172,7 +172,10 @@ def adaptive_max_pool(b: Builder, input: Value, output_size: Any, return_indices
 
 
 def _targets(b: Builder, input: Value, output_size: Any) -> tuple[list[int], Value, bool]:
-    """Return the output size of each axis, 0 for a kept dynamic one, and the operand with a batch axis."""
+    """Return the output size of each spatial axis, the operand with a batch axis, and whether that axis was added.
+
+    A size of 0 keeps a dynamic size.
+    """
     rank = len(b.dims(input))
     sizes = output_size if isinstance(output_size, tuple) else integers(output_size)
     count = len(sizes) if len(sizes) > 1 or rank < 3 else rank - 2

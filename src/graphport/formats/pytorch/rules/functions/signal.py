@@ -149,7 +149,7 @@ def ihfft(b: Builder, input: Value, n: Any = None, dim: Any = -1, norm: str | No
 
 
 def _plan(b: Builder, x: Part, s: Any, dim: Any) -> list[tuple[int, Any]]:
-    """Return the transformed axes with their signal lengths, `None` for unchanged ones."""
+    """Return pairs of transformed axis and signal length `s`; the length is `None` if the axis keeps its size."""
     rank = len(_shape(b, x))
     sizes = None if s is None else integers(s)
     axes = axes_of(dim, rank) if dim is not None or sizes is None else tuple(range(rank - len(sizes), rank))
