@@ -46,7 +46,7 @@ def test_an_input_gets_its_shape(declared, given, expected):
     assert shapes_of(graph) == [expected]
 
 
-def test_what_one_input_fixes_is_fixed_everywhere():
+def test_binding_one_input_binds_the_symbol_in_all_inputs():
     graph = graph_with(x=["N", "H"], y=["N", "2*H"], z=None)
     graph.add_input("s", SequenceFact(TensorFact(DType.FLOAT32, (Symbol("H"),))))
     bind_inputs(graph, {"x": [2, 8]})
@@ -86,7 +86,7 @@ def test_bounds_of_a_symbol_hold():
         bind_inputs(graph, {"x": [9]})
 
 
-def test_all_mistakes_are_reported_at_once():
+def test_all_binding_errors_are_reported_together():
     graph = graph_with(x=[4])
     graph.add_input("s", SequenceFact(TensorFact(DType.FLOAT32, (1,))))
     with pytest.raises(DiagnosticError) as caught:
@@ -95,7 +95,7 @@ def test_all_mistakes_are_reported_at_once():
     assert "inputs: x float32[4], s sequence(float32[1])" in str(caught.value)
 
 
-def test_an_element_type_is_bound_where_the_file_leaves_it_open():
+def test_unspecified_dtype_is_bound():
     for given, shape in [(["int64:2", "N"], (2, Symbol("N", 1))), (["int64:K", 3], (Symbol("K", 1), 3))]:
         graph = Graph()
         graph.add_input("x", TensorFact(None, None))
@@ -110,7 +110,7 @@ def test_an_element_type_is_bound_where_the_file_leaves_it_open():
     assert same.inputs[0].fact == TensorFact(DType.FLOAT32, (5,))
 
 
-def test_another_element_type_than_the_declared_one_is_refused():
+def test_binding_a_different_dtype_is_rejected():
     graph = graph_with(x=["N"])
     with pytest.raises(DiagnosticError, match="cannot be int64: it is declared as float32") as caught:
         bind_inputs(graph, {"x": ["int64:5"]})

@@ -23,7 +23,7 @@ def _doubled(steps: int) -> gp.Model:
     return gp.from_onnx(model(nodes, [typed("x", [4])], [typed("y", [4])], {"k": np.ones(4, np.float32)}))
 
 
-def test_sums_of_a_value_and_itself_are_computed_once_each(monkeypatch):
+def test_shared_operands_are_folded_once(monkeypatch):
     calls = []
     meaning = module._meaning  # pyright: ignore[reportPrivateUsage]
 
@@ -44,7 +44,7 @@ def test_sums_of_a_value_and_itself_are_computed_once_each(monkeypatch):
     assert len(calls) == 12
 
 
-def test_what_is_too_deep_is_given_up_at_once(monkeypatch):
+def test_folding_stops_at_the_depth_limit(monkeypatch):
     asked = []
     made = module._fold_operands  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(
@@ -55,7 +55,7 @@ def test_what_is_too_deep_is_given_up_at_once(monkeypatch):
     assert len(asked) < 40
 
 
-def test_asking_for_all_values_of_a_chain_that_is_no_constant_looks_at_each_once(monkeypatch):
+def test_non_constant_chain_is_visited_once_per_value(monkeypatch):
     looks = []
     made = module._fold_operands  # pyright: ignore[reportPrivateUsage]
 

@@ -70,7 +70,7 @@ def test_it_runs():
     np.testing.assert_allclose(gp.run(found, {"x": x})["y"], np.maximum(s.reshape(2, 3, 2).mean(-1), 0), rtol=1e-5)
 
 
-def test_it_is_written_as_it_is_and_the_proof_states_who_does_not_know_it(tmp_path):
+def test_custom_operator_is_copied_and_the_proof_is_not_independent(tmp_path):
     source = write_onnx(tmp_path / "net.onnx", net())
     report = gp.convert(source, tmp_path / "copy.onnx")
     assert [each.op_type for each in onnx.load(tmp_path / "copy.onnx").graph.node][1:3] == ["Swish", "Pool1"]
@@ -113,7 +113,7 @@ def test_a_meaning_that_fails_is_reported_with_its_node():
         gp.run(gp.from_onnx(net()), {"x": np.ones((2, 4), np.float32)})
 
 
-def test_it_is_not_known_where_it_is_not_declared(tmp_path):
+def test_undeclared_custom_operator_is_an_error(tmp_path):
     OWN.clear()
     for key in [key for key in MEANINGS if key[0] == DOMAIN]:
         del MEANINGS[key]
@@ -121,6 +121,6 @@ def test_it_is_not_known_where_it_is_not_declared(tmp_path):
     assert CliRunner().invoke(cli, ["run", str(source)]).exit_code == 1
 
 
-def test_onnx_has_its_own_operators_already():
+def test_declaring_operators_in_the_onnx_domain_raises():
     with pytest.raises(ValueError, match="has its operators already"):
         gp.operator("ai.onnx")

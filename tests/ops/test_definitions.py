@@ -156,7 +156,7 @@ def test_patterns_fit_their_definition(name, dialect, text):
 
 
 @pytest.mark.parametrize("dialect", ["nnef"])
-def test_one_op_type_has_one_way_to_the_canonical(dialect):
+def test_every_op_type_has_one_import_rule(dialect):
     registry.load(dialect)
     for op_type, said in registry.patterns(dialect).items():
         assert (dialect, op_type) not in IMPORT_RULES, f"{op_type} has a pattern and a function"
@@ -189,5 +189,5 @@ def test_export_rules_have_the_defaults_of_their_definitions():
     assert asked > 700
 
 
-def test_the_domain_of_our_own_has_one_member():
+def test_graphport_domain_contains_only_expression():
     assert [name for name, op_def in registry.op_defs().items() if op_def.domain == OURS] == ["graphport.Expression"]

@@ -97,7 +97,7 @@ def test_functions_of_boolean_values_are_canonical(name):
         ("torch.long(@0)", ("float32",), "int64"),
     ],
 )
-def test_types_go_as_pytorch_has_them(text, dtypes, expected):
+def test_expression_dtypes_follow_pytorch_promotion(text, dtypes, expected):
     operands = [np.array([1, 2, 3], dtype) for dtype in dtypes]
     assert canonical(text, operands).dtype == expected
 
@@ -126,12 +126,12 @@ def test_random_expressions_are_canonical(tree, seed):
         np.testing.assert_allclose(found[settled], expected[settled], rtol=1e-6, atol=1e-6)
 
 
-def test_an_extent_is_a_number_where_it_is_known():
+def test_static_size_in_an_expression_is_a_number():
     operands = [np.ones((2, 3), np.float32)]
     np.testing.assert_array_equal(canonical("mul(@0,size(@0,1))", operands), np.full((2, 3), 3, np.float32))
 
 
-def test_an_extent_that_is_not_known_is_refused():
+def test_dynamic_size_in_an_expression_is_rejected():
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (Symbol("N"), 3)))
     with pytest.raises(UnsupportedError, match="is dynamic"):
@@ -155,7 +155,7 @@ STATED = sorted(name for name, op_def in registry.op_defs().items() if registry.
 
 
 @every("name", STATED)
-def test_operators_as_expressions_are_equivalent(name):
+def test_operators_and_their_expressions_are_equivalent(name):
     op_def = registry.op_defs()[name]
     graph = Graph()
     count = max(len(op_def.signature.operands), 2 if op_def.signature.variadic else 1)

@@ -89,7 +89,7 @@ def test_facts_and_findings_are_those_of_nodes_that_are_requested_each(proto):
 
 
 @pytest.mark.parametrize("ask", [infer, legalize.legalize], ids=["as it is written", "canonical"])
-def test_a_node_like_one_before_is_not_requested(monkeypatch, ask):
+def test_fact_cache_answers_equal_nodes(monkeypatch, ask):
     nodes = [node("Relu", "x" if not n else f"v{n - 1}", f"v{n}") for n in range(20)]
     graph = onnx_read(model(nodes, [info("x", ["N", 3])], [info("v19", ["N", 3])], opset=18))
     asked: list[str] = []

@@ -32,7 +32,7 @@ def by_channel(numbers, like):
 
 
 @pytest.mark.parametrize("name", [name for name, op_def in OP_DEFS.items() if op_def.homogeneous])
-def test_a_factor_of_a_channel_is_one_of_the_result(name):
+def test_homogeneous_operators_commute_with_channel_factors(name):
     others, attributes = HOMOGENEOUS.get(name, ((), {}))
     plain = first(OP_DEFS[name](X, *others, **attributes))
     scaled = first(OP_DEFS[name](X * by_channel(NUMBERS, X), *others, **attributes))
@@ -62,7 +62,7 @@ def test_a_bias_is_added_to_each_channel(name):
     )
 
 
-def test_what_quantizes_are_the_operators_of_integers_that_stand_for_reals():
+def test_quantizes_flag_lists_the_quantized_operators():
     assert {name for name, op_def in OP_DEFS.items() if op_def.quantizes} == {
         *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
         *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
@@ -103,7 +103,7 @@ def test_picked_elements_are_elements_of_the_operand(name):
 
 
 @pytest.mark.parametrize("name", registry.stating("reshapes"))
-def test_what_reshapes_keeps_the_order(name):
+def test_reshaping_operators_keep_the_element_order(name):
     operands, attributes = PICKED.get(name, ((X,), {}))
     result = OP_DEFS[name](*operands, **attributes)
     assert OP_DEFS[name].picks
@@ -112,17 +112,17 @@ def test_what_reshapes_keeps_the_order(name):
 
 
 @pytest.mark.parametrize("name", ["Transpose", "Gather", "Slice", "Expand"])
-def test_what_changes_order_or_count_does_not_reshape(name):
+def test_operators_that_reorder_elements_are_not_reshaping(name):
     assert not OP_DEFS[name].reshapes
 
 
 @pytest.mark.parametrize(("name", "number"), registry.stating("neutral").items())
-def test_a_neutral_number_changes_nothing(name, number):
+def test_neutral_element_is_an_identity(name, number):
     np.testing.assert_array_equal(OP_DEFS[name](X, np.float32(number)), X)
 
 
 @pytest.mark.parametrize(("name", "inverse"), registry.stating("inverse").items())
-def test_an_inverse_takes_away_what_was_done(name, inverse):
+def test_inverse_operator_undoes_the_operator(name, inverse):
     np.testing.assert_allclose(
         OP_DEFS[inverse](OP_DEFS[name](X, np.float32(3)), np.float32(3)), X, rtol=1e-5, atol=1e-6
     )
@@ -130,7 +130,7 @@ def test_an_inverse_takes_away_what_was_done(name, inverse):
 
 
 @pytest.mark.parametrize(("name", "negation"), registry.stating("negation").items())
-def test_a_negation_holds_where_the_operator_does_not(name, negation):
+def test_negated_comparison_is_the_complement(name, negation):
     a, b = np.arange(5), np.array([2, 2, 2, 2, 2])
     np.testing.assert_array_equal(OP_DEFS[negation](a, b), ~OP_DEFS[name](a, b))
 
@@ -160,7 +160,7 @@ FINDS = {
 
 
 @pytest.mark.parametrize(("name", "result"), registry.stating("finds").items())
-def test_of_equal_numbers_it_finds_places(name, result):
+def test_index_results_are_int64(name, result):
     operands, attributes = FINDS.get(name, ((np.ones(4, np.float32),), {}))
     found = OP_DEFS[name](*operands, **attributes)
     place = OP_DEFS[name].outputs.index(result)

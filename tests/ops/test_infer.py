@@ -59,7 +59,7 @@ def test_wrong_use_is_refused(name, facts, attributes, words):
         op_def(name, *facts, **attributes)
 
 
-def test_a_broken_rule_is_a_finding_with_the_node_and_the_rest_goes_on():
+def test_shape_error_is_reported_and_inference_continues():
     graph = Graph()
     x = graph.add_input("x", TensorFact(FLOAT, (2, 3)))
     target = graph.add_constant("target", ints(5), storage_of([5]))
@@ -76,17 +76,17 @@ def test_unknown_rank_keeps_the_element_type():
     assert op_def("Transpose", TensorFact(FLOAT, None)) == (TensorFact(FLOAT, None),)
 
 
-def test_known_elements_are_computed_by_the_definition():
+def test_known_elements_are_computed_by_the_operator_definition():
     assert op_def("Mul", ints(3, 4), ints(5, 6)) == (TensorFact(INT, (2,), (15, 24)),)
     assert op_def("Mul", ints(N, 4), ints(2, 6))[0].elements == (2 * N, 24)
 
 
-def test_integers_wrap_as_they_do_at_run_time():
+def test_known_integer_elements_wrap_on_overflow():
     (fact,) = op_def("Add", ints(2**63 - 1), ints(1))
     assert fact.elements == (-(2**63),)
 
 
-def test_pads_that_are_turned_around_as_a_matrix_are_known():
+def test_pytorch_pads_reversed_through_a_matrix_are_inferred():
     # PyTorch counts pads from the last axis on; its exporter turns them around for ONNX at run time.
     (matrix,) = op_def("Reshape", ints(1, 2, N, 0), ints(-1, 2))
     assert matrix == TensorFact(INT, (2, 2), (1, 2, N, 0))
@@ -99,7 +99,7 @@ def test_division_by_zero_leaves_the_elements_open():
     assert op_def("Div", ints(N), ints(0))[0].elements is None
 
 
-def test_broadcasting_two_symbols_gives_the_larger():
+def test_broadcasting_a_symbol_with_1_gives_the_symbol():
     (fact,) = op_def("Add", TensorFact(FLOAT, (N, 1)), TensorFact(FLOAT, (H,)))
     assert fact.shape == (N, H)
 
@@ -115,7 +115,7 @@ def test_a_claim_that_contradicts_is_reported():
 
 
 @pytest.mark.parametrize("dialect", ["", "onnx", "openvino"])
-def test_facts_of_a_graph_are_those_of_its_nodes_one_by_one(dialect):
+def test_graph_inference_equals_node_by_node_inference(dialect):
     """Nodes that are alike, and nodes that differ from them in one thing each."""
 
     def made():
@@ -153,7 +153,7 @@ def test_facts_of_a_graph_are_those_of_its_nodes_one_by_one(dialect):
         assert [value.fact for value in whole.values()] == [value.fact for value in single.values()]
 
 
-def test_a_claim_stands_where_nothing_can_be_inferred():
+def test_declared_fact_is_kept_for_opaque_nodes():
     graph = Graph()
     x = graph.add_input("x", TensorFact(FLOAT, (2, 3)))
     claim = TensorFact(FLOAT, (7,))
@@ -162,7 +162,7 @@ def test_a_claim_stands_where_nothing_can_be_inferred():
     assert y.fact == claim
 
 
-def test_an_element_type_stays_after_an_opaque_node_where_extents_alone_are_inferred():
+def test_declared_dtype_is_kept_if_only_the_shape_is_inferred():
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.STRING, (2, 3)))
     shape = graph.add_constant("shape", ints(6), storage_of([6]))
@@ -173,7 +173,7 @@ def test_an_element_type_stays_after_an_opaque_node_where_extents_alone_are_infe
     assert y.fact == TensorFact(FLOAT, (6,))
 
 
-def test_sizes_computed_at_run_time_get_their_own_symbol():
+def test_data_dependent_sizes_get_new_symbols():
     graph = Graph()
     limits = [graph.add_input(name, TensorFact(INT, ())) for name in ("start", "limit", "delta")]
     a = graph.append(Node("Range", limits, [Value("a")])).output
@@ -220,12 +220,12 @@ def test_if_joins_its_bodies():
     assert y.fact == TensorFact(FLOAT, None)
 
 
-def test_a_fault_in_a_body_that_may_never_run_is_a_warning():
+def test_shape_error_in_a_conditional_body_is_a_warning():
     graph, _ = if_graph((0, 4), (5, 5, 5, -1, -1))
     assert [finding.severity for finding in infer(graph)] == [Severity.WARNING]
 
 
-def test_loop_stacks_and_opens_what_changes():
+def test_loop_inference_makes_changing_dims_dynamic():
     graph = Graph()
     trips = graph.add_constant("trips", TensorFact.of(storage_of(5)), storage_of(5))
     x = graph.add_input("x", TensorFact(FLOAT, (N, 1)))
@@ -259,7 +259,7 @@ def test_a_symbolic_index_leaves_the_elements_unknown():
 
 
 @pytest.mark.parametrize(("dims", "is_asked_again"), [(((2, 3), (2, 3)), False), (((2, N), (2, H)), True)])
-def test_what_requires_nothing_is_asked_once_in_one_memory(monkeypatch, dims, is_asked_again):
+def test_inference_result_is_cached_unless_it_adds_requirements(monkeypatch, dims, is_asked_again):
     asked: list[str] = []
     infer_operator_of = Inference.infer_operator
 
@@ -282,7 +282,7 @@ def test_what_requires_nothing_is_asked_once_in_one_memory(monkeypatch, dims, is
     assert len(asked) == 2 + is_asked_again
 
 
-def test_numbers_that_are_equal_and_not_the_same_have_facts_of_their_own():
+def test_negative_and_positive_zero_have_separate_facts():
     """0.0 is -0.0, and equal keys are one: each node is asked for itself."""
     graph = Graph()
     for name, number in (("a", 0.0), ("b", -0.0), ("c", 0.0)):
@@ -310,7 +310,7 @@ def test_a_node_is_held_against_the_signature_before_its_shape_rule(op_type, ope
         Inference().infer_operator(registry.op_defs()[op_type], operands, attributes, 1)
 
 
-def test_a_scalar_may_be_a_vector_of_one_element():
+def test_clip_accepts_a_vector_of_one_element_as_scalar():
     (found,) = Inference().infer_operator(
         registry.op_defs()["Clip"], [TensorFact(FLOAT, (4,)), TensorFact(FLOAT, (1,))], {}, 1
     )

@@ -14,7 +14,7 @@ def reals(*shape):
 
 
 @pytest.mark.parametrize("constants", [(1, 2), ()], ids=["constant", "run time"])
-def test_a_single_entry_whose_begin_is_masked_is_the_first(constants):
+def test_stridedslice_shrink_with_masked_begin_selects_the_first_element(constants):
     operands = [reals(5, 4, 3, 2), np.array([-2, -2, 0, -3]), np.array([-1, 6, 3, 6])]
     flags = {"begin_mask": (0, 1, 1, 0), "end_mask": (0, 1, 0, 1), "new_axis_mask": (0, 0, 1, 0)}
     flags |= {"shrink_axis_mask": (1, 1, 0, 0)}
@@ -25,7 +25,7 @@ def test_a_single_entry_whose_begin_is_masked_is_the_first(constants):
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "float16", "uint8"])
 @pytest.mark.parametrize("indices", [np.array(2), np.array([0, 3])], ids=["a number", "a vector"])
-def test_a_hot_place_in_any_type(dtype, indices):
+def test_onehot_supports_every_value_dtype(dtype, indices):
     ends = [np.array(1).astype(dtype), np.array(0).astype(dtype)]
     check_word("opset1.OneHot", [indices, np.array(4), *ends], constants=(1,), axis=-1)
 
@@ -35,7 +35,7 @@ def test_an_open_length_of_a_split_at_run_time(lengths):
     check_word("opset1.VariadicSplit", [reals(2, 6), np.array(1), np.array(lengths)], constants=(1,), outputs=2)
 
 
-def test_a_tie_of_eight_bits_is_one_of_sixteen():
+def test_fakeconvert_rounds_ties_through_float16():
     x = np.array([[-2.033387, 1.3441505, 0.7]], np.float32)
     scale, shift = np.array(1.5, np.float32), np.array(0.2, np.float32)
     for dtype in (DType.FLOAT8E5M2, DType.FLOAT8E4M3FN):
@@ -44,7 +44,7 @@ def test_a_tie_of_eight_bits_is_one_of_sixteen():
 
 @pytest.mark.parametrize("pads", [(0, 0), (1, 1)])
 @pytest.mark.parametrize("op_type", ["opset1.DeformableConvolution", "opset8.DeformableConvolution"])
-def test_a_bent_window_takes_the_last_entry_for_what_lies_just_after_it(op_type, pads):
+def test_deformable_convolution_clamps_coordinates_after_the_last_element(op_type, pads):
     places = 5 + 2 * pads[0]
     operands = [reals(1, 2, 6, 6), 2 * reals(1, 8, places, places), reals(3, 2, 2, 2)]
     flags = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": pads, "pads_end": pads}
@@ -80,7 +80,7 @@ def test_a_roll_along_axes_that_the_run_names():
 
 
 @pytest.mark.parametrize("mode", ["symmetric", "reflect", "edge"])
-def test_padding_with_fewer_entries_than_none(mode):
+def test_pad_accepts_negative_pads(mode):
     ends = np.array([-1, 0, 2]), np.array([1, -2, -1])
     check_word("opset12.Pad", [reals(3, 4, 4), *ends], constants=(1, 2), pad_mode=mode)
 
@@ -101,7 +101,7 @@ def test_a_choice_between_claims():
     check_word("opset1.Select", sides)
 
 
-def test_attention_whose_heads_are_of_an_open_size():
+def test_attention_supports_a_dynamic_head_size():
     check_word(
         "opset13.ScaledDotProductAttention",
         [reals(1, 2, 3, 4), reals(1, 2, 5, 4), reals(1, 2, 5, 3)],

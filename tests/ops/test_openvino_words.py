@@ -17,7 +17,7 @@ def test_every_op_type_that_a_rule_reads_is_in_the_table():
 
 
 @every("op_type", sorted(RULES))
-def test_a_rule_takes_every_attribute_of_its_op_type(op_type):
+def test_openvino_rules_accept_every_attribute_of_the_op_type(op_type):
     (rule,) = RULES[op_type]
     parameters = inspect.signature(rule.function).parameters.values()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
@@ -28,7 +28,7 @@ def test_a_rule_takes_every_attribute_of_its_op_type(op_type):
 
 
 @every("op_type", sorted(PATTERNS))
-def test_a_pattern_takes_every_attribute_of_its_op_type(op_type):
+def test_openvino_patterns_accept_every_attribute_of_the_op_type(op_type):
     wanted = {name.replace("-", "_") for name in table()[op_type]} - {"auto_broadcast"}
     assert any(wanted <= {key for key, _ in pattern.arguments} for _, pattern in PATTERNS[op_type])
 

@@ -31,7 +31,7 @@ def test_signatures(name, expected):
 
 
 @every("name", sorted(OP_DEFS))
-def test_a_signature_names_everything_once(name):
+def test_signature_lists_every_operand_and_attribute(name):
     op_def = OP_DEFS[name]
     said = operator_manual.signature(op_def, width=40)
     for argument in [*(operand.name for operand in op_def.signature.operands), *op_def.signature.keywords]:
@@ -41,13 +41,13 @@ def test_a_signature_names_everything_once(name):
     assert said.endswith(f"→ {said.rpartition('→ ')[2]}")
 
 
-def test_a_long_signature_takes_a_line_for_each_argument():
+def test_long_signature_has_one_line_per_argument():
     op_def = OP_DEFS["Gemm"]
     assert operator_manual.signature(op_def, width=40).splitlines()[:3] == ["Gemm(", "    a: T,", "    b: T,"]
     assert "\n" not in operator_manual.signature(op_def, width=4000)
 
 
-def test_an_op_type_that_no_test_reads_emits_what_its_row_names_or_another_op_type_of_it():
+def test_unrecorded_op_type_emits_the_operators_of_its_rule():
     registry.load("pnnx")
     seen = {op_type for op_type, row in operator_manual._recorded_emissions()["lower"]["pnnx"].items() if row["emits"]}
     rows = {
@@ -80,7 +80,7 @@ def test_every_definition_is_in_a_family_with_a_title(name):
     assert OP_DEFS[name] in operator_manual.by_family()[family]
 
 
-def test_versions_tell_what_is_read_by_a_rule():
+def test_versions_list_the_forms_read_by_rules():
     assert operator_manual.older_forms(OP_DEFS["Softmax"]) == (12,)
     assert (
         operator_manual.versions(OP_DEFS["Softmax"])
@@ -107,7 +107,7 @@ def test_op_types_that_functions_state_name_their_operators():
     assert operator_manual.registered("onnx")["Relu"] == ("Relu",)
 
 
-def test_every_rule_is_seen_emitting_what_the_table_states():
+def test_emitted_table_matches_the_rules():
     """`make emitted` writes the table again; what only larger suites reach, or a rule that is new, has no row yet."""
     unseen = Counter[str]()
     for dialect in registry.names():
@@ -131,7 +131,7 @@ def test_every_rule_is_seen_emitting_what_the_table_states():
         ("tflite", "CONV_2D", {"Conv", "Transpose"}),
     ],
 )
-def test_an_op_type_of_any_dialect_is_reported_by_what_its_rule_emits(dialect, op_type, always):
+def test_op_types_list_the_operators_always_emitted(dialect, op_type, always):
     assert operator_manual.reads(dialect)[op_type].always == always
 
 
@@ -165,14 +165,14 @@ def test_spellings_of_an_operator():
         pytest.param("com.microsoft", "FastGelu", {"Gelu", "Add"}, {"Gelu"}, id="two arrows"),
     ],
 )
-def test_what_other_rules_and_other_arrows_emit_is_reported(dialect, op_type, operators, always):
+def test_reading_includes_operators_of_all_rule_branches(dialect, op_type, operators, always):
     found = operator_manual.reading(dialect, op_type)
     assert found is not None
     assert set(found.operators) == operators
     assert found.always == always
 
 
-def test_what_a_dialect_has_from_another_is_reported_with_what_is_known_of_either():
+def test_tract_inherits_the_recorded_emissions_of_nnef():
     registry.load("tract")
     standard, patterns = operator_manual.reads("nnef"), registry.patterns("tract")
     shared = [op_type for op_type in standard if ("tract", op_type) not in IMPORT_RULES and op_type not in patterns]
@@ -190,7 +190,7 @@ def test_an_op_type_without_consumer_is_not_reported():
 
 
 @pytest.mark.parametrize("dialect", ["pytorch", "pnnx", "ncnn"])
-def test_an_op_type_is_reported_to_give_an_operand_that_its_rule_hands_on(dialect):
+def test_is_operand_matches_rules_that_return_an_operand(dialect):
     told = [op_type for op_type, emitted in operator_manual.reads(dialect).items() if emitted.is_operand]
     rules = [
         registry.row(IMPORT_RULES[dialect, op_type][0].function)
@@ -208,5 +208,5 @@ def test_an_op_type_is_reported_to_give_an_operand_that_its_rule_hands_on(dialec
     ("dialect", "op_type", "operators"),
     [("pytorch", "aten.absolute", {"Abs"}), ("pytorch", "aten.special_expit", {"Sigmoid"})],
 )
-def test_a_row_that_names_an_op_type_of_another_dialect_is_reported_as_that_is(dialect, op_type, operators):
+def test_alias_of_another_dialect_emits_the_operators_of_its_target(dialect, op_type, operators):
     assert set(operator_manual.reads(dialect)[op_type].operators) == operators

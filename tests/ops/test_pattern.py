@@ -76,7 +76,7 @@ def graph_with(fact: TensorFact = FLOAT) -> tuple[Graph, Value]:
     return graph, graph.add_input("x", fact)
 
 
-def test_lowering_makes_a_constant_of_an_attribute():
+def test_lowering_converts_an_attribute_to_a_constant():
     graph, x = graph_with()
     op_def = registry.op_defs()["Squeeze"]
     builder = Builder(Inference(), graph)
@@ -87,7 +87,7 @@ def test_lowering_makes_a_constant_of_an_attribute():
     np.testing.assert_array_equal(axes.storage.numpy(), np.array([1], np.int64), strict=True)
 
 
-def test_export_makes_an_attribute_of_a_constant():
+def test_export_converts_a_constant_to_an_attribute():
     graph, x = graph_with()
     axes = graph.add_constant("axes", TensorFact(DType.INT64, (1,), (1,)), storage_of([1]))
     node = graph.append(Node("Squeeze", [x, axes], [Value("y")]))

@@ -60,7 +60,7 @@ for (kind, dialect, op_type), modules in homes.items():
 """
 
 
-def test_rules_are_where_a_family_is_enough_to_find_all_of_them():
+def test_loading_a_family_registers_all_of_its_rules():
     done = subprocess.run([sys.executable, "-c", HOMES], capture_output=True, text=True, check=True)
     assert done.stdout == ""
 
@@ -73,7 +73,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("package", registry.dialects())
-def test_every_module_of_a_dialect_is_of_a_family_or_used_by_one(package):
+def test_every_dialect_module_belongs_to_a_family(package):
     """A module that no family's name begins is imported by others, or nothing of it is ever registered."""
     registry.load(package)
     for reader in READERS.get(package, ()):
@@ -85,6 +85,6 @@ def test_every_module_of_a_dialect_is_of_a_family_or_used_by_one(package):
     assert [name for name in names if name not in sys.modules] == []
 
 
-def test_no_family_is_called_as_another_one_goes_on():
+def test_no_family_name_is_a_prefix_of_another():
     families = registry.families()
     assert not [(a, b) for a in families for b in families if b.startswith(f"{a}_")]

@@ -77,7 +77,7 @@ NAMES = st.lists(
 
 @settings(max_examples=times(60), deadline=None)
 @given(graphs(), NAMES)
-def test_parts_that_are_alike_but_for_names_are_reported_what_would_have_been_found(proto, names):
+def test_renamed_subgraphs_get_the_facts_of_full_inference(proto, names):
     whole = together(proto, [["B", "T", "H"], ["B10", "T10", "H10"], ["B2", "T2", "x"], *names])
     assert (
         len({dim.dim_param for each in whole.graph.input for dim in each.type.tensor_type.shape.dim})
@@ -89,7 +89,7 @@ def test_parts_that_are_alike_but_for_names_are_reported_what_would_have_been_fo
 
 
 @pytest.mark.parametrize("is_raw", [True, False])
-def test_a_decoder_whose_caches_have_axes_of_their_own_is_reported_what_would_have_been_found(tmp_path, is_raw):
+def test_decoder_with_distinct_cache_symbols_gets_full_inference_facts(tmp_path, is_raw):
     path = tmp_path / "decoder.xml"
     openvino.save_model(openvino.convert_model(onnx_decoder(tmp_path / "a.onnx", 8)), path, compress_to_fp16=False)
     asked = 0
@@ -154,7 +154,7 @@ def test_few_symbols_are_reported_by_their_names():
         pytest.param(3, id="a number"),
     ],
 )
-def test_all_else_distinguishes_operands(other):
+def test_renaming_key_distinguishes_other_operand_facts(other):
     renaming = of_many()
     assert renaming.alike([f32(A)], {}).key != renaming.alike([f32(other)], {}).key
 
@@ -167,7 +167,7 @@ def test_all_else_distinguishes_operands(other):
         pytest.param([f32(A)], {"like": f32(A)}, id="a fact in an attribute"),
     ],
 )
-def test_where_names_may_matter_nothing_is_alike(operands, attributes):
+def test_renaming_is_disabled_if_symbol_names_may_matter(operands, attributes):
     assert of_many().alike(operands, attributes) is None
 
 
@@ -191,7 +191,7 @@ def test_each_requirement_is_listed_once(symbols):
     assert [str(each) for each in inference.required] == required[0]
 
 
-def test_extents_that_are_computed_and_elements_are_reported_in_the_names_of_the_operands():
+def test_renamed_facts_use_the_symbols_of_the_operands():
     inference = Inference()
     op_defs = registry.op_defs()
     for x, y in ((A, B), (B, C)):

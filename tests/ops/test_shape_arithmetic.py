@@ -275,7 +275,7 @@ def test_extents_of_images_are_those_of_a_run(drawn):
         hold(extents, facts, real, sizes)
 
 
-def test_an_extent_that_only_a_run_reports_leaves_the_others_of_a_shape_known():
+def test_data_dependent_dim_keeps_the_other_dims_known():
     nodes = [
         node("Shape", ["x"], ["shape"]),
         node("Split", ["shape"], ["n", "c", "h", "w"], num_outputs=4),

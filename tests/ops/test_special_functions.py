@@ -12,7 +12,7 @@ BFLOAT16 = DType.BFLOAT16.numpy
 
 
 @given(st.integers(0, 999), st.integers(1, 8))
-def test_a_short_run_is_added_one_after_another(seed, n):
+def test_narrow_sum_of_a_short_axis_is_sequential(seed, n):
     x = np.random.default_rng(seed).random((3, n)).astype(BFLOAT16)
     total = x[:, :1]
     for place in range(1, n):
@@ -27,7 +27,7 @@ def test_a_long_axis_costs_few_digits(n):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, BFLOAT16], ids=str)
-def test_shares_are_one_together(dtype):
+def test_rounded_softmax_sums_to_1(dtype):
     x = np.random.default_rng(0).normal(size=(4, 50)).astype(dtype)
     found = softmax_rounded(x)
     assert found.dtype == dtype

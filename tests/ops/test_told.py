@@ -160,7 +160,7 @@ def test_an_op_type_that_is_always_refused_is_reported_with_the_reason():
     assert not told.operators
 
 
-def test_op_types_that_are_reported_as_refused_are_refused():
+def test_op_types_listed_as_refused_are_rejected():
     refused = [
         (dialect, op_type)
         for dialect in registry.names()
@@ -178,7 +178,7 @@ def test_op_types_that_are_reported_as_refused_are_refused():
 
 
 @pytest.mark.parametrize("dialect", CORNERS)
-def test_op_types_are_reported_with_what_few_files_show(tmp_path, monkeypatch, dialect):
+def test_emissions_of_corner_case_files_are_recorded(tmp_path, monkeypatch, dialect):
     recorder = Recorder()
     watch(recorder, monkeypatch.setattr)
     for index, files in enumerate(CORNERS[dialect]):
@@ -192,14 +192,14 @@ def test_op_types_are_reported_with_what_few_files_show(tmp_path, monkeypatch, d
     assert not list(untold(recorder))
 
 
-def test_a_loop_is_reported_without_what_its_body_holds():
+def test_while_emissions_exclude_its_body():
     told = operator_manual.reading("tflite", "WHILE")
     assert told.always == {"Loop"}
     assert not {"Greater", "Mul", "Sub"} & set(told.operators)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.conformance) for seed in range(1, 20))])
-def test_op_types_are_reported_with_all_that_random_files_show(tmp_path, monkeypatch, seed):
+def test_emissions_of_random_files_are_recorded(tmp_path, monkeypatch, seed):
     recorder = Recorder()
     watch(recorder, monkeypatch.setattr)
     for dialect in DRAWN:

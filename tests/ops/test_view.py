@@ -25,12 +25,12 @@ VIEWS = [
 ]
 
 
-def test_the_modules_are_what_the_definitions_say():
+def test_generated_view_modules_match_the_definitions():
     assert {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")} == modules()
 
 
 @every("view", VIEWS, ids=[view.operator for view in VIEWS])
-def test_a_view_is_made_as_its_definition_is_called(view):
+def test_view_constructor_has_the_signature_of_its_definition(view):
     op_def = inspect.signature(registry.op_defs()[view.operator].function).parameters.values()
     seen = inspect.signature(view).parameters.values()
     assert [(each.name, each.kind is each.KEYWORD_ONLY, each.default) for each in seen] == [
@@ -38,7 +38,7 @@ def test_a_view_is_made_as_its_definition_is_called(view):
     ]
 
 
-def test_an_export_rule_is_given_operands_by_name_and_defaults(monkeypatch):
+def test_export_rule_receives_named_operands_and_defaults(monkeypatch):
     monkeypatch.setitem(EXPORT_RULES, ("madeup", "Conv"), [])
     ConvView.export_rule("madeup")(lambda b, op: (b, op))
     x, w = (Value(name, TensorFact(DType.FLOAT32, (1, 1, 3, 3))) for name in "xw")
@@ -47,14 +47,14 @@ def test_an_export_rule_is_given_operands_by_name_and_defaults(monkeypatch):
     assert (builder, op.x, op.w, op.b, op.group, op.auto_pad) == ("builder", x, w, None, 2, "NOTSET")
 
 
-def test_a_view_takes_nothing_that_its_definition_does_not_know():
+def test_view_rejects_unknown_and_missing_attributes():
     with pytest.raises(TypeError, match="madeup"):
         MaxPoolView(Value("x"), kernel_shape=(2, 2), madeup=1)
     with pytest.raises(TypeError, match="kernel_shape"):
         MaxPoolView(Value("x"))
 
 
-def test_what_is_stated_is_what_differs_from_the_defaults():
+def test_non_defaults_returns_only_changed_attributes():
     op = MaxPoolView(Value("x"), kernel_shape=(2,), ceil_mode=1, auto_pad="NOTSET")
     assert op.non_defaults() == {"kernel_shape": (2,), "ceil_mode": 1}
 
@@ -74,7 +74,7 @@ class Strided(Attributes):
     border: str = "constant"
 
 
-def test_a_lowering_is_given_what_op_types_have_in_common_as_one(monkeypatch):
+def test_import_rule_receives_common_attributes_as_one_object(monkeypatch):
     monkeypatch.setitem(IMPORT_RULES, ("madeup", "conv"), [])
 
     @Strided.lower("madeup", "conv")

@@ -36,7 +36,7 @@ def pooled(x: np.ndarray, sizes: tuple[int, int], reduce) -> tuple[np.ndarray, n
 
 @pytest.mark.parametrize("op_type", ["nn.AdaptiveAvgPool2d", "nn.AdaptiveMaxPool2d", "with places"])
 @pytest.mark.parametrize("target", ["reference", "onnx"])
-def test_regions_of_open_axes_are_those_of_the_lengths_that_a_run_has(tmp_path: Path, op_type, target):
+def test_adaptive_pooling_of_dynamic_dims_matches_the_runtime_sizes(tmp_path: Path, op_type, target):
     rng = np.random.default_rng(5)
     with_places = op_type == "with places"
     attributes = f"output_size=(3,4){' return_indices=True' if with_places else ''}"
@@ -62,7 +62,7 @@ def test_regions_of_open_axes_are_those_of_the_lengths_that_a_run_has(tmp_path: 
 
 
 @pytest.mark.parametrize("op_type", ["nn.AdaptiveAvgPool2d", "nn.AdaptiveMaxPool2d"])
-def test_there_may_be_more_regions_than_entries(tmp_path: Path, op_type):
+def test_adaptive_pooling_output_may_exceed_the_input(tmp_path: Path, op_type):
     x = np.random.default_rng(6).normal(size=(1, 2, 1, 3)).astype(np.float32)
     for sizes in ((3, 3), (2, 7), (1, 6), (4, 2)):
         told = f"output_size=({sizes[0]},{sizes[1]})"

@@ -63,7 +63,7 @@ def test_ncnn_computes_the_steps(tmp_path):
 
 
 @pytest.mark.parametrize("given", ["h", "c"])
-def test_a_layer_that_is_given_one_of_its_states_begins_the_other_at_0(tmp_path, given):
+def test_missing_initial_lstm_state_is_zero(tmp_path, given):
     constants = {"w": numbers(1, 4 * HIDDEN, WIDTH), "r": numbers(1, 4 * HIDDEN, HIDDEN)}
     operands = ["x", "w", "r", "", "", "h" if given == "h" else "", "c" if given == "c" else ""]
     made = helper.make_node("LSTM", operands, ["y", "last", "cell"], hidden_size=HIDDEN)
@@ -100,7 +100,7 @@ def test_modules_of_pytorch_take_sequences_of_any_length(tmp_path, kind, directi
 
 
 @pytest.mark.parametrize("suffix", ["pnnx.param", "ncnn.param"])
-def test_steps_that_are_open_are_refused_for_what_the_layer_lacks(tmp_path, suffix):
+def test_recurrent_layer_with_dynamic_length_is_rejected(tmp_path, suffix):
     made, constants = layer("GRU", {"linear_before_reset": 0}, "forward", has_state=False)
     made.input[0] = "t"
     nodes = [node("Transpose", ["x"], ["t"], perm=[1, 0, 2]), made]
@@ -114,7 +114,7 @@ def test_steps_that_are_open_are_refused_for_what_the_layer_lacks(tmp_path, suff
 
 
 @pytest.mark.parametrize("format", ["ncnn", "tflite", "nnef", "pnnx"])
-def test_sequences_of_known_lengths_end_before_the_last_step(tmp_path, format):
+def test_constant_sequence_lengths_end_sequences_early(tmp_path, format):
     for kind, direction in [("LSTM", "bidirectional"), ("GRU", "reverse"), ("RNN", "forward")]:
         made, constants = layer(kind, {}, direction, False)
         made.input[4] = "lengths"

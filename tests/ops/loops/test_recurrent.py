@@ -158,13 +158,13 @@ def test_cells_differ_in_activations_and_sums(tmp_path, monkeypatch, case):
 
 
 @every("case", NO_CELLS)
-def test_what_is_almost_a_cell_stays_a_loop(tmp_path, monkeypatch, case):
+def test_loop_similar_to_a_cell_is_kept(tmp_path, monkeypatch, case):
     kind, body = NO_CELLS[case]
     assert body != BODIES[kind]
     checked(tmp_path, monkeypatch, document(kind, body), ["Scan"])
 
 
-def test_weights_that_a_run_gives_stay_in_a_loop(tmp_path, monkeypatch):
+def test_loop_with_computed_weights_is_kept(tmp_path, monkeypatch):
     text = document("RNN", RNN)
     given = f"ri = tract_core_external(shape = [1, {HIDDEN}, {HIDDEN}], datum_type = 'f32');"
     start = text.index("ri = [")
@@ -180,14 +180,14 @@ def test_steps_and_batch_that_are_open_are_layers(tmp_path, monkeypatch):
     assert [str(dim) for dim in model.outputs["y"].fact.shape] == ["S", "2", "3"]
 
 
-def test_all_steps_of_the_cell_keep_a_loop(tmp_path, monkeypatch):
+def test_loop_returning_all_cell_states_is_kept(tmp_path, monkeypatch):
     text = document("LSTM", LSTM).replace("('h1', 'full', 0, 1)", "('c1', 'full', 0, 1)")
     checked(tmp_path, monkeypatch, text, ["Scan"])
 
 
 @every("direction", ["forward", "reverse", "bidirectional"])
 @every("kind", ["LSTM", "GRU", "RNN"])
-def test_layers_come_back_from_the_loops_that_are_written(tmp_path, kind, direction):
+def test_recurrent_layers_are_recovered_from_written_loops(tmp_path, kind, direction):
     import onnx
     from onnx import helper, numpy_helper
 

@@ -53,7 +53,7 @@ NESTED = branching(
 
 @pytest.mark.parametrize("proto", [pytest.param(LOGARITHMS, id="no number there"), pytest.param(NESTED, id="nested")])
 @pytest.mark.parametrize("suffix", ["ncnn.param", "pnnx.param"])
-def test_the_branch_that_is_taken_is_chosen(tmp_path, proto, suffix):
+def test_written_if_selects_the_branch_at_run_time(tmp_path, proto, suffix):
     source = write_onnx(tmp_path / "net.onnx", proto)
     assert gp.convert(source, tmp_path / f"net.{suffix}").passed
     again = gp.load(tmp_path / f"net.{suffix}")
@@ -65,7 +65,7 @@ def test_the_branch_that_is_taken_is_chosen(tmp_path, proto, suffix):
             np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6)
 
 
-def test_a_branch_that_is_always_taken_stands_alone(tmp_path):
+def test_constant_condition_writes_only_its_branch(tmp_path):
     proto = branching(doubled(), body([node("Concat", ["x", "x"], ["e"], axis=1)], ("e", [1, 8])))
     proto.graph.node[-1].input[0] = "always"
     proto.graph.initializer.append(numpy_helper.from_array(np.array(True), "always"))

@@ -29,7 +29,7 @@ def constant(storage: ArrayStorage) -> Value:
         ([np.nan, np.inf, -np.inf], [-np.inf, np.inf]),
     ],
 )
-def test_those_of_a_constant_are_found(numbers: list[float], found: list[float]):
+def test_infinities_of_a_constant_are_found(numbers: list[float], found: list[float]):
     assert infinities(constant(ArrayStorage(np.array(numbers, np.float32))), ()) == found
 
 
@@ -37,7 +37,7 @@ def test_a_large_constant_is_not_read():
     assert infinities(constant(Unread(np.zeros((4097, 1024), np.float16))), ()) == []
 
 
-def test_nodes_that_give_what_they_are_given_are_looked_through_and_no_others():
+def test_infinities_are_found_through_the_named_op_types_only():
     wide = constant(ArrayStorage(np.array([-1e300, 0])))
     assert wide.graph is not None
     y = Value("y", TensorFact(DType.FLOAT32, (2,)))

@@ -17,7 +17,7 @@ def initial_states(*dims):
     return [state.storage.numpy() for state in states]
 
 
-def test_a_row_of_static_shape_starts_as_an_empty_stack():
+def test_initial_states_of_static_shape_are_empty():
     (empty,) = initial_states(3, 4)
     assert empty.shape == (0, 3, 4)
 

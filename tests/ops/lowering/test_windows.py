@@ -17,19 +17,19 @@ def tensor(*dims: int) -> Value:
     return Value("x", TensorFact(DType.FLOAT32, dims))
 
 
-def test_a_convolution_has_its_kernel_from_the_weights_and_numbers_for_automatic_padding():
+def test_conv_window_takes_kernel_from_weights_and_resolves_auto_pad():
     found = window_of(ConvView(tensor(1, 2, 8, 9), tensor(4, 2, 3, 2), auto_pad="SAME_UPPER", strides=(2, 1)))
     assert (found.kernel, found.strides, found.dilations) == ((3, 2), (2, 1), (1, 1))
     assert (found.pads, found.lengths) == (((0, 1), (0, 1)), (4, 9))
 
 
-def test_a_pooling_that_rounds_up_has_a_place_more():
+def test_pooling_with_ceil_mode_has_one_more_element():
     op = AveragePoolView(tensor(1, 2, 6), kernel_shape=(3,), strides=(2,))
     assert window_of(op).lengths == (2,)
     assert window_of(replace(op, ceil_mode=1)).lengths == (3,)
 
 
-def test_a_transposed_convolution_is_as_long_as_it_is_asked_to_be():
+def test_convtranspose_window_honors_output_shape():
     op = ConvTransposeView(tensor(1, 2, 4), tensor(2, 3, 3), strides=(2,), output_shape=(8,))
     found = transposed_window_of(op)
     assert (found.lengths, found.pads) == ((8,), ((1, 0),))

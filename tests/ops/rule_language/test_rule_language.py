@@ -100,7 +100,7 @@ class Scene:
         pytest.param("w(x)\n    # a remark\n    -> Relu(x)", {}, "Relu(x)", id="two lines"),
     ],
 )
-def test_a_rule_makes_operators_of_an_op_type(text, attributes, expected):
+def test_import_rule_converts_an_op_type_to_operators(text, attributes, expected):
     scene = Scene()
     functions = {"twice": lambda b, x: b(OP_DEFS["Add"], x, x), "both": lambda b, x: (x, b(OP_DEFS["Neg"], x))}
     words = {"aten::w": lambda b, _is_last, operands, _attributes: b(OP_DEFS["Relu"], *operands)}
@@ -108,14 +108,14 @@ def test_a_rule_makes_operators_of_an_op_type(text, attributes, expected):
     assert scene.text(registry.results(answer)[0]).replace("True", "1") == expected
 
 
-def test_op_types_may_be_called_as_python_has_no_names():
+def test_op_types_may_be_python_keywords():
     scene = Scene()
     words = {name: lambda b, _is_last, operands, _: b(OP_DEFS["Add"], *operands) for name in ("and", "or")}
     answer = lowering("w(x) -> x is not None and (x is x): or(and(x, x), x)", {}, words.get)(scene.b, scene.x)
     assert scene.text(answer) == "Add(Add(x, x), x)"
 
 
-def test_an_op_type_is_read_as_another_one_with_all_that_it_is_given():
+def test_alias_forwards_operands_and_attributes():
     scene = Scene()
     given = []
     words = {"other::w": lambda _b, *told: given.append(told)}
@@ -126,7 +126,7 @@ def test_an_op_type_is_read_as_another_one_with_all_that_it_is_given():
     assert_points(told.value, "other::v")
 
 
-def test_a_number_has_the_type_of_the_operand_that_it_stands_beside():
+def test_literal_has_the_dtype_of_the_adjacent_operand():
     scene = Scene()
     condition = scene.graph.add_input("c", TensorFact(DType.BOOL, (2, 3)))
     answer = lowering("w(c, x) -> Where(c, x, 0)")(scene.b, condition, scene.x)
@@ -135,7 +135,7 @@ def test_a_number_has_the_type_of_the_operand_that_it_stands_beside():
     assert counted.producer.inputs[1].fact.dtype is DType.INT64
 
 
-def test_a_number_may_be_a_constant_tensor_and_not_one_that_is_computed():
+def test_scalar_parameter_accepts_constant_but_not_computed_tensors():
     scene = Scene()
     rule = lowering("w(x, alpha=1.0) -> Elu(x, alpha=alpha)")
     answer = rule(scene.b, scene.x, alpha=scene.constant(2, np.int64))
@@ -153,7 +153,7 @@ def test_several_results():
     assert values.producer is places.producer
 
 
-def test_another_op_type_on_the_way_gives_its_first_result():
+def test_nested_op_type_passes_its_first_result():
     registry.load("pnnx")
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
@@ -162,7 +162,7 @@ def test_another_op_type_on_the_way_gives_its_first_result():
     assert [value.producer.op_type for value in answer] == ["ReduceMin", "ReduceMax"]
 
 
-def test_an_op_type_is_refused_where_no_guard_holds():
+def test_op_type_is_rejected_if_no_guard_holds():
     scene = Scene()
     with pytest.raises(UnsupportedError, match=r"where alpha > 0 or alpha < -9"):
         lowering("w(x, alpha) -> alpha > 0: Relu(x)\n    -> alpha < -9: Neg(x)")(scene.b, scene.x, -1)
@@ -172,7 +172,7 @@ def test_an_op_type_is_refused_where_no_guard_holds():
     ("operands", "attributes"),
     [((), {}), (2, {}), (1, {"b": 1}), (1, {"x": 1}), (1, {"alpha": 1, "beta": 2})],
 )
-def test_a_rule_refuses_what_a_function_would(operands, attributes):
+def test_rule_rejects_arguments_like_a_python_function(operands, attributes):
     scene = Scene()
     rule = lowering("w(x, *, alpha=1.0) -> Elu(x, alpha=alpha)")
     given = (scene.x,) * (operands or 0)
@@ -202,7 +202,7 @@ def exported(text, node, scene):
     return rule(Builder(Inference(), scene.graph, node, dialect="d"), *node.inputs, **node.attributes)
 
 
-def test_a_rule_states_an_operator_in_op_types_with_the_defaults_of_its_definition():
+def test_export_rule_fills_in_attribute_defaults():
     scene = Scene()
     answer = exported("Celu -> alpha > 0: mul(elu(x, a=alpha), x)", Node("Celu", [scene.x], [Value("z")]), scene)
     assert scene.text(answer) == "mul(elu(x, a=1.0), x)"
@@ -221,7 +221,7 @@ def test_a_rule_states_an_operator_in_others():
         pytest.param("Celu -> celu(x)", {"alpha": 2.0}, id="an attribute that the row does not name"),
     ],
 )
-def test_a_rule_that_cannot_state_all_states_nothing(text, attributes):
+def test_export_rule_with_an_unsupported_attribute_returns_none(text, attributes):
     scene = Scene()
     assert exported(text, Node("Celu", [scene.x], [Value("z")], attributes), scene) is None
 
@@ -254,7 +254,7 @@ def test_a_rule_that_is_read_in_both_directions_has_a_way_back(text, expected):
     assert invert_rule(parse_rule(text), by_name=False).text == expected
 
 
-def test_an_operator_may_be_called_as_the_op_type():
+def test_underscore_expands_to_the_op_type():
     found = [each.text for each in expand_op_types(parse_rule("opset1.Sin, Cos(x) -> _(Neg(x))"))]
     assert found == ["opset1.Sin(x) -> Sin(Neg(x))", "Cos(x) -> Cos(Neg(x))"]
     assert [each.text for each in expand_op_types(parse_rule("Sin, Cos -> _(input)"))] == [
@@ -266,7 +266,7 @@ def test_an_operator_may_be_called_as_the_op_type():
     assert list(expand_op_types(row)) == [row]
 
 
-def test_the_way_back_may_name_all_parameters():
+def test_inverted_rule_may_name_all_parameters():
     row = parse_rule("F.elu(input, alpha=1.0) <-> Elu(input, alpha=alpha)")
     assert invert_rule(row, by_name=True).text == "Elu -> F.elu(input=x, alpha=alpha)"
 
@@ -280,7 +280,7 @@ def test_the_way_back_may_name_all_parameters():
         pytest.param("w(x) <-> Add(x, 1)", "1)", id="an operand that is a number"),
     ],
 )
-def test_one_way_conversions_state_their_location(text, at):
+def test_non_invertible_rule_reports_its_location(text, at):
     with pytest.raises(RuleError, match="a way back") as told:
         invert_rule(parse_rule(text), by_name=False)
     assert_points(told.value, at)
@@ -332,13 +332,13 @@ def test_a_malformed_rule_is_refused_when_it_is_registered(text, at):
         pytest.param("w(*x) -> Concat(*x, x, axis=0)", "Concat", "behind all that is left", id="behind a run"),
     ],
 )
-def test_a_rule_that_does_not_fit_states_where(text, at, reason):
+def test_invalid_rule_reports_its_location(text, at, reason):
     with pytest.raises(RuleError, match=reason) as told:
         _ = lowering(text).operators
     assert_points(told.value, at)
 
 
-def test_a_rule_of_an_operator_takes_what_its_definition_states():
+def test_export_rule_rejects_declared_parameters():
     with pytest.raises(RuleError, match="Relu has its parameters from its definition"):
         _ = export_rule_of("Relu(x) -> relu(x)", emitted).operators
 
@@ -384,7 +384,7 @@ def test_unused_attributes_are_ignored():
         _ = export_rule_of("Celu(beta: ignored) -> celu(x)", emitted).operators
 
 
-def test_a_dialect_may_have_op_types_that_are_called_as_operators():
+def test_dialect_op_type_may_have_the_name_of_an_operator():
     scene = Scene()
     row = parse_rule("Relu -> Relu(x)")
     node = scene.graph.append(Node("Relu", [scene.x], [Value("z")]))
@@ -394,14 +394,14 @@ def test_a_dialect_may_have_op_types_that_are_called_as_operators():
     assert rule.operators == ("Relu",)
 
 
-def test_a_node_of_more_results_than_a_rule_gives_is_left_to_others():
+def test_export_rule_skips_nodes_with_more_results():
     scene = Scene()
     node = scene.graph.append(Node("Dropout", [scene.x], [Value("z"), Value("mask")]))
     rule = export_rule_of("Dropout -> copy(data)", emitted)
     assert rule(Builder(Inference(), scene.graph, node, dialect="d", count=2), scene.x) is None
 
 
-def test_a_number_next_to_nothing_that_states_its_type_is_refused():
+def test_literal_without_dtype_is_rejected():
     with pytest.raises(RuleError, match=r"like\(x, 0\)") as told:
         _ = lowering("w(x) -> Where(x, 0, 1)").operators
     assert_points(told.value, "0, 1)")
@@ -421,7 +421,7 @@ OPERANDS = {
 
 @pytest.mark.parametrize("op_def", DECOMPOSED, ids=lambda op_def: op_def.name)
 @pytest.mark.parametrize("attribute", [None, 0.5, 2.0], ids=str)
-def test_a_decomposition_computes_what_its_definition_does(op_def, attribute):
+def test_decomposition_matches_the_operator_definition(op_def, attribute):
     given = [OPERANDS[each.name] for each in op_def.signature.operands if not each.is_optional]
     attributes = {} if attribute is None or "alpha" not in op_def.signature.keywords else {"alpha": attribute}
     graph = Graph()

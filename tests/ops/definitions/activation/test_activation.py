@@ -95,7 +95,7 @@ def test_activations_accept_infinite_and_huge_values(name):
 
 @every("name", sorted({name for name, _, dtypes in CASES if np.float32 in dtypes} - {"Celu", "Shrink"}))
 @every("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
-def test_every_floating_type_rounds_the_number_that_float32_gives(name, dtype):
+def test_every_float_dtype_rounds_the_float32_result(name, dtype):
     op_def = registry.op_defs()[name]
     x = numbers((4, 6), np.float32).astype(dtype)
     found = run_operator(op_def, [x])[0]
@@ -123,13 +123,13 @@ def test_line_functions_refuse_an_axis_outside(op_def):
     refuse(op_def, [f32(2, 3)], "axis 2 is outside of a tensor of rank 2", axis=2)
 
 
-def test_softmax_of_equal_infinities_is_not_a_number_and_of_one_side_is():
+def test_softmax_of_only_minus_infinity_is_nan():
     assert Softmax(single([-np.inf, 0, 1])).sum() == pytest.approx(1)
     with np.errstate(invalid="ignore"):
         assert np.isnan(Softmax(single([-np.inf, -np.inf]))).all()
 
 
-def test_hardmax_takes_the_first_of_equal_numbers():
+def test_hardmax_selects_the_first_of_equal_elements():
     assert Hardmax(single([[1, 3, 3], [2, 2, 2]])).tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
@@ -173,7 +173,7 @@ def test_gelu_refuses_an_unknown_approximation():
     refuse(Gelu, [f32(2)], "approximate is 'cubic'", approximate="cubic")
 
 
-def test_error_function_is_within_a_few_units_of_the_last_place():
+def test_erf_is_accurate_to_a_few_ulp():
     x = np.concatenate([np.linspace(-7, 7, 2001), 10.0 ** np.linspace(-300, 0, 100), [0.0, -0.0, np.inf, -np.inf]])
     expected = np.array([math.erf(each) for each in x])
     np.testing.assert_allclose(erf(x), expected, rtol=8 * np.finfo(np.float64).eps, atol=0)
@@ -184,7 +184,7 @@ def test_error_function_is_within_a_few_units_of_the_last_place():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_dropout_without_training_changes_nothing(dtype):
+def test_dropout_without_training_is_identity(dtype):
     x = numbers((3, 4), dtype)
     check_operator(Dropout, [x], outputs=2, opset=22)
     check_operator(Dropout, [x, np.array(0.3, np.float32)], outputs=2, opset=22)
@@ -192,7 +192,7 @@ def test_dropout_without_training_changes_nothing(dtype):
     check_operator(Dropout, [x, np.array(0, np.float32), np.array(True)], outputs=2, opset=22)
 
 
-def test_dropout_in_training_keeps_the_mean_and_scales_what_is_left():
+def test_training_dropout_scales_the_kept_elements():
     x = np.ones((400, 50), np.float32)
     y, mask = Dropout(x, single(0.25), np.array(True), seed=3)
     assert abs(mask.mean() - 0.75) < 0.02
@@ -201,13 +201,13 @@ def test_dropout_in_training_keeps_the_mean_and_scales_what_is_left():
     np.testing.assert_array_equal(y, again)
 
 
-def test_dropout_test_inputs_as_the_standard_does():
+def test_dropout_matches_the_onnx_reference():
     check_by_standard(
         Dropout, [numbers((5, 6), np.float32), np.array(0.4, np.float32), np.array(True)], outputs=2, seed=7
     )
 
 
-def test_dropout_takes_any_seed():
+def test_dropout_accepts_any_seed():
     x = np.ones(8, np.float32)
     assert Dropout(x, single(0.5), np.array(True), seed=-1)[1].shape == (8,)
     assert Dropout(x, single(0.5), np.array(True))[1].shape == (8,)
@@ -224,7 +224,7 @@ def test_dropout_refuses_a_ratio_that_is_no_share():
 
 @pytest.mark.parametrize("opset", [1, 5])
 @pytest.mark.parametrize("name", ["Relu", "Sigmoid", "Tanh", "LeakyRelu", "Elu", "HardSigmoid", "Selu"])
-def test_oldest_forms_ignore_what_they_consume(name, opset):
+def test_opset_1_ignores_consumed_inputs(name, opset):
     x = numbers((2, 3), np.float32)
     constants = {"alpha": 1.6732, "gamma": 1.0507} if name == "Selu" else {}
     expected = run_operator(registry.op_defs()[name], [x], **constants)[0]
@@ -235,13 +235,13 @@ def test_oldest_forms_ignore_what_they_consume(name, opset):
 # Negative axes came with opset 11.
 @every(("axis", "opset"), [*product([0, 1, 2, 3], [7, 11, 12]), (-1, 11), (-1, 12)])
 @every("name", ["Softmax", "LogSoftmax", "Hardmax"])
-def test_older_line_functions_take_all_axes_from_theirs_on(name, axis, opset):
+def test_old_softmax_covers_all_axes_from_axis(name, axis, opset):
     old_opset(name, opset, [numbers((2, 3, 2, 4), np.float32)], axis=axis, tolerance=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 1, 1), (2, 1, 5, 1), (2, 1, 1, 1), (1, 1, 4)])
 @pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Hardmax"])
-def test_older_line_functions_over_one_axis_that_is_longer_than_1(name, shape):
+def test_old_softmax_over_a_single_long_axis(name, shape):
     old_opset(name, 9, [numbers(shape, np.float32)], axis=1, tolerance=1e-5)
 
 
@@ -272,7 +272,7 @@ def test_oldest_prelu_has_a_slope_for_each_channel(opset):
 
 
 @pytest.mark.parametrize("opset", [7, 10, 11])
-def test_older_dropout_changes_nothing_without_training(opset):
+def test_old_dropout_without_training_is_identity(opset):
     x = numbers((3, 4), np.float32)
     old_opset("Dropout", opset, [x], ratio=0.9)
     mask = run_word("onnx", "Dropout", [x], opset=opset, outputs=2)[1]
@@ -292,7 +292,7 @@ def test_oldest_dropout_is_reported_by_an_attribute(opset):
 
 
 @pytest.mark.parametrize("lambd", [0.1, 0.3, 0.4])
-def test_shrink_rounds_its_limit_as_the_element_type_does(lambd):
+def test_shrink_rounds_lambd_to_float32(lambd):
     """ONNX's attributes are float32: an element that equals the limit is 0, as in ONNX Runtime."""
     x = np.float32([lambd, -lambd, np.nextafter(np.float32(lambd), np.float32(1))])
     assert (Shrink(x, lambd=lambd) != 0).tolist() == [False, False, True]

@@ -88,7 +88,7 @@ def test_cast_to_a_type_that_numpy_lacks_is_that_of_the_standard(of, to):
 
 @every("of", EXOTIC, ids=str)
 @every("to", [DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.INT8, DType.BOOL, *EXOTIC], ids=str)
-def test_cast_from_a_type_that_numpy_lacks_goes_by_its_value(of, to):
+def test_cast_from_non_numpy_dtype_converts_the_value(of, to):
     x = np.array([0, 1, 1, 0], np.float32).astype(of.numpy)
     found = Cast(x, to=to)
     assert found.dtype == to.numpy
@@ -152,7 +152,7 @@ def test_nibbles_wrap():
         (np.bool_(True), "1"),
     ],
 )
-def test_numbers_are_written_as_the_shortest_decimal(number, text):
+def test_cast_to_string_writes_the_shortest_decimal(number, text):
     found = Cast(np.array([number]), to=DType.STRING)
     assert found.tolist() == [text]
     if np.isfinite(number):
@@ -161,7 +161,7 @@ def test_numbers_are_written_as_the_shortest_decimal(number, text):
 
 
 @every("to", [DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64], ids=str)
-def test_text_is_read_as_onnx_runtime_reads_it(to):
+def test_cast_from_string_matches_onnx_runtime(to):
     words = ["1.5", "-3", "0", "1e3", "+7"] if to.is_floating else ["15", "-3", "0", "+7"]
     special = ["INF", "-INF", "NaN", "nan", "+INF"] if to.is_floating else []
     check_operator(Cast, [np.array(words + special, object)], to=to)
@@ -182,7 +182,7 @@ def test_text_stays_text():
 
 
 @every("to", [np.float16, np.int64, np.bool_, object])
-def test_cast_like_takes_the_type_of_its_second_operand(to):
+def test_castlike_uses_the_dtype_of_its_second_operand(to):
     x = single([0, 1, 2])
     found = CastLike(x, np.zeros(2, to))
     np.testing.assert_array_equal(found, Cast(x, to=DType.of(np.dtype(to))))

@@ -87,7 +87,7 @@ def test_attention_to_keys_without_padding(is_causal, mask):
     check_by_standard(Attention, operands, outputs=4, tolerance=2e-5, is_causal=is_causal)
 
 
-def test_a_query_that_sees_nothing_yields_nothing():
+def test_fully_masked_query_yields_zeros():
     q, k, v = random(1, 1, 2, 4), random(1, 1, 3, 4, seed=1), random(1, 1, 3, 4, seed=2)
     mask = np.array([[False, False, False], [True, False, True]])
     y, _, _, shares = Attention(q, k, v, mask, qk_matmul_output_mode=3)
@@ -99,7 +99,7 @@ def test_a_query_that_sees_nothing_yields_nothing():
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
-def test_attention_knows_every_type(dtype):
+def test_attention_supports_every_dtype(dtype):
     operands = [random(2, 2, 3, 8, seed=seed, dtype=dtype) for seed in range(3)]
     found = Attention(*operands)
     expected = Attention(*(x.astype(np.float32) for x in operands))
@@ -109,7 +109,7 @@ def test_attention_knows_every_type(dtype):
         np.testing.assert_allclose(a.astype(np.float64), b, rtol=limit, atol=limit)
 
 
-def test_attention_knows_what_follows():
+def test_attention_infers_shapes():
     y, key, value, scores = shapes(Attention, f32(B, 8, L, 64), f32(B, 2, S, 64), f32(B, 2, S, 32))
     assert y == (B, 8, L, 32)
     assert key == (B, 2, S, 64)
@@ -149,7 +149,7 @@ Q, K, V = f32(2, 4, 3, 8), f32(2, 2, 5, 8), f32(2, 2, 5, 6)
         ([Q, K, V, None, f32(2, 2, 8), f32(2, 2, 2, 6)], {}, "past_key has rank 3"),
     ],
 )
-def test_attention_refuses_what_does_not_fit(facts, attributes, match):
+def test_attention_rejects_mismatched_operands(facts, attributes, match):
     refuse(Attention, facts, match, **attributes)
 
 
@@ -198,7 +198,7 @@ def test_rotary_positions_know_every_type(dtype):
         ([f32(2, 4), f32(2, 4, 4), f32(2, 4, 4)], {}, "x has rank 2"),
     ],
 )
-def test_rotary_positions_refuse_what_does_not_fit(facts, attributes, match):
+def test_rotaryembedding_rejects_mismatched_operands(facts, attributes, match):
     refuse(RotaryEmbedding, facts, match, **attributes)
 
 
@@ -215,14 +215,14 @@ def test_cache_is_that_of_the_standard(mode, axis, dtype):
         check_by_standard(TensorScatter, [cache, new, places], mode=mode, axis=axis)
 
 
-def test_cache_is_not_changed_in_place():
+def test_tensorscatter_does_not_modify_its_operand():
     cache = random(1, 3, 2)
     before = cache.copy()
     TensorScatter(cache, random(1, 1, 2, seed=1))
     np.testing.assert_array_equal(cache, before)
 
 
-def test_cache_refuses_what_does_not_fit():
+def test_tensorscatter_rejects_mismatched_operands():
     refuse(TensorScatter, [f32(2, 4, 3), f32(2, 5, 3)], "5 new entries do not fit into a cache of 4")
     refuse(TensorScatter, [f32(2, 4, 3), f32(2, 1, 4)], "axis 2 of past_cache and update: 3 and 4 differ")
     refuse(TensorScatter, [f32(2, 4, 3), f32(2, 1)], "update has rank 2, past_cache 3")

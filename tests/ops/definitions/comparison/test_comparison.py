@@ -36,7 +36,7 @@ def test_comparison_is_that_of_onnx_runtime(name, dtype, shapes):
 
 @every("name", [*ORDER, "Equal"])
 @every("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64, np.float16, ml_dtypes.bfloat16])
-def test_comparison_knows_every_type(name, dtype):
+def test_comparison_supports_every_dtype(name, dtype):
     check_by_standard(OP_DEFS[name], [numbers((3, 4), dtype), numbers((4,), dtype, 1)])
 
 
@@ -61,7 +61,7 @@ SPECIAL = single([np.nan, np.inf, -np.inf, 0, 1, 3e38])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
-def test_what_is_no_number_is_found(dtype):
+def test_isnan_matches_onnx_runtime(dtype):
     with np.errstate(over="ignore"):
         x = SPECIAL.astype(dtype)
     check_operator(IsNaN, [x])
@@ -70,7 +70,7 @@ def test_what_is_no_number_is_found(dtype):
 @pytest.mark.parametrize(
     "dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fnuz]
 )
-def test_nan_is_found_in_every_dtype(dtype):
+def test_isnan_supports_every_float_dtype(dtype):
     x = SPECIAL[[0, 3, 4]].astype(dtype)
     assert run_operator(IsNaN, [x])[0].tolist() == [True, False, False]
     assert run_operator(IsInf, [x])[0].tolist() == [False, False, False]
@@ -78,7 +78,7 @@ def test_nan_is_found_in_every_dtype(dtype):
 
 @pytest.mark.parametrize("sides", [(1, 1), (1, 0), (0, 1), (0, 0)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_infinity_is_found_on_the_sides_requested(sides, dtype):
+def test_isinf_honors_detect_negative_and_detect_positive(sides, dtype):
     check_operator(IsInf, [SPECIAL.astype(dtype)], detect_negative=sides[0], detect_positive=sides[1])
 
 
@@ -91,7 +91,7 @@ def test_choice_is_that_of_onnx_runtime(dtype, shapes):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.bool_, np.int8, np.uint64, np.complex64])
-def test_choice_knows_every_type(dtype):
+def test_where_supports_every_dtype(dtype):
     check_by_standard(Where, [numbers((3, 4), bool), numbers((3, 4), dtype, 1), numbers((4,), dtype, 2)])
 
 
@@ -207,6 +207,6 @@ def test_exporting_a_choice_preserves_its_semantics():
         assert there_and_back(Where, [condition, x, y], symbolic=True)
 
 
-def test_exporting_what_is_no_number_compares_it_with_itself():
+def test_isnan_is_exported_as_a_self_comparison():
     assert there_and_back(IsNaN, [SPECIAL]) == ["ne"]
     assert there_and_back(IsInf, [SPECIAL]) == ["abs", "gt"]

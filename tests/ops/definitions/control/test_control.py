@@ -104,11 +104,11 @@ agraph (float[3, 4] x, bool c) => (float[a, b] y) {
 
 
 @pytest.mark.parametrize("condition", [True, False])
-def test_branches_capture_what_is_around_them(condition):
+def test_if_branches_capture_outer_values(condition):
     check(BRANCHES, x=X, c=np.array(condition))
 
 
-def test_a_branch_that_is_known_is_the_only_one_that_counts():
+def test_if_with_constant_condition_has_the_shape_of_its_branch():
     text = BRANCHES.replace("bool c) =>", "bool unused) =>").replace(
         "two =", "c = Constant <value = bool {1}> ()\n two ="
     )
@@ -172,7 +172,7 @@ def test_a_symbolic_condition_leaves_both_branches_possible():
     assert found.shape == (3,)
 
 
-def test_joining_keeps_what_both_sides_say():
+def test_join_of_facts_keeps_what_both_facts_contain():
     assert join_of(i64(2).with_elements([1, 2]), i64(2).with_elements([1, 2])).elements == (1, 2)
     assert join_of(i64(1).with_elements([1]), i64(1).with_elements([2])).elements is None
     assert join_of(SequenceFact(f32(2)), SequenceFact(f32(2))) == SequenceFact(f32(2))
@@ -202,12 +202,12 @@ def test_a_loop_ends_by_its_number_or_its_condition(rounds, condition):
     check(LOOP, m=np.array(rounds), c=np.array(condition), x=single([0, 1]))
 
 
-def test_a_loop_without_rounds_stacks_nothing_of_the_right_shape():
+def test_loop_with_zero_iterations_returns_empty_scan_outputs():
     _, scanned = check(LOOP, m=np.array(0), c=np.array(True), x=single([0, 1]))
     assert scanned.shape == (0, 2)
 
 
-def test_a_loop_may_carry_what_grows():
+def test_loop_may_carry_a_growing_tensor():
     text = """
     agraph (int64 m, float[2] x) => (float[n] last) {
         last = Loop (m, , x) <body = step (int64 i, bool go, float[a] v) => (bool again, float[b] w) {
@@ -221,7 +221,7 @@ def test_a_loop_may_carry_what_grows():
     assert not isinstance(fact.shape[0], int)
 
 
-def test_a_loop_may_carry_values_of_several_types_and_sequences():
+def test_loop_may_carry_sequences_and_several_dtypes():
     check(
         """
         agraph (int64 m, float[2] x) => (seq(float[a]) all, int64 count) {
@@ -246,7 +246,7 @@ def carried(body, *initial, m=None, cond=None):
     return rule(Loop)(m, cond, *initial, body=Facts(body))
 
 
-def test_what_a_loop_carries_is_settled():
+def test_loop_carried_facts_reach_a_fixed_point():
     on = TensorFact(DType.BOOL, (), (1,))
     last, scan = carried(lambda i, c, v: [c, v, v], f32(2, N), m=i64().with_elements([5]))
     assert last == f32(2, N)
@@ -313,7 +313,7 @@ def test_a_scan_has_axes_and_directions(direction, axis, out):
     )
 
 
-def test_a_scan_of_nothing_stacks_nothing():
+def test_scan_over_an_empty_axis_returns_empty_outputs():
     text = """
     agraph (float[2] start, float[n, 2] xs) => (float[2] last, float[2, n] all) {
         last, all = Scan <num_scan_inputs = 1, scan_output_axes = [1],
@@ -325,7 +325,7 @@ def test_a_scan_of_nothing_stacks_nothing():
     assert shapes_of(model)["all"].shape[0] == 2
 
 
-def test_a_scan_refuses_what_does_not_fit():
+def test_scan_rejects_mismatched_operands():
     same = Facts(lambda s, x: [s, x])
 
     def scan(*operands, body=same, **attributes):
@@ -443,7 +443,7 @@ def element(fact) -> Any:
     return fact.element
 
 
-def test_elements_of_a_sequence_share_what_they_share():
+def test_sequence_element_fact_joins_its_elements():
     both = fact_of(SequenceConstruct, f32(2, N), f32(3, N))
     assert element(both).shape[1] == N
     first, second = (fact_of(SequenceAt, both, i64()) for _ in range(2))
@@ -456,7 +456,7 @@ def test_elements_of_a_sequence_share_what_they_share():
     assert fact_of(SequenceAt, UNKNOWN, i64()) == UNKNOWN
 
 
-def test_two_elements_of_open_length_are_not_treated_as_equal():
+def test_sequence_elements_get_distinct_dynamic_dims():
     proto = parsed("""
         agraph (float[2] x, float[3] y) => (float[a] p, float[b] q) {
             s = SequenceConstruct (x, y)
@@ -499,7 +499,7 @@ def test_joined_elements_are_open_along_the_axis():
         fact_of(ConcatFromSequence, s, axis=0, new_axis=2)
 
 
-def test_what_a_body_maps_to_depends_on_the_element():
+def test_sequencemap_shape_depends_on_the_element():
     s = SequenceFact(f32(2, N))
     found = rule(SequenceMap)(s, f32(5), body=Facts(lambda e, w: [e, f32(Symbol("local"), 5)]))
     assert element(found[0]).shape == (2, N)
@@ -519,7 +519,7 @@ def test_what_a_body_maps_to_depends_on_the_element():
         (SplitToSequence, [SequenceFact(f32(2))], "input is sequence.*, no tensor"),
     ],
 )
-def test_sequences_refuse_what_does_not_fit(op_def, facts, match):
+def test_sequence_operators_reject_mismatched_operands(op_def, facts, match):
     with pytest.raises(ShapeError, match=match):
         facts_of(op_def, facts, {}, 1)
 
@@ -553,7 +553,7 @@ def test_parts_that_do_not_fill_are_refused():
 # Optionals
 
 
-def test_optionals_hold_something_or_not():
+def test_optional_operators_handle_empty_optionals():
     assert Optional(X) is X
     assert Optional(type=f32(2)) is None
     assert OptionalGetElement(X) is X

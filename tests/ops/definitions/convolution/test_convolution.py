@@ -119,7 +119,7 @@ def test_integer_convolution_is_that_of_onnx_runtime(types):
     check_operator(ConvInteger, [x, w], group=2, auto_pad="SAME_UPPER", strides=(2, 2))
 
 
-def test_integer_convolution_takes_a_zero_point_for_each_feature_map():
+def test_convinteger_accepts_per_channel_zero_points():
     rng = np.random.default_rng(0)
     x, w = rng.integers(0, 256, (1, 2, 4)).astype(np.uint8), rng.integers(0, 256, (3, 2, 2)).astype(np.uint8)
     zeros = rng.integers(0, 256, 3).astype(np.uint8)

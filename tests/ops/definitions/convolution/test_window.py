@@ -11,7 +11,7 @@ from graphport.core.dims import Symbol, ceil_div, evaluate
 from graphport.ops.definitions.convolution.window import clip_kernel, integer_dims, padded, window, window_view
 
 
-def test_automatic_padding_gives_the_length_over_the_stride_rounded_up():
+def test_same_padding_output_is_length_over_stride_rounded_up():
     n = Symbol("N")
     assert window([n], [3], auto_pad="SAME_UPPER", strides=[2]).lengths == (ceil_div(n, 2),)
 
@@ -54,7 +54,7 @@ def test_padding_adds_or_cuts(padding):
     np.testing.assert_array_equal(padded(x, [padding], 0)[0, 0], expected)
 
 
-def test_what_a_window_covers_is_a_view_without_copies():
+def test_window_view_shares_memory():
     x = np.arange(24.0).reshape(1, 1, 4, 6)
     slid = window((4, 6), (2, 2), strides=(2, 2))
     view = window_view(x, slid, 0)

@@ -38,18 +38,18 @@ def test_suppression_is_that_of_onnx_runtime(seed, batch, classes, count, centre
     check_operator(NonMaxSuppression, operands, center_point_box=centred)
 
 
-def test_suppression_keeps_nothing_by_default():
+def test_nonmaxsuppression_selects_no_boxes_by_default():
     rng = np.random.default_rng(0)
     check_operator(NonMaxSuppression, [boxes(rng, 1, 5, centred=False), rng.random((1, 1, 5)).astype(np.float32)])
 
 
-def test_suppression_takes_corners_in_any_order():
+def test_nonmaxsuppression_accepts_corners_in_any_order():
     box = single([[[0, 0, 1, 1], [1, 1, 0, 0.05]]])
     scores = single([[[0.5, 0.9]]])
     check_operator(NonMaxSuppression, [box, scores, np.array([5]), single([0.5])])
 
 
-def test_suppression_knows_what_follows():
+def test_nonmaxsuppression_infers_shapes():
     n = Symbol("N", 1)
     (fact,) = facts_of(NonMaxSuppression, [f32(1, n, 4), f32(1, 80, n)], {}, 1)
     assert fact.rank == 2
@@ -68,7 +68,7 @@ def test_suppression_knows_what_follows():
         ([f32(1, 5, 4), f32(1, 2, 5), None, TensorFact(DType.FLOAT32, (1,), reals=(1.5,))], {}, "iou_threshold is 1.5"),
     ],
 )
-def test_suppression_refuses_what_does_not_fit(facts, attributes, match):
+def test_nonmaxsuppression_rejects_mismatched_operands(facts, attributes, match):
     refuse(NonMaxSuppression, facts, match, **attributes)
 
 
@@ -94,7 +94,7 @@ def test_aligned_regions_are_those_of_onnx_runtime(seed, mode, data):
     )
 
 
-def test_a_region_without_extent_is_empty_or_one_pixel():
+def test_roialign_of_an_empty_region_matches_onnx_runtime():
     x, roi, batch = np.ones((1, 1, 4, 4), np.float32), single([[2, 2, 2, 2]]), np.array([0])
     check_operator(RoiAlign, [x, roi, batch], opset=16)
     check_operator(RoiAlign, [x, roi, batch], coordinate_transformation_mode="output_half_pixel", opset=16)
@@ -110,7 +110,7 @@ def test_aligned_regions_know_every_type(dtype):
     np.testing.assert_allclose(found.astype(np.float64), wide, rtol=1e-2, atol=1e-2)
 
 
-def test_aligned_regions_know_what_follows():
+def test_roialign_infers_shapes():
     r = Symbol("R", 1)
     unknown = TensorFact(DType.FLOAT32, None)
     for rois, batch in ((f32(r, 4), i64(r)), (unknown, i64(r)), (f32(r, 4), TensorFact(DType.INT64, None))):
@@ -133,7 +133,7 @@ def test_aligned_regions_know_what_follows():
         ([f32(1, 8, 9, 9), f32(3, 4), i64(3)], {"sampling_ratio": -1}, "sampling_ratio -1"),
     ],
 )
-def test_aligned_regions_refuse_what_does_not_fit(facts, attributes, match):
+def test_roialign_rejects_mismatched_operands(facts, attributes, match):
     refuse(RoiAlign, facts, match, **attributes)
 
 

@@ -40,7 +40,7 @@ def scalar(element, dtype=DType.INT64):
     ],
     ids=lambda attributes: next(iter(attributes)),
 )
-def test_constant_is_what_its_attribute_states(attributes):
+def test_constant_returns_its_attribute(attributes):
     found = run_operator(Constant, [], **attributes)[0]
     stored: dict[str, Any] = {name: storage_of(x) if isinstance(x, np.ndarray) else x for name, x in attributes.items()}
     np.testing.assert_array_equal(found, run_ort("Constant", [], stored)[0])
@@ -48,14 +48,14 @@ def test_constant_is_what_its_attribute_states(attributes):
     assert fact == TensorFact.of(storage_of(found, DType.of(found.dtype)))
 
 
-def test_constant_takes_any_element_type_and_dense_numbers_of_a_sparse_one():
+def test_constant_supports_every_dtype_and_sparse_values():
     for dtype in (ml_dtypes.bfloat16, ml_dtypes.int4, ml_dtypes.float8_e5m2, np.bool_):
         x = np.array([0, 1]).astype(dtype)
         assert run_operator(Constant, [], value=x)[0].dtype == dtype
     assert run_operator(Constant, [], sparse_value=single([0, 3]))[0].tolist() == [0, 3]
 
 
-def test_constant_refuses_none_or_several_attributes():
+def test_constant_requires_exactly_one_attribute():
     refuse(Constant, [], "no value")
     refuse(Constant, [], "2 values: value_int, value_float", value_int=1, value_float=1.0)
 
@@ -71,7 +71,7 @@ def test_filled_tensor_is_that_of_onnx_runtime(shape, dtype):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_filled_tensor_knows_what_follows():
+def test_constantofshape_infers_facts():
     one = storage_of(np.array([7]))
     assert fact_of(ConstantOfShape, ints(N, 2)).shape == (N, 2)
     assert fact_of(ConstantOfShape, ints(N, 2)).dtype is DType.FLOAT32
@@ -101,7 +101,7 @@ def test_range_of_fractions_is_that_of_onnx_runtime(start, limit, delta):
     check_operator(Range, [np.array(number, np.float32) for number in (start, limit, delta)])
 
 
-def test_range_knows_what_follows():
+def test_range_infers_facts():
     assert fact_of(Range, scalar(0), scalar(N), scalar(1)).shape == (N,)
     assert str(fact_of(Range, scalar(0), scalar(N), scalar(2)).shape[0]) == "(N+1)//2"
     assert fact_of(Range, scalar(5), scalar(0), scalar(-2)).elements == (5, 3, 1)
@@ -124,7 +124,7 @@ def test_identity_matrix_is_that_of_onnx_runtime(k, dtype):
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.BFLOAT16, DType.BOOL, DType.INT8, DType.UINT8])
-def test_identity_matrix_knows_every_type(dtype):
+def test_eyelike_supports_every_dtype(dtype):
     check_by_standard(EyeLike, [np.zeros((2, 3), np.int32)], dtype=dtype)
 
 

@@ -63,7 +63,7 @@ def test_gather_picks_op_types():
     assert Gather(words, np.array([1])).tolist() == [["c", "d"]]
 
 
-def test_gather_knows_what_follows():
+def test_gather_infers_facts():
     assert fact_of(Gather, ints(N, 3, 4), ints(0, -1)).elements == (N, 4)
     assert fact_of(Gather, ints(N, 3), TensorFact(DType.INT64, (), (0,))) == TensorFact(DType.INT64, (), (N,))
     assert fact_of(Gather, f32(2, N), i64(5, 6), axis=1).shape == (2, 5, 6)
@@ -84,7 +84,7 @@ def test_gather_elements_is_that_of_onnx_runtime(data):
     check_operator(GatherElements, [numbers(shape, dtype), places(tuple(wanted), shape[axis])], axis=axis)
 
 
-def test_gather_elements_knows_what_follows():
+def test_gatherelements_infers_shapes():
     assert fact_of(GatherElements, UNKNOWN, i64(2, N)).shape == (2, N)
     assert fact_of(GatherElements, f32(2, 3), TensorFact(DType.INT64, None)).rank == 2
     assert fact_of(GatherElements, UNKNOWN, TensorFact(DType.INT64, None)).shape is None
@@ -106,7 +106,7 @@ def test_gather_nd_is_that_of_onnx_runtime(shape, indices, batch, dtype):
     check_operator(GatherND, [numbers(shape, dtype), wanted], batch_dims=batch)
 
 
-def test_gather_nd_knows_what_follows():
+def test_gathernd_infers_shapes():
     assert fact_of(GatherND, f32(2, 3, N), i64(5, 1)).shape == (5, 3, N)
     assert fact_of(GatherND, f32(2, 3), i64(5, N)).shape is None
     refuse(GatherND, [f32(2, 3), i64(5, 3)], "the last dim of indices is 3")
@@ -123,7 +123,7 @@ def test_compress_is_that_of_onnx_runtime(axis, dtype):
     check_operator(Compress, [numbers((2, 3), dtype), condition], axis=axis)
 
 
-def test_compress_knows_what_follows():
+def test_compress_infers_shapes():
     kept = TensorFact(DType.BOOL, (3,), (1, 0, 1))
     assert fact_of(Compress, f32(3, N), kept, axis=0).shape == (2, N)
     assert fact_of(Compress, f32(3, N), TensorFact(DType.BOOL, (3,)), axis=0).shape[1] == N
@@ -150,20 +150,20 @@ def test_slice_is_that_of_onnx_runtime_and_its_length_that_of_dims(data):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_, object, np.float64])
-def test_slice_takes_several_axes(dtype):
+def test_slice_supports_several_axes(dtype):
     x = numbers((4, 5, 6), dtype)
     check_operator(Slice, [x, np.array([1, -3]), np.array([3, 6]), np.array([0, -1]), np.array([1, 2])])
     check_operator(Slice, [x, np.array([1, 2]), np.array([3, 4])])
     check_operator(Slice, [x, np.array([1], np.int32), np.array([3], np.int32), np.array([2], np.int32)])
 
 
-def test_a_negative_step_to_the_largest_integer_takes_nothing():
+def test_slice_with_negative_step_to_int64_max_is_empty():
     x = numbers((5,))
     assert Slice(x, np.array([4]), np.array([2**63 - 1]), np.array([0]), np.array([-1])).shape == (0,)
     assert Slice(x, np.array([4]), np.array([-(2**63)]), np.array([0]), np.array([-1])).tolist() == x[::-1].tolist()
 
 
-def test_slice_knows_what_follows():
+def test_slice_infers_facts():
     assert fact_of(Slice, ints(N, 3, 4), ints(1), ints(2**63 - 1)).elements == (3, 4)
     assert fact_of(Slice, ints(N, 3), ints(-1), ints(-9), ints(0), ints(-1)).elements == (3, N)
     assert fact_of(Slice, f32(N, 8), ints(0), ints(N), ints(1)).shape[0] == N
@@ -203,7 +203,7 @@ def test_scatter_nd_is_that_of_onnx_runtime(reduction, dtype):
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.uint8, np.bool_, object])
-def test_scattering_knows_every_type(dtype):
+def test_scatter_operators_support_every_dtype(dtype):
     x, updates = numbers((3, 2), dtype), numbers((1, 2), dtype, 1)
     check_by_standard(ScatterElements, [x, np.array([[2, 0]]), updates]) if dtype is not object else None
     found = ScatterElements(x, np.array([[2, 0]]), updates)
@@ -221,7 +221,7 @@ def test_scattering_changes_a_copy():
     np.testing.assert_array_equal(x, before)
 
 
-def test_scattering_refuses_what_does_not_fit():
+def test_scatter_operators_reject_mismatched_operands():
     refuse(ScatterElements, [f32(3, 2), i64(1, 2), f32(1, 2)], "unknown reduction 'sum'", reduction="sum")
     refuse(ScatterElements, [f32(3, 2), i64(2), f32(2)], "indices has rank 1, data 2")
     refuse(ScatterElements, [f32(3, 2), i64(1, 2), f32(1, 1)], "indices and updates have different shapes")
@@ -239,7 +239,7 @@ def test_scattering_refuses_what_does_not_fit():
 @every("indices", [np.int64, np.int32, np.float32])
 @every("axis", [-1, 0, 1, -2])
 @every("values", [np.float32, np.int64])
-def test_one_hot_is_that_of_onnx_runtime(indices, axis, values):
+def test_onehot_matches_onnx_runtime(indices, axis, values):
     x = np.array([[0, 2, -1], [7, -4, 3]]).astype(indices)
     # ONNX Runtime has these combinations of types only.
     kinds = (indices, values)
@@ -251,7 +251,7 @@ def test_one_hot_is_that_of_onnx_runtime(indices, axis, values):
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint64, np.float64])
-def test_one_hot_knows_every_type_of_index(dtype):
+def test_onehot_supports_every_index_dtype(dtype):
     x = np.array([0, 3, 1]).astype(dtype)
     found = OneHot(x, np.array([300], np.int32), np.array(["", "x"], object))
     assert found.shape == (3, 300)
@@ -259,7 +259,7 @@ def test_one_hot_knows_every_type_of_index(dtype):
     assert not OneHot(np.array([2**64 - 1], np.uint64), np.array(4), np.array([0, 1])).any()
 
 
-def test_one_hot_knows_what_follows():
+def test_onehot_infers_shapes():
     assert fact_of(OneHot, i64(N, 2), ints(5), f32(2), axis=1).shape == (N, 5, 2)
     assert fact_of(OneHot, i64(3), TensorFact(DType.FLOAT32, (), reals=(4.0,)), f32(2)).shape == (3, 4)
     refuse(OneHot, [i64(3), ints(5), f32(3)], "numbers in values: 2 and 3 differ")
@@ -290,7 +290,7 @@ def test_unique_is_that_of_onnx_runtime(axis, in_order, dtype):
         check(Unique, [x], outputs=4, axis=axis, sorted=in_order)
 
 
-def test_unique_knows_how_many_places_there_are():
+def test_unique_infers_the_size_of_inverse_indices():
     _, _, inverse, _ = fact_of(Unique, f32(2, N), count=4, axis=1)
     assert inverse.shape == (N,)
     _, _, inverse, _ = fact_of(Unique, f32(2, 3), count=4)
@@ -309,7 +309,7 @@ def test_reverse_sequence_is_that_of_onnx_runtime(axes, dtype):
     check_operator(ReverseSequence, [numbers(shape, dtype), lengths], batch_axis=axes[0], time_axis=axes[1])
 
 
-def test_reverse_sequence_refuses_what_does_not_fit():
+def test_reversesequence_rejects_mismatched_operands():
     refuse(ReverseSequence, [f32(3, 4), i64(3)], "batch_axis is 0 and time_axis is 0", batch_axis=0, time_axis=0)
     refuse(ReverseSequence, [f32(3, 4), i64(3)], "samples and lengths: 4 and 3 differ")
     refuse(ReverseSequence, [f32(3), i64(3)], "input has rank 1")
@@ -326,7 +326,7 @@ def test_triangle_is_that_of_onnx_runtime(upper, k, dtype):
         check_operator(Trilu, [numbers(shape, dtype, high=2), None if k is None else np.array(k)], upper=upper)
 
 
-def test_triangle_refuses_what_does_not_fit():
+def test_trilu_rejects_mismatched_operands():
     refuse(Trilu, [f32(3)], "input has rank 1")
     refuse(Trilu, [f32(3, 3), i64(1, 1)], "k has rank 2")
     assert Trilu(np.array([["a", "b"], ["c", "d"]], object)).tolist() == [["a", "b"], ["", "d"]]
@@ -336,7 +336,7 @@ def test_triangle_refuses_what_does_not_fit():
 
 
 @pytest.mark.parametrize("opset", [7, 9])
-def test_older_slice_has_positions_as_attributes(opset):
+def test_old_slice_reads_bounds_from_attributes(opset):
     x = numbers((4, 5, 6))
     old_opset("Slice", opset, [x], starts=(1, -3), ends=(3, 1000), axes=(0, 2))
     old_opset("Slice", opset, [x], starts=(1, 0), ends=(-1, 2))

@@ -94,7 +94,7 @@ def test_integer_product_is_that_of_onnx_runtime(types):
     check_operator(MatMulInteger, [a, b, None, rng.integers(0, 9, 5).astype(types[1])])
 
 
-def test_integer_product_takes_a_zero_point_for_each_row():
+def test_matmulinteger_accepts_per_row_zero_points():
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 256, (3, 4)).astype(np.uint8), rng.integers(0, 256, (4, 5)).astype(np.uint8)
     zeros = rng.integers(0, 256, 3).astype(np.uint8)
@@ -118,7 +118,7 @@ def test_quantized_product_is_that_of_onnx_runtime(shapes):
     check_operator(QLinearMatMul, [np.asarray(x) for x in inputs], opset=10)
 
 
-def test_quantized_product_takes_a_scale_for_each_column():
+def test_qlinearmatmul_accepts_per_column_scales():
     a, b = quantized((3, 4), 0), quantized((4, 5), 1)
     scales = np.linspace(0.01, 0.05, 5).astype(np.float32)
     inputs = [a, np.float32(0.02), np.uint8(100), b, scales, np.full(5, 64, np.uint8), np.float32(0.02), np.uint8(128)]

@@ -147,7 +147,7 @@ def test_local_response_normalization_is_that_of_onnx_runtime(size, shape):
     check_operator(LRN, [random(*shape)], size=size, alpha=0.3, beta=0.6, bias=1.5, tolerance=1e-4)
 
 
-def test_an_even_window_has_one_more_channel_after():
+def test_lrn_with_even_size_has_one_more_channel_after():
     x = random(1, 4, 2)
     sums = [np.sum(x[:, max(c - 1, 0) : c + 3] ** 2, axis=1) for c in range(4)]
     expected = x / (1 + np.stack(sums, axis=1) / 4) ** 0.75

@@ -28,7 +28,7 @@ def test_text_is_surrounded_by_empty_text():
     assert run_operator(CenterCropPad, [np.array(["a"], object), np.array([3])])[0].tolist() == ["", "a", ""]
 
 
-def test_lengths_may_be_symbolic():
+def test_centercroppad_accepts_symbolic_sizes():
     n = Symbol("N")
     facts = [TensorFact(DType.FLOAT32, (2, 5)), TensorFact(DType.INT64, (1,), (n,))]
     assert Inference().infer_operator(CenterCropPad, facts, {"axes": (-1,)}, 1) == (TensorFact(DType.FLOAT32, (2, n)),)

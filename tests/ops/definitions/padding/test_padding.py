@@ -61,7 +61,7 @@ def test_narrow_types_are_padded_with_their_zero(dtype):
     assert found.astype(np.float32).tolist() == [0, 1, 1]
 
 
-def test_text_is_padded_with_nothing():
+def test_string_padding_uses_the_empty_string():
     text = np.array(["a", "b"], object)
     assert run_operator(Pad, [text, np.array([0, 1])])[0].tolist() == ["a", "b", ""]
     assert run_operator(Pad, [text, np.array([1, 0])], mode="edge")[0].tolist() == ["a", "a", "b"]
@@ -88,7 +88,7 @@ def test_shapes_follow_symbolic_extents():
     assert found == TensorFact(DType.FLOAT32, (n, OPEN))
 
 
-def test_shapes_themselves_may_be_padded():
+def test_padding_of_a_shape_tensor_keeps_symbolic_elements():
     n = Symbol("N")
     shape = TensorFact(DType.INT64, (2,), (n, 5))
     (found,) = Inference().infer_operator(Pad, [shape, TensorFact(DType.INT64, (2,), (1, 0))], {}, 1)
@@ -123,7 +123,7 @@ def test_mirroring_the_edge_needs_to_know_that_the_axis_is_long_enough():
         run_word("nnef", "pad", [random(3, 4)], symbolic=True, **arguments)
 
 
-def test_long_axes_are_mirrored_without_listing_their_places():
+def test_reflect_padding_of_long_axes_uses_slices():
     attributes: dict[str, Any] = {"padding": ((1, 2),), "border": "reflect-even", "value": 0.0}
     nodes = lowered_nodes("nnef", "pad", [(1 << 40,)], **attributes)
     assert [operator for operator, _ in nodes] == ["Slice", "Slice", "Concat"]

@@ -121,7 +121,7 @@ def test_unpooling_into_a_larger_shape_leaves_zeros_at_the_ends():
     check_shapes(MaxUnpool, [x, places, shape], y, kernel_shape=(2, 2), strides=(2, 2))
 
 
-def test_a_place_outside_of_the_result_is_an_error():
+def test_maxunpool_index_out_of_range_raises_indexerror():
     with pytest.raises(IndexError):
         MaxUnpool(np.ones((1, 1, 1), np.float32), np.array([[[9]]]), kernel_shape=(2,))
 
@@ -137,7 +137,7 @@ def test_region_pooling_is_that_of_onnx_runtime(regions, scale):
     check_operator(MaxRoiPool, [x, np.array(rois, np.float32)], opset=21, **attributes)
 
 
-def test_the_number_of_regions_may_be_open():
+def test_maxroipool_accepts_an_unknown_number_of_regions():
     x, rois = TensorFact(DType.FLOAT32, (2, 3, 8, 8)), TensorFact(DType.FLOAT32, None)
     (fact,) = Inference().infer_operator(MaxRoiPool, [x, rois], {"pooled_shape": (2, 2)}, 1)
     assert fact == TensorFact(DType.FLOAT32, (OPEN, 3, 2, 2))

@@ -80,7 +80,7 @@ def overflows_barely(inputs, attributes):
         pytest.param(DType.FLOAT8E5M2, 57344, [61439, 61441, 62000, 65535, 66000, 1e9], np.inf, id="e5m2"),
     ],
 )
-def test_what_is_rounded_above_the_largest_narrow_float_is_lost_without_saturation(dtype, largest, above, beyond):
+def test_overflow_to_float8_without_saturation_is_nan_or_infinity(dtype, largest, above, beyond):
     x, scale = np.array(above, np.float32), np.ones((), np.float32)
     found = run_operator(QuantizeLinear, [x, scale], output_dtype=dtype, saturate=0)[0].astype(np.float32)
     np.testing.assert_array_equal(found, [largest, *[beyond] * (len(above) - 1)])
@@ -114,7 +114,7 @@ def test_four_bit_floats_saturate():
     assert found[0].astype(np.float32).tolist() == [-6, 0.5, 6]
 
 
-def test_scales_may_be_powers_of_two():
+def test_float8e8m0_scales_are_supported():
     scale = np.asarray(np.float32(0.25)).astype(DType.FLOAT8E8M0.numpy)
     quantized = run_operator(QuantizeLinear, [np.array([1, -0.6], np.float32), scale], output_dtype=DType.INT8)[0]
     assert quantized.tolist() == [4, -2]

@@ -55,7 +55,7 @@ def test_without_a_seed_they_are_new(op_def):
     assert (first != second).any()
 
 
-def test_distributions_are_what_is_requested():
+def test_distributions_match_their_parameters():
     (normal,) = run_operator(RandomNormal, [], shape=(20000,), mean=3.0, scale=2.0, seed=1.0)
     assert normal.mean() == pytest.approx(3, abs=0.1)
     assert normal.std() == pytest.approx(2, abs=0.1)
@@ -90,14 +90,14 @@ def test_chance_is_refused(op_def, operands, attributes, message):
         Inference().infer_operator(op_def, operands, attributes, 1)
 
 
-def test_extents_may_be_symbolic():
+def test_multinomial_accepts_symbolic_dims():
     n = Symbol("N")
     (found,) = Inference().infer_operator(Multinomial, [TensorFact(DType.FLOAT32, (n, 3))], {"sample_size": 2}, 1)
     assert found == TensorFact(DType.INT32, (n, 2))
 
 
 @pytest.mark.parametrize("op_type", ["RandomNormalLike", "RandomUniformLike", "Bernoulli"])
-def test_simplifying_neither_folds_nor_merges_what_is_random(op_type):
+def test_simplify_keeps_random_operators(op_type):
     graph = Graph("net", opsets={"": OPSET})
     x = graph.add_constant("x", TensorFact.of(storage_of(X)), storage_of(X))
     for name in "ab":

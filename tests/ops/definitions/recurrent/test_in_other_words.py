@@ -62,7 +62,7 @@ def test_ncnn_computes_equal_results(tmp_path, op, direction, has_states, has_en
 @pytest.mark.parametrize("has_states", [False, True], ids=["", "with states"])
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 @pytest.mark.parametrize("op", GATES)
-def test_pnnx_reads_as_the_same(tmp_path, op, direction, has_states, has_ends):
+def test_recurrent_layers_round_trip_through_pnnx(tmp_path, op, direction, has_states, has_ends):
     ours = net(op, direction, has_states=has_states, has_ends=has_ends)
     gp.save(ours, tmp_path / "net.pnnx.param")
     assert f"nn.{op} " in (tmp_path / "net.pnnx.param").read_text()
@@ -73,7 +73,7 @@ def test_pnnx_reads_as_the_same(tmp_path, op, direction, has_states, has_ends):
 
 
 @pytest.mark.parametrize("op", GATES)
-def test_pytorch_has_no_layer_in_reverse_alone_and_one_of_flipped_steps_stands_for_it(tmp_path, op):
+def test_reverse_layer_is_written_to_pnnx_with_two_flips(tmp_path, op):
     ours = net(op, "reverse", has_states=False, has_ends=False)
     gp.save(ours, tmp_path / "net.pnnx.param")
     assert (tmp_path / "net.pnnx.param").read_text().count("torch.flip ") == 2

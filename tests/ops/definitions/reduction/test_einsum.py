@@ -52,7 +52,7 @@ def test_einsum_is_that_of_onnx_runtime(case, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64])
-def test_einsum_knows_every_type(dtype):
+def test_einsum_supports_every_dtype(dtype):
     a, b = (np.abs(numbers(3, 3, seed=seed)).astype(dtype) for seed in (0, 1))
     found = Einsum(a, b, equation="ij,jk->ik")
     assert found.dtype == dtype
@@ -77,7 +77,7 @@ def test_axes_of_1_broadcast():
     check_shapes(Einsum, [a, b], [found], equation="ij,ij->ij")
 
 
-def test_dims_go_by_their_letters():
+def test_einsum_infers_dims_by_letter():
     n, m = Symbol("N", 1), Symbol("M", 1)
     facts = [TensorFact(DType.FLOAT32, (2, n, 8)), TensorFact(DType.FLOAT32, (2, m, 8))]
     assert facts_of(Einsum, facts, {"equation": "bid,bjd->bij"}, 1)[0].shape == (2, n, m)

@@ -75,7 +75,7 @@ def test_reduction_is_that_of_onnx_runtime(name, reduction, dtype):
 
 @every("name", REDUCTIONS)
 @every("dtype", [np.float16, np.float64, np.int64, np.uint32, np.uint64, ml_dtypes.bfloat16])
-def test_reduction_knows_every_type(name, dtype):
+def test_reduction_supports_every_dtype(name, dtype):
     x = numbers((3, 4), dtype)
     x = (np.abs(x.astype(np.float64)) + 1).astype(dtype)
     found = run_operator(OP_DEFS[name], [x, np.array([1])])[0]
@@ -94,7 +94,7 @@ def test_extremes_are_those_of_onnx_runtime(name, dtype):
 
 
 @pytest.mark.parametrize("name", [name for name in REDUCTIONS if name != "ReduceMean"])
-def test_reduction_of_nothing(name):
+def test_reduction_over_an_empty_axis_matches_the_standard(name):
     check_by_standard(OP_DEFS[name], [np.zeros((2, 0, 3), np.float32), np.array([1])])
 
 
@@ -114,7 +114,7 @@ def test_axes_are_checked():
     refuse(ReduceSum, [f32(2), TensorFact(DType.INT64, (2,))], "2 axes of a tensor of rank 1", keepdims=0)
 
 
-def test_axes_of_unknown_place_leave_what_follows_from_their_number():
+def test_reduction_with_unknown_axes_infers_the_rank():
     two = TensorFact(DType.INT64, (1,))
     (kept,) = facts_of(ReduceSum, [f32(2, 3), two], {}, 1)
     assert kept.rank == 2
@@ -154,7 +154,7 @@ def test_product_of_a_shape_is_its_size():
 
 @pytest.mark.parametrize("op_def", [ArgMax, ArgMin], ids=lambda op_def: op_def.name)
 @given(st.data())
-def test_place_of_an_extreme_is_that_of_onnx_runtime(op_def, data):
+def test_argmax_and_argmin_match_onnx_runtime(op_def, data):
     shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     dtype = data.draw(st.sampled_from([np.float32, np.int32, np.int8, np.uint8, np.float64]))
@@ -166,12 +166,12 @@ def test_place_of_an_extreme_is_that_of_onnx_runtime(op_def, data):
 
 @pytest.mark.parametrize("op_def", [ArgMax, ArgMin], ids=lambda op_def: op_def.name)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.int16, np.uint64])
-def test_place_of_an_extreme_knows_every_type(op_def, dtype):
+def test_argmax_and_argmin_support_every_dtype(op_def, dtype):
     x = np.random.default_rng(0).integers(0, 9, (3, 5)).astype(dtype)
     np.testing.assert_array_equal(op_def(x, axis=1), op_def(x.astype(np.float64), axis=1))
 
 
-def test_place_of_an_extreme_of_nothing_is_refused():
+def test_argmax_over_an_empty_axis_is_rejected():
     refuse(ArgMax, [f32(2, 0)], "axis 1 has no entries", axis=1)
     refuse(ArgMin, [f32(2, 3)], "axis 2 is outside", axis=2)
 
@@ -194,7 +194,7 @@ def test_more_than_there_are_is_refused():
         TopK(np.zeros(3, np.float32), np.array([4]))
 
 
-def test_number_of_largest_may_be_a_dim():
+def test_topk_accepts_a_symbolic_k():
     values, places = facts_of(TopK, [TensorFact(DType.FLOAT32, (2, 100)), ints(N)], {}, 2)
     assert values.shape == places.shape == (2, N)
 
@@ -238,7 +238,7 @@ def test_running_sum_refuses_an_axis_outside():
 @every("opset", [1, 11, 12, 13, 17])
 @every("axes", [None, (0,), (1, 2)])
 @every("keepdims", [0, 1])
-def test_older_reduction_has_axes_as_an_attribute(name, opset, axes, keepdims):
+def test_old_reduction_reads_axes_from_an_attribute(name, opset, axes, keepdims):
     x = np.abs(numbers((2, 3, 4))) + 1
     if name == "ReduceSum" and opset >= 13:
         old_opset(name, opset, [x, None if axes is None else np.array(axes)], keepdims=keepdims)

@@ -44,7 +44,7 @@ def test_blocks_with_gaps_have_three_axes_too():
     assert found.reshape(2, 3).tolist() == [[1, 0, 2], [3, 0, 4]]
 
 
-def test_strides_pads_and_dilations_may_be_omitted():
+def test_col2im_strides_pads_and_dilations_are_optional():
     check_operator(Col2Im, [np.ones((1, 4, 4), np.float32), np.array([3, 3]), np.array([2, 2])])
 
 
@@ -67,7 +67,7 @@ def test_columns_are_refused(operands, attributes, message):
         Inference().infer_operator(Col2Im, [TensorFact(DType.FLOAT32, x), ints(*image), ints(*block)], attributes, 1)
 
 
-def test_extents_may_be_symbolic():
+def test_col2im_accepts_symbolic_dims():
     n = Symbol("N")
     (found,) = Inference().infer_operator(Col2Im, [TensorFact(DType.FLOAT32, (n, 8, 4)), ints(3, 3), ints(2, 2)], {}, 1)
     assert found == TensorFact(DType.FLOAT32, (n, 2, 3, 3))

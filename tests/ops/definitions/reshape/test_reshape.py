@@ -62,7 +62,7 @@ def test_shape_is_that_of_onnx_runtime(start, end):
     check_operator(Shape, [numbers((2, 3, 4))], start=start, end=end)
 
 
-def test_shape_and_size_are_known_as_dims():
+def test_shape_and_size_return_symbolic_dims():
     assert fact_of(Shape, f32(N, 3, M), start=1).elements == (3, M)
     assert [str(d) for d in fact_of(Size, f32(N, 3, M)).elements] in (["3*M*N"], ["3*N*M"])
     check_operator(Size, [numbers((2, 3, 4))])
@@ -95,14 +95,14 @@ def test_reshape_with_dims():
     assert fact_of(Reshape, unknown, ints(N, 0)).shape[0] == N
 
 
-def test_an_extent_that_divides_another_one_of_the_tensor_is_not_zero():
+def test_dim_used_as_a_divisor_is_not_zero():
     # [1, -1, n] and then [-1, n], as exporters write it: m // n is an extent, so that n is no 0 which would copy it.
     n, m = Symbol("N"), Symbol("M")
     parted = resolve_target_shape((m,), (1, -1, n), copies_zero=True)
     assert resolve_target_shape(parted, (-1, n), copies_zero=True)[1] == n
 
 
-def test_reshape_whose_entry_may_be_zero_states_what_is_copied_then():
+def test_reshape_dim_that_may_be_zero_copies_the_operand_dim():
     n, height, width, other = (Symbol(name, 0) for name in ("N", "H", "W", "K"))
     kept = resolve_target_shape((n, 3 * other), (n, other, -1), copies_zero=True)
     assert kept == (n, other, 3)
@@ -119,7 +119,7 @@ def test_reshape_of_a_vector_keeps_its_elements():
     assert fact_of(Reshape, ints(N), TensorFact(DType.INT64, (0,), ())).elements == (N,)
 
 
-def test_reshape_refuses_what_does_not_fill():
+def test_reshape_rejects_a_different_element_count():
     refuse(Reshape, [f32(2, 3), ints(4, 2)], "6 elements do not fill the shape")
     refuse(Reshape, [f32(2, 3), ints(-1, -1)], "leaves more than one dim open")
     refuse(Reshape, [f32(2, 3), ints(-2, 3)], "has a negative dim")
@@ -144,7 +144,7 @@ def test_squeeze_is_that_of_onnx_runtime(axes, dtype):
     check_operator(Squeeze, [numbers((1, 3, 1), dtype), None if axes is None else np.array(axes)])
 
 
-def test_squeeze_knows_what_follows():
+def test_squeeze_infers_shapes():
     assert fact_of(Squeeze, f32(1, N, 1), ints(0, 2)).shape == (N,)
     assert fact_of(Squeeze, f32(1, N)).shape == (N,) or fact_of(Squeeze, f32(1, N)).shape is None
     assert fact_of(Squeeze, f32(1, 3)).shape == (3,)
@@ -160,7 +160,7 @@ def test_unsqueeze_is_that_of_onnx_runtime(axes, dtype):
     check_operator(Unsqueeze, [numbers((2, 3), dtype), np.array(axes)])
 
 
-def test_unsqueeze_knows_what_follows():
+def test_unsqueeze_infers_shapes():
     assert fact_of(Unsqueeze, TensorFact(DType.INT64, (), (N,)), ints(0)).elements == (N,)
     assert fact_of(Unsqueeze, f32(2), TensorFact(DType.INT64, (2,))).rank == 3
     refuse(Unsqueeze, [f32(2), ints(3)], "axis 3 is outside")
@@ -173,7 +173,7 @@ def test_transpose_is_that_of_onnx_runtime(perm, dtype):
     check_operator(Transpose, [numbers((2, 3, 4), dtype)], perm=perm)
 
 
-def test_transpose_refuses_what_is_no_order():
+def test_transpose_rejects_an_invalid_perm():
     refuse(Transpose, [f32(2, 3)], r"perm \(0, 0\) is no order of 2 axes", perm=(0, 0))
     refuse(Transpose, [f32(2, 3)], "is no order of 2 axes", perm=(0, 1, 2))
 
@@ -195,7 +195,7 @@ def test_concat_is_that_of_onnx_runtime(data):
     check_operator(Concat, xs, axis=axis)
 
 
-def test_concat_knows_what_follows():
+def test_concat_infers_facts():
     assert text(fact_of(Concat, f32(N, 3), f32(M, 3), f32(2, 3), axis=0)) == ["M+N+2", "3"]
     assert fact_of(Concat, ints(N), ints(3, -1), axis=0).elements == (N, 3, -1)
     partly = fact_of(Concat, f32(N, 3), TensorFact(DType.FLOAT32, None), axis=0)
@@ -218,7 +218,7 @@ def test_split_by_number_is_that_of_onnx_runtime(extent, count):
     check_operator(Split, [numbers((extent, 2))], outputs=count, num_outputs=count)
 
 
-def test_split_knows_what_follows():
+def test_split_infers_facts():
     first, second = fact_of(Split, f32(N, 2), count=2, axis=0, num_outputs=2)
     assert text(first) == ["(N+1)//2", "2"]
     assert text(second) == ["N//2", "2"] or evaluate_is(second.shape[0])
@@ -251,7 +251,7 @@ def test_expand_is_that_of_onnx_runtime(shape, target, dtype):
     check_operator(Expand, [numbers(shape, dtype), np.array(target, np.int64)])
 
 
-def test_expand_knows_what_follows():
+def test_expand_infers_shapes():
     assert text(fact_of(Expand, f32(1, 3), ints(N, 1))) == ["N", "3"]
     assert fact_of(Expand, f32(1, 3), TensorFact(DType.INT64, (3,))).rank == 3
     assert fact_of(Expand, f32(1, 3), TensorFact(DType.INT64, (N,))).shape is None
@@ -266,7 +266,7 @@ def test_tile_is_that_of_onnx_runtime(repeats, dtype):
     check_operator(Tile, [numbers((2, 1, 3), dtype), np.array(repeats)])
 
 
-def test_tile_knows_what_follows():
+def test_tile_infers_facts():
     assert text(fact_of(Tile, f32(2, N), ints(M, 3))) == ["2*M", "3*N"]
     assert fact_of(Tile, f32(2, N), TensorFact(DType.INT64, (2,))).rank == 2
     refuse(Tile, [f32(2, 3), ints(1)], "1 repeats for a tensor of rank 2")
@@ -292,7 +292,7 @@ def test_blocks_know_every_type(dtype):
     check_shapes(DepthToSpace, [x], [DepthToSpace(x, blocksize=2)], blocksize=2)
 
 
-def test_blocks_refuse_what_does_not_part():
+def test_depthtospace_and_spacetodepth_reject_indivisible_dims():
     refuse(DepthToSpace, [f32(1, 6, 2, 2)], "6 channels are no multiple of 2", blocksize=2)
     refuse(DepthToSpace, [f32(1, 4, 2, 2)], "unknown mode 'XYZ'", blocksize=2, mode="XYZ")
     refuse(DepthToSpace, [f32(1, 4, 2)], "input has rank 3", blocksize=2)
@@ -303,7 +303,7 @@ def test_blocks_refuse_what_does_not_part():
 # Older forms
 
 
-def test_oldest_reshape_has_its_shape_as_an_attribute():
+def test_opset_1_reshape_reads_the_shape_from_an_attribute():
     found = run_word("onnx", "Reshape", [numbers((2, 3, 4))], opset=1, shape=(0, -1), consumed_inputs=(0,))[0]
     assert found.shape == (2, 12)
 
@@ -314,7 +314,7 @@ def test_unchanged_reshape_is_that_of_onnx_runtime(opset):
 
 
 @pytest.mark.parametrize("opset", [1, 9, 11])
-def test_older_squeeze_and_unsqueeze_have_axes_as_an_attribute(opset):
+def test_old_squeeze_and_unsqueeze_read_axes_from_an_attribute(opset):
     x = numbers((1, 3, 1))
     if opset == 1:
         compare(run_word("onnx", "Squeeze", [x], opset=1, axes=(0,))[0], x[0])
@@ -332,20 +332,20 @@ def test_older_concat_has_a_default_axis():
 
 
 @pytest.mark.parametrize("opset", [2, 11, 12])
-def test_older_split_has_lengths_as_an_attribute(opset):
+def test_old_split_reads_lengths_from_an_attribute(opset):
     x = numbers((6, 2))
     old_opset("Split", opset, [x], outputs=3)
     old_opset("Split", opset, [x], outputs=2, split=(4, 2), axis=0)
 
 
 @pytest.mark.parametrize("opset", [13, 17])
-def test_older_split_takes_as_many_parts_as_there_are_results(opset):
+def test_old_split_derives_num_outputs_from_its_results(opset):
     x = numbers((6, 2))
     old_opset("Split", opset, [x], outputs=3)
     old_opset("Split", opset, [x, np.array([4, 2])], outputs=2)
 
 
-def test_oldest_split_takes_lengths_either_way():
+def test_opset_1_split_accepts_lengths_as_operand_or_attribute():
     x = numbers((6, 2))
     cases: list[Any] = [([x, np.array([4, 2])], {}), ([x], {"split": (4, 2)}), ([x], {"axis": 0, "split": (4, 2)})]
     for operands, attributes in cases:
@@ -356,7 +356,7 @@ def test_oldest_split_takes_lengths_either_way():
     assert [half.shape for half in halves] == [(6, 1), (6, 1)]
 
 
-def test_oldest_tile_repeats_along_one_axis():
+def test_opset_1_tile_repeats_along_one_axis():
     x = numbers((2, 3))
     found = run_word("onnx", "Tile", [x, np.array([2]), np.array([1])], opset=1, constants=(1, 2))[0]
     compare(found, np.tile(x, (1, 2)))
@@ -366,7 +366,7 @@ def test_oldest_tile_repeats_along_one_axis():
 
 
 @pytest.mark.parametrize("opset", [7, 10])
-def test_older_depth_to_space_takes_blocks_first(opset):
+def test_old_depthtospace_uses_dcr_mode(opset):
     old_opset("DepthToSpace", opset, [numbers((1, 8, 2, 3))], blocksize=2)
     old_opset("SpaceToDepth", opset, [numbers((1, 2, 4, 6))], blocksize=2)
 

@@ -79,7 +79,7 @@ def test_resizing_is_that_of_onnx_runtime(case):
 
 
 @pytest.mark.parametrize(("length", "size"), [(3, 1), (3, 11), (5, 3), (6, 2)])
-def test_a_whole_coordinate_is_the_place_itself(length, size):
+def test_resize_at_integer_coordinates_returns_the_element(length, size):
     """ONNX Runtime has it lie below by a last bit; the documents, counted in fractions, do not."""
     x = np.arange(length, dtype=np.float32)[None]
     attributes = {"coordinate_transformation_mode": "half_pixel_symmetric", "nearest_mode": "floor"}
@@ -96,7 +96,7 @@ def test_resizing_keeps_the_aspect_ratio(policy, mode):
     check_operator(Resize, inputs, tolerance=1e-4, **attributes)
 
 
-def test_axes_name_what_scales_are_for():
+def test_resize_axes_select_the_scaled_axes():
     x = random(1, 2, 4, 6)
     found = run_operator(Resize, [x, None, np.array([2.0, 0.5], np.float32)], axes=(3, 2), mode="linear")
     expected = run_operator(Resize, [x, None, np.array([1, 1, 0.5, 2], np.float32)], mode="linear")
@@ -142,7 +142,7 @@ def test_shapes_follow_symbolic_extents():
     assert found == TensorFact(DType.FLOAT32, (1, 3, OPEN, OPEN))
 
 
-def test_an_empty_operand_is_none():
+def test_resize_treats_empty_operands_as_absent():
     x, none = random(1, 1, 2), np.zeros(0, np.float32)
     found = run_operator(Resize, [x, none, none, np.array([1, 1, 4])])
     assert found[0].shape == (1, 1, 4)
@@ -214,14 +214,14 @@ def test_affine_grid_is_that_of_onnx_runtime(align_corners, dims):
     )
 
 
-def test_a_single_entry_lies_in_the_middle():
+def test_affinegrid_of_one_element_is_centered():
     theta = np.eye(2, 3, dtype=np.float32)[None]
     for align_corners in (0, 1):
         grid = run_operator(AffineGrid, [theta, np.array([1, 1, 1, 1])], align_corners=align_corners)[0]
         assert grid.tolist() == [[[[0, 0]]]]
 
 
-def test_sampling_where_every_entry_is_returns_the_operand():
+def test_gridsample_with_the_identity_grid_returns_the_operand():
     x = random(2, 3, 4, 5)
     theta = np.tile(np.eye(2, 3, dtype=np.float32), (2, 1, 1))
     grid = run_operator(AffineGrid, [theta, np.array([2, 3, 4, 5])])[0]

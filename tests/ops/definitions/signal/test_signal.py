@@ -38,7 +38,7 @@ def test_transforms_are_those_of_onnx_runtime(seed, dims, dtype, kind, length, d
 
 
 @given(st.integers(0, 99), st.integers(3, 7), st.sampled_from([None, 6, 7]))
-def test_a_real_signal_comes_back_from_half_of_its_spectrum(seed, n, length):
+def test_inverse_onesided_dft_restores_a_real_signal(seed, n, length):
     x = np.random.default_rng(seed).normal(size=(2, n, 2)).astype(np.float32)
     inputs = [x, None if length is None else number(length), number(1)]
     check_by_standard(DFT, inputs, inverse=1, onesided=1, tolerance=1e-5)
@@ -74,7 +74,7 @@ def test_windows_are_those_of_onnx_runtime(op_def, size, periodic, dtype):
     check_operator(op_def, [number(size)], periodic=periodic, output_datatype=dtype, tolerance=2e-6)
 
 
-def test_a_window_of_one_place_is_finite():
+def test_window_of_size_1_is_finite():
     (found,) = run_operator(BlackmanWindow, [number(1)], periodic=0)
     assert np.isfinite(found).all()
 

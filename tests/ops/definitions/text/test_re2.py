@@ -38,7 +38,7 @@ def by_ort(pattern: str) -> list[bool]:
 
 
 @every("pattern", SAME, ids=ascii)
-def test_it_matches_what_onnx_runtime_matches(pattern):
+def test_compiled_pattern_matches_like_onnx_runtime(pattern):
     match = compile_re2(pattern).fullmatch
     assert [match(text) is not None for text in TEXTS] == by_ort(pattern)
 
@@ -53,7 +53,7 @@ def test_patterns_that_re2_rejects_are_rejected(pattern):
 
 
 @pytest.mark.parametrize("pattern", UNSAID, ids=ascii)
-def test_what_is_not_known_is_distinguished_from_what_is_wrong(pattern):
+def test_valid_unsupported_pattern_raises_unsupportedpatternerror(pattern):
     by_ort(pattern)
     with pytest.raises(UnsupportedPatternError):
         compile_re2(pattern)

@@ -35,7 +35,7 @@ def test_splitting_is_that_of_onnx_runtime(data, delimiter, maxsplit):
     check_operator(StringSplit, [x], outputs=2, delimiter=delimiter, maxsplit=maxsplit)
 
 
-def test_nothing_is_split_into_no_pieces():
+def test_stringsplit_of_an_empty_string_has_no_pieces():
     pieces, counts = run_operator(StringSplit, [np.array(["", "  "], object)])
     assert pieces.shape == (2, 0)
     assert counts.tolist() == [0, 0]
@@ -55,7 +55,7 @@ def test_normalization_is_that_of_onnx_runtime(data, case, sensitive, stopwords)
     check_operator(StringNormalizer, [np.where(x == "Über", "Uber", x)], stopwords=stopwords, **attributes)
 
 
-def test_a_text_of_stop_op_types_leaves_an_empty_one():
+def test_stringnormalizer_with_only_stopwords_returns_an_empty_string():
     found = run_operator(StringNormalizer, [np.array([["tea", "TEA"]], object)], stopwords=("tea",))
     assert found[0].tolist() == [[""]]
 
