@@ -74,7 +74,7 @@ def layer_reports(
 
 
 def reasons(state: Statistics, qparams: QuantizationParameters) -> tuple[str, ...]:
-    """Return the reasons for the noise of a value as sentences."""
+    """Return causes of a value's quantization noise: outliers, unequal channels, saturation, few samples."""
     found: list[str] = []
     low, high = qparams.min_value, qparams.max_value
     largest = max(high, -low, 1e-30)

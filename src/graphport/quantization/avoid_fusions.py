@@ -58,12 +58,12 @@ def _bias(node: Node) -> Value | None:
 
 
 def _is_skipped(node: Node) -> bool:
-    """Whether two computed tensors are added only for a normalization."""
+    """Whether an Add of two computed tensors has one consumer, a LayerNormalization (SkipLayerNormalization)."""
     return _is_read_by(node, "LayerNormalization") and not any(value.is_constant for value in node.operands)
 
 
 def _is_bent(node: Node) -> bool:
-    """Whether an integer product has only a Relu or Clip as consumer, with float consumers only."""
+    """Whether an integer product's only consumer is a Relu or Clip whose only consumer is a float node."""
     if node.dialect or node.op_type not in _PRODUCTS or node.output.is_output or len(node.output.uses) != 1:
         return False
     if any(value.producer is None or value.producer.op != "DequantizeLinear" for value in node.operands[:2]):

@@ -102,7 +102,7 @@ def candidate_qparams(
 def ends(
     state: Statistics, dtype: DType, method: Method, *, is_symmetric: bool, percentile: float
 ) -> tuple[float, float]:
-    """Return the minimum and maximum that the range should cover."""
+    """Return minimum and maximum of the quantization range by a calibration method."""
     low, high = state.minimum, state.maximum
     match method:
         case "moving-average":
@@ -135,7 +135,7 @@ def percentiles(state: Statistics, percent: float) -> tuple[float, float]:
 
 
 def _counted(histogram: Histogram, part: float) -> float:
-    """Return the quantile `part`, between the limits of its bin."""
+    """Return the quantile `part` (0 to 1) of a histogram, interpolated within its bin."""
     below = np.cumsum(histogram.counts)
     wanted = float(part * below[-1])
     place = bisect_left(below, wanted)
@@ -160,7 +160,7 @@ def squared_error(histogram: Histogram, qparams: QuantizationParameters) -> floa
 
 
 def _squared_errors(centers: Array, counts: Array, width: float, ends: Array, scales: Array) -> Array:
-    """Squared errors of elements that are uniform within bins, for several candidate ranges.
+    """Return the squared quantization error of histogram elements for each candidate range.
 
     A narrow bin is represented by its center; if the step is smaller than the bin, the error is `scale² / 12`.
     """
@@ -193,7 +193,7 @@ def least_error(state: Statistics, dtype: DType, *, is_symmetric: bool) -> tuple
 
 
 def _candidate_ranges(pairs: Array, dtype: DType, *, is_symmetric: bool) -> tuple[Array, Array]:
-    """Return ends and scales of the qparams that `between` computes for pairs of ends."""
+    """Return representable range and scale of the integer qparams for each (low, high) of `pairs`."""
     least, most = limits(dtype)
     lows, highs = pairs[:, 0], pairs[:, 1]
     if is_symmetric:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """A candidate: the float graph that it is based on, the decisions, and the measured noise.
+    """A candidate result: the float graph, the quantization decisions for it, and the measured noise.
 
     `floating` contains the names of layers that stay float by choice.
     """

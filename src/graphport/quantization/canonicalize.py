@@ -59,7 +59,7 @@ def canonicalize(graph: Graph) -> Graph:
 
 
 def _inverse(node: Node) -> int | None:
-    """Return the operand index of the reciprocal that only this product uses."""
+    """Return the index of the operand that is a Reciprocal with no other consumer; `None` without one."""
     for index, value in enumerate(node.operands):
         maker = value.producer
         if maker is not None and not maker.dialect and maker.op == "Reciprocal" and len(value.uses) == 1:
@@ -100,7 +100,7 @@ def _is_odd_gemm(node: Node) -> bool:
 
 
 def _is_single(node: Node) -> bool:
-    """Whether one addend serves several columns."""
+    """Whether the addend of a Gemm with several columns is a scalar."""
     weight, addend = node.operands[1], node.operands[2]
     return addend.storage is not None and addend.storage.count == 1 != _columns(node, weight)
 

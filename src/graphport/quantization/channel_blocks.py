@@ -28,7 +28,7 @@ MAX_PART_ELEMENTS, _AT_ONCE = 1 << 21, 4
 
 
 def mapped(function: Callable[[slice], Result], slices: Sequence[slice]) -> list[Result]:
-    """Map `function` over the parts, some in parallel: NumPy releases the interpreter lock."""
+    """Map `function` over slices in a thread pool: NumPy releases the interpreter lock."""
     with ThreadPoolExecutor(min(_AT_ONCE, os.cpu_count() or 1)) as pool:
         return list(pool.map(function, slices))
 
@@ -43,7 +43,7 @@ def split_channels(layer: Layer) -> list[slice]:
 
 
 def along(layer: Layer, part: slice) -> tuple[slice, ...]:
-    """Return the index of the channels in the weight of a product."""
+    """Return the index that selects the output channels `part` in a product's weight."""
     return (slice(None), part) if layer.out_axis else (part,)
 
 

@@ -82,7 +82,7 @@ def unseen_part(
 
 
 def _end(s: Array, n: Array, side: int) -> float:
-    """Return the lower or upper limit."""
+    """Return the lower (`side` -1) or upper (1) limit of sum(n) / sum(s) by the delta method."""
     r = n.sum() / s.sum()
     d = (n - r * s) / n.mean()
     error = np.sqrt(np.sum(d**2) / (len(d) - 1) / len(d))

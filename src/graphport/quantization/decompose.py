@@ -84,7 +84,7 @@ def _is_uniform_pool(node: Node) -> bool:
 
 
 def _depthwise(graph: Graph, node: Node) -> None:
-    """An integer pool has the scale of its operand; a convolution has one for the smaller range of means."""
+    """Replace an AveragePool by a depthwise Conv: its result may have a finer scale than its operand."""
     channels, kernel = shape_of(node.operands[0])[1], _ints(node, "kernel_shape")
     if not isinstance(channels, int):
         return

@@ -196,7 +196,7 @@ def _free_input(state: _State, value: Value) -> None:
 
 
 def _reads_scale(node: Node, value: Value) -> tuple[Array, Array] | None:
-    """Return scale and zero point if `node` dequantizes `value`."""
+    """Return scale and zero point with which `node` dequantizes operand `value`; `None` if it does not."""
     if node.dialect or node.op_type not in {"DequantizeLinear", "QLinearConv", "QLinearMatMul"}:
         return None
     return _parameters(node, 1) if node.operand(0) is value else None
@@ -527,7 +527,7 @@ def _as_floats(outputs: Mapping[str, Any], state: _State) -> dict[str, Any]:
 
 
 def _runs(source: Graph, state: _State, data: object) -> tuple[list[tuple[dict[str, Any], dict[str, Any], int]], int]:
-    """Return inputs of the quantized and of the float model, and the number of samples."""
+    """Return runs (quantized inputs, float inputs, size) and the number of samples; 0 for random inputs."""
     given: list[Run]
     count = 0
     if data is None:

@@ -243,7 +243,7 @@ _ROLES: dict[str, str] = {"weighted": "it has weights", "passive": "it moves qua
 
 
 def _where(node: Node) -> str:
-    """Return the description of the body that contains the node: statistics exist for values of the main graph only."""
+    """Return the reason why a node in a body is not quantized: values in bodies are not observed."""
     body = node.graph
     holder = None if body is None else body.parent
     if holder is None:

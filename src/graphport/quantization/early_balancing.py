@@ -44,7 +44,7 @@ class Balancer(Protocol):
         ...
 
     def glance(self, graph: Graph, runs: Iterable[Run]) -> Candidate:
-        """Return a candidate that is calibrated on a part of the samples."""
+        """Return a candidate calibrated on the samples in `runs` only."""
         ...
 
     def snr(self, candidate: Candidate) -> float:

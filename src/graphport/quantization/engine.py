@@ -68,7 +68,7 @@ def session(graph: Graph, *, threads: int = 0, optimize: bool = True, as_run: bo
 
 
 def _is_long(graph: Graph) -> bool:
-    """Whether the reference interpreter is faster than the setup of a runtime."""
+    """Whether many nodes and little data make a runtime's setup slower than the reference interpreter."""
     if len(graph) < _MIN_SLOW_SETUP_NODES or any(node.has_bodies for node in graph):
         return False
     sizes = graph.extents.evaluate_symbols(open_axes(graph)[0])
@@ -233,7 +233,7 @@ class Judge:
         return judge
 
     def noise(self, graph: Graph, *, as_run: bool = False, feeds_back: bool = True) -> Noise:
-        """Return the noise of `graph` on its runtime.
+        """Return the noise of the quantized `graph`, run with `session`, relative to the float outputs.
 
         Args:
             graph: a quantized copy of the float graph.
@@ -265,7 +265,7 @@ class Judge:
         return noise
 
     def _outputs(self, made: Session, names: Mapping[str, str], *, feeds_back: bool) -> Iterator[dict[str, Any]]:
-        """Yield the outputs of each run, with the operands of decisions by their names in the float graph."""
+        """Yield outputs of each run and operands of decisions (ArgMax, TopK) by their names in the float graph."""
         state: dict[str, Any] = {}
         for index, (inputs, _) in enumerate(self.runs):
             found = made.run({**inputs, **state})

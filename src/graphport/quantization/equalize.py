@@ -137,7 +137,7 @@ def _commutes(region: Region, node: Node) -> list[Value] | None:
 
 
 def _gated(node: Node) -> list[Value] | None:
-    """Return the linear factor of a gated product, and the product; the other factor is not scaled."""
+    """Return the factor of a gated product that a layer computes, and the product; the gate is not scaled."""
     factors = [value for value in node.operands if value.producer is not None and layer_of(value.producer) is not None]
     is_alike = _shape(node.operands[0]) == _shape(node.operands[1]) is not None
     return [factors[0], node.output] if len(factors) == 1 and is_alike else None
@@ -157,7 +157,7 @@ def _sum(region: Region, node: Node) -> list[Value] | None:
 
 
 def _is_scaled(region: Region, node: Node) -> bool:
-    """Whether `node` multiplies each channel by a constant, which can absorb the scale."""
+    """Whether a Mul or normalization has a constant per channel that can absorb the scale."""
     if node.dialect:
         return False
     scale, bias = node.operand(1), node.operand(2)
@@ -252,7 +252,7 @@ def scales(region: Region, states: Mapping[Value, Statistics], strength: float) 
 
 
 def _under_ceiling(ceiling: float, s: Array, seen: Array, is_used: Array) -> Array:
-    """Limit scales so that a Clip acts as before on all samples: growing channels remain below the bound."""
+    """Limit the divisors `s` so that channel maxima `seen` below the Clip bound `ceiling` remain below it."""
     least = np.minimum(seen.astype(np.float64) / ceiling, 1.0)
     top = float(np.max(s[is_used]))
     return np.where(is_used, np.clip(s / top, np.maximum(least, 1 / _MAX_SCALE_RATIO), 1.0), 1.0).astype(np.float32)

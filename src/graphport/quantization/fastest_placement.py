@@ -33,7 +33,7 @@ _WORTH = (0.0, *(4.0**k for k in range(-4, 9)))
 def fastest_float_nodes(
     choices: Choices, graph: Graph, placement: Placement, sizes: Mapping[str, int]
 ) -> tuple[str, ...]:
-    """Return the float node results of the fastest plan; empty if the target has no rates.
+    """Return the names of results of nodes that stay float in the fastest plan; empty if the target has no rates.
 
     Also empty if everything must be quantized, or a fraction is set. If that plan left most weights float, a weight is
     worth as much time as makes it half of them: quantization should reduce the size, too.
@@ -70,7 +70,7 @@ def fastest_float_nodes(
 
 
 def _bends(node: Node, choices: Choices) -> bool:
-    """Whether only one node follows, an activation that the float kernel fuses."""
+    """Whether the only consumer is an activation that the target's float kernel fuses."""
     users = node.output.users
     return len(node.output.uses) == 1 and not node.output.is_output and users[0].op_type in choices.target.absorbed
 

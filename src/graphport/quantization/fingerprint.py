@@ -119,7 +119,7 @@ class Trail:
             yield self._along(shard)
 
     def next_end(self) -> str:
-        """Return the digest at the end of the next shard, in order."""
+        """Return and remove the oldest stored digest: that of all runs up to the end of its shard."""
         return self._ends.popleft()
 
     def _along(self, runs: Iterable[Run]) -> Iterator[Run]:

@@ -128,7 +128,7 @@ def _operand_noise(node: Node, placement: Placement, costs: Mapping[Value, float
 
 
 def _rounding(quantization: Quantization, states: Mapping[Value, Statistics]) -> dict[Value, float]:
-    """Return the noise-to-signal ratio of the rounding of each value that decides qparams."""
+    """Return, for each root value with qparams, the noise-to-signal ratio of its quantization on the histogram."""
     return {
         value: squared_error(states[value].histogram, qparams) / max(states[value].squares, 1e-30)
         for value, qparams in quantization.all_qparams.items()
@@ -214,7 +214,7 @@ def with_real_curves(session: Placer, best: Candidate) -> Candidate | None:
 
 
 def with_real_weights(best: Candidate) -> Candidate:
-    """Return `best` with unrounded weights."""
+    """Return `best` with float weights."""
     return replace(best, quantization=replace(best.quantization, weights={}), noise=None)
 
 

@@ -69,7 +69,7 @@ def _is_from_integers(maker: Node | None) -> bool:
 
 
 def _is_fused_into(maker: Node) -> bool:
-    """Whether only nodes that are fused into `maker` use its result."""
+    """Whether all consumers of the result of `maker` are nodes that kernels fuse into it."""
     users = maker.output.users if len(maker.results) == 1 else []
     return bool(users) and all(user.op in _FUSED for user in users) and not maker.output.is_output
 

@@ -94,7 +94,7 @@ class Goals:
         return any(x is not None for x in (self.latency, self.bytes, self.metric))
 
     def missed(self, of: FrontPoint) -> float:
-        """Return the distance of a point from the goals on unseen samples; 0 if it likely meets all."""
+        """Return the summed excess over all goals, with the SNR's lower confidence limit; 0 if all are met."""
         found = 0.0
         if self.snr is not None:
             found += max(self.snr - of.least_db, 0.0) / _DECIBELS
@@ -200,7 +200,7 @@ def _in_time(points: Sequence[FrontPoint]) -> Sequence[FrontPoint]:
 
 
 def _latest(points: Sequence[FrontPoint]) -> float:
-    """Return the time that saves a third of the fastest point's saving."""
+    """Return the relative time at which `_SAVED` of the fastest point's time saving is achieved."""
     least = min(each.latency or 0.0 for each in points)
     return least + max(1 - least, 0.0) * (1 - _SAVED)
 
@@ -212,7 +212,7 @@ def _cost(of: FrontPoint, latest: float) -> float:
 
 
 def _above_the_line(points: Sequence[FrontPoint]) -> FrontPoint:
-    """Return the point farthest above the line from the smallest to the most accurate."""
+    """Return the knee by size: the point farthest above the line from the smallest to the most accurate point."""
     small, near = min(points, key=lambda x: x.bytes), max(points, key=lambda x: x.snr_db)
     wide, high = max(near.bytes - small.bytes, 1), max(near.snr_db - small.snr_db, 1e-9)
     return max(points, key=lambda x: (x.snr_db - small.snr_db) / high - (x.bytes - small.bytes) / wide)

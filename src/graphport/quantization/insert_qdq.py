@@ -143,7 +143,7 @@ def _hold_signed(graph: Graph) -> None:
 
 
 def _rounding(node: Node) -> DType | None:
-    """Return the integer type of the first operand."""
+    """Return the integer type from which the first operand is dequantized."""
     maker = node.operands[0].producer
     fact = None if maker is None else maker.operands[0].fact
     return fact.dtype if isinstance(fact, TensorFact) else None
@@ -211,7 +211,7 @@ def _hand_over(value: Value, rounded: Value, readers: list[Node]) -> None:
 
 
 def _cut(graph: Graph, node: Node, low: float | None) -> None:
-    """Insert Max(operand, low), or Max(operand), which keeps runtimes from matching a pattern.
+    """Insert Max(operand, low), or the identity Max(operand), before `node` to prevent a runtime's pattern fusion.
 
     Before  y = Conv(DequantizeLinear(q), w)
     After   y = Conv(Max(DequantizeLinear(q)), w)
@@ -256,7 +256,7 @@ def _emit_layer(
 
 
 def _as_multiplied(layer: Layer, weight: Weight, quantization: Quantization) -> Weight:
-    """Return a weight with the scales that kernels use, whose combined multiplier has 15 bits."""
+    """Return a weight with scales for which input scale * weight scale / output scale has 15 bits."""
     source, value = quantization.qparams_of(layer.input), layer.node.output
     while (
         (result := quantization.qparams_of(value)) is None

@@ -65,7 +65,7 @@ def emit_sums(graph: Graph, node: Node, qparams: QuantizationParameters, codes: 
 
 
 def _rounded(value: Value | None) -> Node | None:
-    """Return the DequantizeLinear of `value`."""
+    """Return the DequantizeLinear with a zero point that computes `value`; `None` for other producers."""
     node = None if value is None else value.producer
     return node if node is not None and node.op == "DequantizeLinear" and len(node.inputs) == 3 else None
 

@@ -211,7 +211,7 @@ class Follower:
     def best_of_rows(
         self, layer: Layer, given: Weight, rows: rounding.Rows, second: Array | rounding.WideMoments | None
     ) -> tuple[Weight, LayerNoise]:
-        """Select the best rounding; for a large product some output channels at a time, which are independent."""
+        """Select the best rounding of a layer's weight; of a large product by blocks of output channels."""
         parts = split_channels(layer)
         second = second if given.qparams.dtype.is_integer else None
         if len(parts) < 2:
@@ -269,7 +269,7 @@ class Follower:
         return rounding.Rows(_joined_rows(layer, real, chosen), _joined_rows(layer, rounded, chosen))
 
     def _rounding_noise(self, layer: Layer, rows: Array, matrix: Array, numbers: Array) -> float:
-        """Return the noise of a layer whose input has only its own rounding error."""
+        """Return a layer's noise with weight codes `numbers` and its input rounded once, without earlier errors."""
         qparams = None if layer.node in self.quantization.alone else self.quantization.qparams_of(layer.input)
         parts = np.array_split(rows, min(max(rows.nbytes // _ROOM, 1), rows.shape[1]), axis=1)
         nearest = parts if qparams is None else (qparams.nearest(adjust_channels) for adjust_channels in parts)

@@ -272,7 +272,7 @@ def _channel_axis(value: Value, axes: Axes) -> int | None:
 
 
 def _split_region(output: str, region: Region, arrays: Sequence[Array], is_divided: bool) -> list[OutputPart]:  # noqa: FBT001
-    """Return the parts of a region: one, or one for each scale of its channels."""
+    """Return the parts of a region: one, or one per group of channels of similar standard deviation."""
     index: list[Any] = [slice(None)] * arrays[0].ndim
     for axis, start, stop in region.ranges:
         index[axis] = slice(start, stop)

@@ -131,7 +131,7 @@ def _real_reason(layer: Layer, target: Target, *, is_forced: bool) -> str | None
 
 
 def _fits_halves(layer: Layer) -> bool:
-    """Whether float16 scales represent its weights, in codes of four or more bits."""
+    """Whether the largest weight is small enough for float16 scales (with codes of at least four bits)."""
     numbers = layer.float_weight()
     return max(float(numbers.max(initial=0)), -float(numbers.min(initial=0))) <= _MAX_FLOAT16_WEIGHT
 
@@ -286,7 +286,7 @@ class _Walk:
         return bool(moving) and all(value in self.carried or self._is_fit(value) for value in given)
 
     def _is_fit(self, value: Value) -> bool:
-        """Whether a value is a constant that qparams represent nearly exactly."""
+        """Whether a float32 constant can be quantized: one element, or no mask if the target supports constants."""
         if not value.is_constant or value.storage is None or not is_float32(value):
             return False
         if value.storage.count == 1:
@@ -333,7 +333,7 @@ class _Walk:
             del self.carried[other]
 
     def _sum(self, wanted: set[Value]) -> None:
-        """Let layers without integer consumers return sums, cheapest first, if the target supports it."""
+        """Let layers without integer consumers return int32 sums, cheapest first, if the target supports it."""
         read = {root for value, root in self.carried.items() if value in wanted}
         able = {
             node: products(layer)
@@ -406,7 +406,7 @@ def _is_single(value: Value) -> bool:
 
 
 def _leaves_something(storage: Storage) -> bool:
-    """Whether a sum with a constant leaves useful qparams for the other term: a mask of lowest floats does not."""
+    """Whether a constant addend is finite and not a mask of huge values, which would widen the sum's range."""
     array = storage.numpy()
     return bool(np.all(np.isfinite(array))) and float(np.abs(array).max(initial=0)) < _MASKING
 
@@ -416,7 +416,7 @@ _MASKING = 1e4
 
 
 def _has(node: Node, names: Collection[str]) -> bool:
-    """Whether all attributes of these names differ from their defaults, zeros and ones."""
+    """Whether all attributes in `names` are present and differ from 0, () and tuples of ones."""
     return all(
         node.attributes.get(name, 0) not in (0, (), (1,) * _tuple_length(node.attributes.get(name))) for name in names
     )

@@ -134,7 +134,7 @@ def _is_within(end: Node, low: float, high: float) -> bool:
 
 
 def _taken_back(value: Value | None) -> _Rounded | None:
-    """Return the 8-bit codes that are dequantized to `value`."""
+    """Return the 8-bit integers, scale and zero point that a DequantizeLinear converts to `value`; `None` without."""
     made = None if value is None else value.producer
     if made is None or made.dialect or made.op_type != "DequantizeLinear" or len(made.operands) != 3:
         return None

@@ -126,7 +126,7 @@ def final_decisions(
 
 
 def _is_rounded(node: Node) -> bool:
-    """Whether a node has integer operands or results: a fused activation only has integer results."""
+    """Whether a node has quantized operands or results; a fused activation has quantized results only."""
     makers = [value.producer for value in node.operands]
     readers = [reader for value in node.results for reader in value.users]
     return node.op != "QuantizeLinear" and (

@@ -53,7 +53,7 @@ def slower(point: FrontPoint, front: Sequence[FrontPoint], target: str) -> list[
 def slower_run(
     settings: Settings, layers: tuple[int, int], graph: Graph, times: Mapping[str, float]
 ) -> list[Diagnostic]:
-    """Return the same for a timed run of `graph` with `layers` integer layers."""
+    """Return a warning if a timed run of `graph` with `layers` integer layers is slower than the source."""
     if times["speed_up"] > 1 - _WITHIN_SPREAD:
         return []
     roundings = sum(node.op in ("QuantizeLinear", "DequantizeLinear") for node in graph)

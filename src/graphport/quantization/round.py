@@ -40,7 +40,7 @@ class Rows:
     quantized: Array
 
     def split(self) -> tuple[Rows, Rows]:
-        """Return three quarters to fit and a quarter to check; all for both if there are few.
+        """Split the rows into three quarters to fit and one to validate; below 16 rows, both are all rows.
 
         Rows are ordered by sample, and rows of a sample are similar: the check has separate samples.
         """
@@ -72,13 +72,13 @@ class Codes:
         return self.numbers * self.scale
 
     def repeated(self, times: int) -> Codes:
-        """Repeat the results `times` times."""
+        """Return the codes with the output channels repeated `times` times (candidate sets for one search)."""
         tile = (1, times, 1)
         shift = None if self.shift is None else np.tile(self.shift, tile)
         return replace(self, numbers=np.tile(self.numbers, tile), scale=np.tile(self.scale, tile), shift=shift)
 
     def select_set(self, index: int, times: int) -> Codes:
-        """Return set `index` of `times` sets of results."""
+        """Return set `index` of the `times` sets that `repeated` created."""
         rows = self.numbers.shape[1] // times
         place = slice(index * rows, (index + 1) * rows)
         shift = None if self.shift is None else self.shift[:, place]
@@ -96,7 +96,7 @@ class Codes:
         return cls(numbers, scale, qparams.least, qparams.most, has_pairs, layer.matrix(zeros))
 
     def limits(self, numbers: Array, column: int) -> tuple[Array | float, Array | float]:
-        """Return the range of codes of a column, given the code of its paired neighbour."""
+        """Return the range of codes of a column: relative to zero points, or within 16 bits with its neighbour."""
         if self.shift is not None:
             shift = np.repeat(self.shift[:, :, column], numbers.shape[1] // self.shift.shape[1], axis=1)
             return self.least - shift, self.most - shift

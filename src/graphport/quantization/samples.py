@@ -314,7 +314,7 @@ def _of_files(value: Value, files: Sequence[Path]) -> Column:
 
 
 def _batched(value: Value, column: Column) -> Column:
-    """Return `column`, or a column of it as one sample if only the batch axis is missing."""
+    """Return `column`; if only its batch axis is missing, as one sample of batch 1."""
     shape = value.shape
     is_sample = bool(shape) and len(column.shape) == len(shape) - 1 and _agree(shape[1:], column.shape)
     return WholeColumn(column) if is_sample and shape and (shape[0] == 1 or _is_free(value)) else column
@@ -379,7 +379,7 @@ def _may_be_empty(graph: Graph, value: Value) -> bool:
 
 
 def _step(graph: Graph, value: Value, column: Column, findings: list[Diagnostic]) -> int:
-    """Return the number of entries of `column` per sample of `value`; 0 if an entry is all of it."""
+    """Return the number of entries of `column` per sample of `value`; 0 if one entry is a whole input."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None:
         return 1

@@ -131,7 +131,7 @@ class QuantizationSession:
         return widened(self.choices, found, self.choices.settings.wide_nodes)
 
     def quantization(self, placement: Placement) -> Quantization:
-        """Return the quantization of a placement, with nothing else on integers."""
+        """Return a `Quantization` with the placement and the target's properties, but without qparams and weights."""
         target = self.choices.target
         return Quantization(
             placement,
@@ -196,7 +196,7 @@ class QuantizationSession:
         return activation_qparams(low, high, choices.activation, **options)
 
     def fixed(self, value: Value) -> QuantizationParameters | None:
-        """Return the qparams of a value whose kernel fixes them."""
+        """Return the qparams that the target's kernel requires for its result; `None` if they are free."""
         dtype, maker = self.choices.activation, value.producer
         qparams = None if maker is None else self.choices.target.fixed_qparams(maker.op, dtype)
         if qparams is None:
@@ -410,7 +410,7 @@ class QuantizationSession:
         return self.candidate(graph, self.observe(graph, None, runs))
 
     def _unscaled(self, start: Candidate) -> Candidate:
-        """Return `start`, or a candidate with rescaled outstanding channels if that helps."""
+        """Return `start`, or a candidate with channels of outlying weights rescaled (`unscale`) if that is better."""
         twin = rewrite.copy(start.graph)
         if self.choices.settings.equalize is False or not unscale(twin):
             return start
@@ -427,7 +427,7 @@ class QuantizationSession:
         return is_hopeless
 
     def cheaper(self, best: Candidate) -> Candidate:
-        """Return `best`, or the candidate with float cheap layers if that helps.
+        """Return `best`, or a candidate whose cheap layers stay float if that is better.
 
         If weights are rounded again afterwards, candidates are compared with float weights: the error of nearest
         rounding hides the activations' noise, and will be reduced.

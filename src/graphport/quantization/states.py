@@ -135,7 +135,7 @@ def _is_alike(value: Value, other: Value) -> bool:
 
 
 def _stem(name: str) -> str:
-    """Return `name` without the components that distinguish the states of two iterations."""
+    """Return `name` without `past`, `present` and the like, so that input and output of a state compare equal."""
     stem = "".join(op_type for op_type in re.split(r"[._/\-\s:]+", name.lower()) if op_type not in _WORDS)
     ending = next((ending for ending in _ENDINGS if stem.endswith(ending)), "")
     return stem.removesuffix(ending)

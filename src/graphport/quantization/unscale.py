@@ -23,7 +23,7 @@ _MIN_DEVIATION = 1.5
 
 
 def unscale(graph: Graph) -> int:
-    """Multiply the weights of outstanding channels and divide the channels, in place; return the number of regions.
+    """Divide channels with outlying weight norms by s and multiply the weights by s, in place; return the regions.
 
     Before  y = f(x) * g;          z = y @ W
     After   y = f(x) * (g / s);    z = y @ (s * W)    with s = 2 ** round(log2(median norm / norm of W's row))

@@ -97,13 +97,13 @@ def _lost_to_power(positive: Array, power: float, end: float) -> float:
 
 
 def _mean_distance(first: Array, second: Array, widths: Array) -> float:
-    """Return the mean relative distance of the channels' largest elements from the next sample's."""
+    """Return the mean of (first - second) / width over channels: the gap between the two largest samples."""
     is_known = np.isfinite(second) & (widths > 0)
     return float(np.mean((first[is_known] - second[is_known]) / widths[is_known])) if is_known.any() else 0.0
 
 
 def _fall(largest: Array) -> Array:
-    """Return the mean distance of the largest elements from the preceding ones; ascending."""
+    """Return the mean distance of the `_TAIL` largest elements from the next smaller one; `largest` is ascending."""
     few: Array = largest[-_TAIL - 1 :].astype(np.float64)
     distances: Array = few[1:] - few[0] if len(few) > 1 else np.zeros(1)
     return distances.mean(keepdims=True)

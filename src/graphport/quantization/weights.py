@@ -98,14 +98,14 @@ def by_group(qparams: QuantizationParameters, layer: Layer) -> QuantizationParam
 
 
 def has_pairs(layer: Layer) -> bool:
-    """Whether kernels add products of neighbours in pairs; depthwise kernels do not."""
+    """Whether 8-bit kernels add the products of adjacent depth indices in 16 bits; depthwise and transposed do not."""
     if layer.kind == "transposed":
         return False
     return layer.kind == "product" or not (layer.shape[1] == 1 and layer.groups == layer.shape[0])
 
 
 def pair_sums(matrix: Array) -> Array:
-    """Return the magnitudes of sums of neighbours with equal sign: [groups, results, half the depth]."""
+    """Return |sum| of each adjacent pair of equal sign, else the larger magnitude: [groups, results, depth / 2]."""
     if matrix.shape[2] % 2:
         matrix = np.concatenate([matrix, np.zeros((*matrix.shape[:2], 1), matrix.dtype)], axis=2)
     first, second = matrix[..., 0::2], matrix[..., 1::2]
@@ -232,16 +232,16 @@ def least_squares(
 
 
 def _are_codes(blocks: Array, half: float) -> bool:
-    """Whether the first blocks are integers times a scale with which the largest magnitude is `half`."""
+    """Whether blocks are already quantized (GGUF): integer multiples of their largest magnitude over `half`."""
     sample = blocks.reshape(-1, blocks.shape[-1])[:_NUM_SAMPLED_BLOCKS]
     scale = np.maximum(np.abs(sample).max(axis=-1, keepdims=True) / half, MIN_SCALE)
     return bool(np.all(np.rint(sample / scale) * scale == sample))
 
 
 def _outermost(bound: Array, low: Array, middle: float, half: float) -> tuple[Array, Array]:
-    """Return scales and zero points with which the element of the largest magnitude is `half` steps from zero.
+    """Return scales and zero points that map the largest magnitude `bound` to a code `half` steps from zero.
 
-    With the zero point `middle` codes reach as far downwards, with one less as far upwards.
+    The zero point is `middle` for a negative extreme and `middle` - 1 for a positive one.
     """
     zero = np.where(-low >= bound, middle, middle - 1).astype(bound.dtype)
     return np.maximum(bound / half, MIN_SCALE), zero

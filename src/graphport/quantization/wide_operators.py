@@ -87,7 +87,7 @@ def _is_integer(value: Value) -> bool:
 
 
 def _differences(node: Node, made: set[Node]) -> set[Node]:
-    """Return the nodes from the result of `node` to a Sub or Mod that it is a part of."""
+    """Return the nodes from `node` (Floor) to a Sub from an earlier value, as in x - floor(x); empty without one."""
     sources = {value for each in (*made, node) for value in each.operands}
     path: list[Node] = []
     current = node

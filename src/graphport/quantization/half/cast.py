@@ -143,9 +143,9 @@ def cast(
 
 
 def _orders(decisions: Decisions) -> list[list[Node]]:
-    """Return growing sets of nodes that remain in single precision.
+    """Return growing sets of nodes to try in single precision for the accuracy goal.
 
-    The last nodes, or the first, whose error reaches all later nodes.
+    One to seven eighths of the nodes, from the end or from the start, whose errors reach all later nodes.
     """
     nodes = list(decisions.halves)
     counts = sorted({max(len(nodes) * part // 8, 1) for part in range(1, 8)})
@@ -211,7 +211,7 @@ def _report(
 
 
 def _runs(graph: Graph, data: object) -> tuple[list[Run], int, list[Diagnostic]]:
-    """Return runs, their number, and whether they are random; none if the model runs with no inputs found."""
+    """Return runs, the number of samples (0 for random inputs), and findings; no runs if no inputs work."""
     if data is not None:
         samples = gather(graph, data)
         taken = samples.select_samples(evenly_spaced_indices(samples.count, min(samples.count, _MAX_SAMPLES)))

@@ -154,7 +154,7 @@ class _Decider:
         return found
 
     def _is_lost(self, value: Value) -> bool:
-        """Whether a single-precision result overflows or vanishes in half precision."""
+        """Whether a float32 value's observed range overflows in the narrow type, or is near its least subnormal."""
         found = self.seen.get(value)
         if found is None:
             return False
@@ -270,7 +270,7 @@ class _Decider:
         return []
 
     def _merge(self, found: Decisions) -> None:
-        """Compute isolated nodes without weights between single-precision nodes in single precision, too."""
+        """Keep nodes without weights in float32 if all their producers and consumers are float32."""
         for node in list(found.halves):
             sources = [value.producer for value in node.operands if is_float32(value) and not value.is_constant]
             readers = [user for value in node.results if is_float32(value) for user in value.users]
@@ -287,7 +287,7 @@ _SUPPORTED = {DType.FLOAT32: "float", DType.FLOAT64: "double"}
 
 
 def loses(storage: Storage, to: DType) -> bool:
-    """Whether a constant, or one of its rows or columns, loses its precision in `to`."""
+    """Whether a constant overflows in `to`, or an index of its first or last axis falls below the minimum SNR."""
     limits = LIMITS[to]
     x = storage.numpy().astype(np.float64)
     with np.errstate(over="ignore"):

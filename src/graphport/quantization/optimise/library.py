@@ -111,7 +111,7 @@ def library(session: QuantizationSession, base: Candidate, timed: Run | None = N
 
 
 def _lost(numbers: Array, dtype: DType) -> float:
-    """Return the squared errors of `numbers` in float16; infinite beyond its range."""
+    """Return the squared error of `numbers` cast to `dtype` (float16); infinite on overflow."""
     with np.errstate(over="ignore"):
         halves = numbers.astype(dtype.numpy).astype(np.float64)
     return float(np.sum((halves - numbers) ** 2)) if np.isfinite(halves).all() else np.inf
@@ -138,7 +138,7 @@ def _add_tables(session: QuantizationSession, of: Candidate, made: Library) -> N
 
 
 def _add_integers(session: QuantizationSession, base: Candidate, made: Library, timed: Run | None) -> None:
-    """Add the present storage of the layers of `base`."""
+    """Add the integer storage of the layers of `base` as their first option."""
     names = [node.name for node in base.graph if node.name]
     times = None if timed is None else times_of(insert_qdq(base.graph, base.quantization), timed[0], names)
     for node, noise in sensitivities(session, base).items():
@@ -173,7 +173,7 @@ def _uniform(session: QuantizationSession, base: Candidate, bits: int) -> Candid
 
 
 def _shown_by(node: Node, uniform: Mapping[int, Candidate], errors: Mapping[int, Mapping[str, float]]) -> int:
-    """Return the bits with the largest error for a layer, so that its noise is measurable.
+    """Return the weight bits with the largest error for a layer: that noise is measurable at the outputs.
 
     Fewer bits with block scales have smaller errors than more bits with channel scales.
     """

@@ -135,7 +135,7 @@ def optimised(
 
 
 def _may_be_chosen(goals: Goals, points: Sequence[FrontPoint], place: int) -> bool:
-    """Whether a point would be selected if its layers were adjusted to its plan."""
+    """Whether a point would be selected with `_GAINED` dB more and `_QUICKER` of its time, as adjustment may bring."""
     point = points[place]
     part = None if point.latency is None else _QUICKER * point.latency
     better = replace(point, snr_db=point.snr_db + _GAINED, latency=part)
@@ -166,7 +166,7 @@ def _table(session: QuantizationSession, base: Candidate) -> _TableTimes | None:
 
 
 def _variants(session: QuantizationSession, base: Candidate) -> list[Candidate]:
-    """Yield `base` with some or all sums of products unrounded."""
+    """Return variants of `base` in which some or all layers return int32 sums that are dequantized."""
     if not session.choices.target.summing or session.choices.settings.weights_only:
         return []
     found: list[Candidate] = []
@@ -252,7 +252,7 @@ def _expected(session: QuantizationSession, base: Candidate, count: int) -> tupl
 
 
 def _wide_plans(session: QuantizationSession, base: Candidate, order: Sequence[Node]) -> list[Candidate]:
-    """Yield `base` with 16-bit activations: of the noisiest layers if the target mixes widths, else of all."""
+    """Return `base` with 16-bit activations: of some noisiest layers if the target mixes widths, else of all."""
     choices = session.choices
     if has_wide_layers(choices.settings, choices.target):
         sets = [[node.output.name for node in order[:k]] for k in _WIDE_LAYER_COUNTS if k < len(order)]

@@ -62,7 +62,7 @@ def of_preset(session: QuantizationSession, base: Candidate, asked: Choices) -> 
 
 
 def _starting_ranges(other: QuantizationSession, of: Candidate) -> Candidate:
-    """Return the ranges of `of`, with only the layers float that are faster so."""
+    """Return a new candidate with the ranges of `of` in which only layers that are faster as float stay float."""
     slow = fastest_float_nodes(other.choices, of.graph, other.decide_placement(of.graph), other.sizes)
     start = other.candidate(of.graph, {value.name: state for value, state in of.states.items()}, slow)
     floating = start.quantization.placement.floating
@@ -71,7 +71,7 @@ def _starting_ranges(other: QuantizationSession, of: Candidate) -> Candidate:
 
 
 def _as_in(base: Candidate, of: Candidate) -> Candidate:
-    """Return `of` with the codes of `base`."""
+    """Return `of` with the weight codes of `base`."""
     weights = {node: base.quantization.weights.get(node, weight) for node, weight in of.quantization.weights.items()}
     return replace(of, quantization=replace(of.quantization, weights=weights), noise=None, follower=base.follower)
 

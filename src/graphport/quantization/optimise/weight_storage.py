@@ -114,7 +114,7 @@ class Storing:
         return [plan for plan in found if plan is not None]
 
     def _present(self) -> int:
-        """Return the bytes of all weights in the base."""
+        """Return the bytes of all weights and tables in the base."""
         found = sum(self.of.ways[name][0].bytes for name in self.of.tables)
         for node, weight in self.base.quantization.weights.items():
             ways = self.of.ways.get(node.output.name, [])
@@ -196,9 +196,9 @@ def largest_within(of: Library, made: Iterable[Plan], most: int) -> Plan | None:
 
 
 def shrunk(of: Library, most: int) -> Plan | None:
-    """Return the first option of each layer, reduced to at most so many bytes; `None` if impossible.
+    """Return a plan of at most `most` bytes, starting from each layer's first option; `None` if impossible.
 
-    One layer after the other takes the option with the least noise and time per saved byte, of the remaining ones.
+    Greedy: repeat the change of one layer's option with the least added noise and time per saved byte.
     """
     plan = {name: ways[0] for name, ways in of.ways.items()}
     noise, time = max(noise_of(plan), 1e-30), max(time_of(plan), 1e-9)
