@@ -165,8 +165,7 @@ def merged(folder: Path, known: Mapping[str, Any], *, is_whole: bool = False) ->
     process recorded and whose test exists.
 
     A row has `emits`, `always` (op types that every run emits) and `test`. An op type without a test that shares its
-    rule
-    function with a tested op type has a copy of that row, with `like`.
+    rule function with a tested op type has a copy of that row, with `like`.
     """
     seen = {} if is_whole else dict(_rows(known))
     for path in sorted(folder.glob("*.json")):

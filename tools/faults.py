@@ -6,8 +6,8 @@ python tools/faults.py --only xml --most 20  writers whose name contains `xml`, 
 
 Each command replaces an old file. At its n-th call that changes the folder (open to write, write, truncate, flush,
 close, rename, mode, make and remove) the call fails (EIO, ENOSPC, EACCES), or the process receives a signal (SIGTERM,
-SIGHUP, SIGINT) or is killed. Then all visible files must have the old or the new content; a failed call must give
-exit code 1 and a message with a file name; the next writer must remove temporary files. Needs Linux and a C compiler.
+SIGHUP, SIGINT) or is killed. Then all visible files must have the old or the new content; a failed call must give exit
+code 1 and a message with a file name; the next writer must remove temporary files. Needs Linux and a C compiler.
 """
 
 from __future__ import annotations

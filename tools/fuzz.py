@@ -10,8 +10,8 @@ python tools/fuzz.py --structures             extreme dims, deep nesting, cycles
 python tools/fuzz.py --signatures             models generated from the signatures of operators
 python tools/fuzz.py --replay FOLDER          repeat a finding and print its traceback
 
-Seeds are the model files of the tests and their conversions to all other formats. Findings are written to `.fuzz/`,
-one folder each; a copy of a finding in `tests/tools/fuzzed/KIND` is a regression test.
+Seeds are the model files of the tests and their conversions to all other formats. Findings are written to `.fuzz/`, one
+folder each; a copy of a finding in `tests/tools/fuzzed/KIND` is a regression test.
 """
 
 from __future__ import annotations

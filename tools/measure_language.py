@@ -6,8 +6,8 @@
     python tools/measure_language.py --worst 20 [PATH]  print the docstrings with most vague phrases
 
 A figure is one of: percent of functions and classes named by vague words alone; vague phrases per 100 words of
-docstrings and comments; percent of messages of diagnostics and exceptions with a vague phrase. `docs/glossary.md`
-lists the terms to use instead.
+docstrings and comments; percent of messages of diagnostics and exceptions with a vague phrase. `docs/glossary.md` lists
+the terms to use instead.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Mutation operators for Python code: comparisons, arithmetic, constants, conditions, removed statements.
 
-The list of mutations of a module depends on its text alone; `faulty(text, n)` is its syntax tree with mutation n.
-Code without an effect on results is excluded: annotations, decorators, docstrings, f-strings, `strict=`, a `return
-None` at the end of a function, a `continue` at the end of a loop, and limits (`MOST_…`) of 64 or more: such a limit
-is approximate, and its tests refer to its name.
+The list of mutations of a module depends on its text alone; `faulty(text, n)` is its syntax tree with mutation n. Code
+without an effect on results is excluded: annotations, decorators, docstrings, f-strings, `strict=`, a `return None` at
+the end of a function, a `continue` at the end of a loop, and limits (`MOST_…`) of 64 or more: such a limit is
+approximate, and its tests refer to its name.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
     python tools/reading_verbs.py --folders 1000 --seed 1
 
 Each folder holds a small model of some format and files that an attacker may add: journals in every form, temporary
-files, links, pipes, devices, archives with path traversal, Python modules named like runtimes, a cache folder. An
-audit hook, in this process and in those of runtimes, records each event that changes a file outside of the folder for
+files, links, pipes, devices, archives with path traversal, Python modules named like runtimes, a cache folder. An audit
+hook, in this process and in those of runtimes, records each event that changes a file outside of the folder for
 temporary files (open to write, rename, remove, mkdir, chmod, link, truncate ...) or starts a program that is not a
-runtime. The folders are also compared before and after, since native code bypasses the audit hook. Exit code 1 if
-there is a finding.
+runtime. The folders are also compared before and after, since native code bypasses the audit hook. Exit code 1 if there
+is a finding.
 """
 
 from __future__ import annotations

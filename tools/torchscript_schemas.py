@@ -1,7 +1,7 @@
 """Write the table of PyTorch's operator schemas that the TorchScript reader uses to select overloads.
 
-Needs torch: `python tools/torchscript_schemas.py > src/graphport/formats/pytorch/schemas.txt`.
-Schemas of one operator are in torch's registration order, in which torch tries them.
+Needs torch: `python tools/torchscript_schemas.py > src/graphport/formats/pytorch/schemas.txt`. Schemas of one operator
+are in torch's registration order, in which torch tries them.
 """
 
 from __future__ import annotations
