@@ -1,4 +1,4 @@
-"""Figures that benchmarks hold against a goal, told at the end of a run."""
+"""Figures that benchmarks compare with a goal, printed at the end of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 class Figure(NamedTuple):
-    """What was measured, and what it should be."""
+    """A measured value and its goal."""
 
     name: str
     value: float
@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def figure(request: pytest.FixtureRequest) -> Callable[[str, float, str], None]:
-    """Note a figure with its goal."""
+    """Return a function that records a figure with its goal."""
 
     def note(name: str, value: float, goal: str) -> None:
         request.config.stash[_FIGURES].append(Figure(name, value, goal))

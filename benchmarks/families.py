@@ -51,7 +51,7 @@ def _weight(*shape: int) -> np.ndarray:
 
 
 def chain(n: int, name: str = "v{}") -> ModelProto:
-    """MatMul, Relu and Add with an earlier value, in turn."""
+    """Return a chain of MatMul, Relu and Add with an earlier value."""
     nodes, last, earlier = [], "x", "x"
     for i in range(n):
         result = name.format(i) if i < n - 1 else "y"
@@ -68,12 +68,12 @@ def chain(n: int, name: str = "v{}") -> ModelProto:
 
 
 def long_names(n: int) -> ModelProto:
-    """A chain whose values have names of 1,000 characters."""
+    """Return a chain whose values have names of 1,000 characters."""
     return chain(n, "n" * 990 + "{}")
 
 
 def decoder(n: int) -> ModelProto:
-    """Transformer layers with open caches of keys and values as inputs and outputs."""
+    """Return transformer layers with key/value caches of symbolic length as inputs and outputs."""
     heads, size = 2, WIDTH // 2
     nodes: list[NodeProto] = []
     inputs: dict[str, Shape] = {"x": ["batch", "seq", WIDTH]}
@@ -116,7 +116,7 @@ def decoder(n: int) -> ModelProto:
 
 
 def experts(n: int) -> ModelProto:
-    """A mixture of experts: each expert reads the same tokens, and the weighted results are summed."""
+    """Return a mixture of experts: each expert reads all tokens, and the weighted results are summed."""
     nodes = [helper.make_node("MatMul", ["x", "router"], ["logits"]), helper.make_node("Softmax", ["logits"], ["p"])]
     nodes.append(helper.make_node("Split", ["p"], [f"p{i}" for i in range(n)], axis=-1, num_outputs=n))
     constants = {"router": _weight(WIDTH, n)}
@@ -132,7 +132,7 @@ def experts(n: int) -> ModelProto:
 
 
 def wide_concat(n: int) -> ModelProto:
-    """One Concat of many results."""
+    """Return one Concat with `n` operands."""
     nodes = [helper.make_node("Mul", ["x", f"c{i}"], [f"r{i}"]) for i in range(n)]
     nodes.append(helper.make_node("Concat", [f"r{i}" for i in range(n)], ["y"], axis=1))
     constants = {f"c{i}": np.array(i + 2, np.float32) for i in range(n)}
@@ -140,7 +140,7 @@ def wide_concat(n: int) -> ModelProto:
 
 
 def wide_split(n: int) -> ModelProto:
-    """One Split into many values, each used once."""
+    """Return one Split with `n` results, each with one consumer."""
     nodes = [helper.make_node("Split", ["x"], [f"s{i}" for i in range(n)], axis=1, num_outputs=n)]
     nodes += [helper.make_node("Tanh", [f"s{i}"], [f"t{i}"]) for i in range(n)]
     nodes.append(helper.make_node("Sum", [f"t{i}" for i in range(n)], ["y"]))
@@ -148,7 +148,7 @@ def wide_split(n: int) -> ModelProto:
 
 
 def concat_chain(n: int) -> ModelProto:
-    """An unrolled loop that collects: acc = Concat(acc, x)."""
+    """Return an unrolled loop that collects: acc = Concat(acc, x)."""
     nodes = [
         helper.make_node("Concat", [f"a{i}" if i else "x", "x"], [f"a{i + 1}" if i < n - 1 else "y"], axis=0)
         for i in range(n)
@@ -157,7 +157,7 @@ def concat_chain(n: int) -> ModelProto:
 
 
 def slice_chain(n: int) -> ModelProto:
-    """An unrolled loop that takes rows of one tensor one after the other and adds them."""
+    """Return an unrolled loop that gathers the rows of one tensor in order and adds them."""
     nodes, last, constants = [], "x0", {"axes": np.array([0], np.int64)}
     for i in range(n):
         constants |= {f"i{i}": np.array(i, np.int64)}
@@ -168,7 +168,7 @@ def slice_chain(n: int) -> ModelProto:
 
 
 def foldable(n: int) -> ModelProto:
-    """Constant nodes that all read one weight."""
+    """Return `n` foldable nodes that all read one weight."""
     nodes, last = [], "x"
     constants: dict[str, np.ndarray] = {"w": _weight(WIDTH)}
     for i in range(n):
@@ -180,7 +180,7 @@ def foldable(n: int) -> ModelProto:
 
 
 def open_inputs(n: int) -> ModelProto:
-    """As many inputs with a symbolic dim as nodes."""
+    """Return a model with as many inputs with a symbolic dim as nodes."""
     nodes = [
         helper.make_node("Add", [f"a{i}" if i else "x0", f"x{i + 1}"], [f"a{i + 1}" if i < n - 1 else "y"])
         for i in range(n)
@@ -189,7 +189,7 @@ def open_inputs(n: int) -> ModelProto:
 
 
 def symbols(n: int) -> ModelProto:
-    """As many symbolic dims as inputs."""
+    """Return a model with as many symbolic dims as inputs."""
     nodes = [helper.make_node("Tanh", [f"x{i}"], [f"y{i}"]) for i in range(n)]
     shapes: list[Shape] = [[f"N{i}", WIDTH] for i in range(n)]
     inputs = {f"x{i}": shape for i, shape in enumerate(shapes)}
@@ -197,13 +197,13 @@ def symbols(n: int) -> ModelProto:
 
 
 def outputs(n: int) -> ModelProto:
-    """A chain of which each value is an output."""
+    """Return a chain of which each value is an output."""
     nodes = [helper.make_node("Tanh", [f"y{i - 1}" if i else "x"], [f"y{i}"]) for i in range(n)]
     return _model(nodes, {"x": ["N", WIDTH]}, {f"y{i}": ["N", WIDTH] for i in range(n)})
 
 
 def initializers(n: int) -> ModelProto:
-    """A chain in which each node has a constant of its own."""
+    """Return a chain in which each node has a separate constant."""
     nodes = [
         helper.make_node(
             "Add" if i % 2 else "Max", [f"a{i}" if i else "x", f"w{i}"], [f"a{i + 1}" if i < n - 1 else "y"]
@@ -214,7 +214,7 @@ def initializers(n: int) -> ModelProto:
 
 
 def functions(n: int) -> ModelProto:
-    """A model-local function for each node."""
+    """Return a model with a model-local function for each node."""
     opsets = [helper.make_opsetid("", OPSET)]
     made = [
         helper.make_function(
@@ -239,7 +239,7 @@ def _branch(name: str, source: str, op: str) -> GraphProto:
 
 
 def if_chain(n: int) -> ModelProto:
-    """If nodes in a row, each with a condition of its own."""
+    """Return consecutive If nodes, each with a separate condition."""
     nodes, last = [], "x"
     for i in range(n):
         result = f"a{i}" if i < n - 1 else "y"
@@ -259,7 +259,7 @@ def if_chain(n: int) -> ModelProto:
 
 
 def if_nest(n: int) -> ModelProto:
-    """If nodes inside each other's branches."""
+    """Return If nodes nested in each other's branches."""
     inner = _branch(f"t{n}", "x", "Tanh")
     for i in reversed(range(n)):
         nodes = [
@@ -283,7 +283,7 @@ def _loop_body(i: int, nodes: list[NodeProto], last: str) -> GraphProto:
 
 
 def loop_chain(n: int) -> ModelProto:
-    """Loops in a row, the number of iterations an input of none of them."""
+    """Return consecutive Loop nodes with an iteration count computed from the shape of the input."""
     nodes, last = (
         [helper.make_node("Shape", ["x"], ["shape"]), helper.make_node("Gather", ["shape", "zero"], ["n"])],
         "x",
@@ -297,7 +297,7 @@ def loop_chain(n: int) -> ModelProto:
 
 
 def loop_nest(n: int) -> ModelProto:
-    """Loops inside each other's bodies."""
+    """Return Loop nodes nested in each other's bodies."""
     body = _loop_body(n, [helper.make_node("Tanh", [f"b{n}"], [f"r{n}"])], f"r{n}")
     for i in reversed(range(n)):
         body = _loop_body(i, [helper.make_node("Loop", ["n", "", f"b{i}"], [f"r{i}"], body=body)], f"r{i}")
@@ -310,7 +310,7 @@ def loop_nest(n: int) -> ModelProto:
 
 
 def large_body(n: int) -> ModelProto:
-    """One If whose branches are long chains that read values of the graph around it."""
+    """Return one If whose branches are long chains that read values of the outer graph."""
     outer = [helper.make_node("Tanh", [f"o{i - 1}" if i else "x"], [f"o{i}"]) for i in range(n)]
     outer += [
         helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
@@ -328,7 +328,7 @@ def large_body(n: int) -> ModelProto:
 
 
 def qdq(n: int) -> ModelProto:
-    """MatMul layers with QuantizeLinear and DequantizeLinear around each tensor."""
+    """Return MatMul layers with QuantizeLinear and DequantizeLinear on each tensor."""
     nodes, last = [], "x"
     constants: dict[str, np.ndarray] = {"zero": np.array(0, np.int8)}
 
@@ -351,7 +351,7 @@ def qdq(n: int) -> ModelProto:
 
 
 def convolutions(n: int) -> ModelProto:
-    """Conv, BatchNormalization and Relu with a shortcut around each second one."""
+    """Return Conv, BatchNormalization and Relu with a residual connection at each second layer."""
     nodes, last, earlier = [], "x", "x"
     constants: dict[str, np.ndarray] = {name: np.ones(4, np.float32) for name in ("g", "v")} | {
         name: np.zeros(4, np.float32) for name in ("b", "m")
@@ -372,7 +372,7 @@ def convolutions(n: int) -> ModelProto:
 
 
 def shape_arithmetic(n: int) -> ModelProto:
-    """Reshapes whose targets are computed from the shape of the value before, as exporters write them."""
+    """Return Reshape nodes whose shapes are computed from the shape of their input, as exporters write them."""
     nodes, last = [], "x"
     constants = {"i0": np.array(0, np.int64), "a0": np.array([0], np.int64), "minus": np.array([-1], np.int64)}
     for i in range(n):

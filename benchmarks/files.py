@@ -1,4 +1,4 @@
-"""The files that benchmarks read: networks of any length, in each format, made of nothing."""
+"""Generated files that benchmarks read: networks of any length, in each format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ graph tiny( x ) -> ( y )
 
 
 def nnef_text(count: int) -> str:
-    """A flat text of `count` operations as exporters write them, with shapes that fit: layers with shortcuts."""
+    """Return a flat NNEF text of `count` operations with consistent shapes: layers with residual connections."""
     lines = list(_nnef_statements(count))
     body = "".join(f"    {line};\n" for line in lines)
     return f"version 1.0;\n\ngraph generated( input ) -> ( output )\n{{\n{body}}}\n"
@@ -83,7 +83,7 @@ def ir_layer(
     port: str = PORT,
     tensor: str = "",
 ) -> str:
-    """A layer of an IR file, the same port everywhere."""
+    """Return a layer of an IR file; all ports have the shape of `port`."""
 
     def group(tag: str, numbers: range) -> str:
         named = port.replace('"FP32"', f'"FP32" names="{tensor}"') if tensor and tag == "output" else port
@@ -95,7 +95,7 @@ def ir_layer(
 
 
 def ir_network(layers: list[str], edges: list[tuple[int, int, int, int]]) -> str:
-    """An IR file of layers and edges."""
+    """Return an IR file of layers and edges."""
     joined = "".join(
         f'\t\t<edge from-layer="{a}" from-port="{b}" to-layer="{c}" to-port="{d}" />\n' for a, b, c, d in edges
     )
@@ -106,7 +106,7 @@ def ir_network(layers: list[str], edges: list[tuple[int, int, int, int]]) -> str
 
 
 def ir_chain(path: Path, count: int, *, names: bool = False) -> Path:
-    """A chain of `count` layers; with `names` each output port names its tensor, as in files made from ONNX."""
+    """Write a chain of `count` layers; with `names` output ports name their tensors, as in files converted from ONNX."""
     parameter = '\t\t\t<data shape="1,3,8,8" element_type="f32" />\n'
     layers = [ir_layer(0, "x", "Parameter", parameter, tensor="x" if names else "")]
     tensors = [f"t{n}" if names else "" for n in range(count + 1)]
@@ -119,7 +119,7 @@ def ir_chain(path: Path, count: int, *, names: bool = False) -> Path:
 
 
 def ir_constants(path: Path, count: int) -> Path:
-    """`count` + 2 layers, half of them constants of three numbers that are added one after another."""
+    """Write `count` + 2 layers: a chain of Add with a constant of three elements each."""
     port = '\t\t\t\t<port id="{}" precision="FP32">\n' + "".join(f"\t\t\t\t\t<dim>{n}</dim>\n" for n in (1, 3, 1, 1))
     layers = [ir_layer(0, "x", "Parameter", '\t\t\t<data shape="1,3,8,8" element_type="f32" />\n')]
     edges: list[tuple[int, int, int, int]] = []
@@ -140,7 +140,7 @@ def ir_constants(path: Path, count: int) -> Path:
 
 
 def ncnn_chain(path: Path, count: int) -> Path:
-    """About `count` layers of ncnn: activations, pools, and sums of what was split."""
+    """Write about `count` ncnn layers: activations, poolings, and sums of Split results."""
     lines = ["Input x 0 1 x 0=16 1=16 2=8"]
     blobs, number, last = 1, 0, "x"
     while len(lines) < count:
@@ -168,7 +168,7 @@ def ncnn_chain(path: Path, count: int) -> Path:
 
 
 def pnnx_chain(path: Path, count: int) -> Path:
-    """About `count` operators of PNNX: activations, pools, and sums."""
+    """Write about `count` PNNX operators: activations, poolings and sums."""
     shape = "(1,8,16,16)f32"
     lines = [f"pnnx.Input x 0 1 x #x={shape}"]
     number, last, before = 0, "x", "x"
@@ -206,7 +206,7 @@ WINDOW: dict[str, Any] = {
 
 
 def onnx_chain(path: Path, count: int, opset: int) -> Path:
-    """`count` nodes one behind the other, of six operators in turn, all with names."""
+    """Write a chain of `count` named nodes, of six op types in turn."""
     from onnx import helper
 
     nodes: list[Any] = []
@@ -234,7 +234,7 @@ def onnx_chain(path: Path, count: int, opset: int) -> Path:
 
 
 def onnx_products(path: Path, count: int, side: int) -> Path:
-    """`count` products with matrices of `side` x `side`, 4 bytes a number, one behind the other."""
+    """Write a chain of `count` MatMul with float32 matrices of `side` x `side`."""
     from onnx import helper
 
     draw = np.random.default_rng(0)
@@ -244,7 +244,7 @@ def onnx_products(path: Path, count: int, side: int) -> Path:
 
 
 def onnx_residual(path: Path) -> Path:
-    """A network of the size of ResNet-50: 53 convolutions in 16 bottlenecks, random weights."""
+    """Write a network of the size of ResNet-50: 53 convolutions in 16 bottlenecks, random weights."""
     from onnx import helper
 
     draw = np.random.default_rng(0)
@@ -282,7 +282,7 @@ def onnx_residual(path: Path) -> Path:
 
 
 def onnx_decoder(path: Path, count: int) -> Path:
-    """`count` layers of a decoder as exporters write them: open batch and sequence, a cache, shared keys."""
+    """Write `count` decoder layers as exporters do: symbolic batch and sequence, a cache, grouped-query attention."""
     from onnx import helper
 
     width, heads, shared, size = 32, 4, 2, 8

@@ -2,7 +2,7 @@
 
 python -m benchmarks.growth [--only TEXT] [--verb VERB] [--page FILE] [--json FILE]
 
-Each command runs in a process of its own on models of n and 4n elements and on the smallest model of the family, whose
+Each command runs in a separate process on models of n and 4n elements and on the smallest model of the family, whose
 CPU time and memory are subtracted. Exit code 1 if an exponent exceeds its limit.
 """
 
@@ -72,7 +72,7 @@ class Growth(NamedTuple):
 
     @property
     def is_linear(self) -> bool:
-        """Whether both exponents are within their limits and the command ended."""
+        """Return whether both exponents are within their limits and the command ended."""
         return self.large.code is not None and (
             (self.cpu or 0) <= MAX_CPU_EXPONENT and (self.memory or 0) <= MAX_MEMORY_EXPONENT
         )

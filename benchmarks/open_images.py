@@ -31,7 +31,7 @@ _TOLERANCE = 1e-4
 
 
 def main() -> None:
-    """Print a row for each graph and the sums."""
+    """Print a row for each graph and the totals."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
     parser.add_argument("--target", default=",".join(_TARGETS))

@@ -1,6 +1,6 @@
-"""How quickly pages of reports open and move, by the number of nodes.
+"""Measure how fast report pages load and pan, by the number of nodes.
 
-python benchmarks/pages.py [NODES …]    a table: seconds until the report, its page, and the page in Chromium; a frame
+python benchmarks/pages.py [NODES …]    print seconds for the report, its page, and the page in Chromium; ms a frame
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PAN = f"""new Promise(done => {{
 
 
 def network(count: int) -> gp.Model:
-    """Layers of six nodes with two residual sums each, in stages of ten layers, as exporters name them."""
+    """Return layers of six nodes with two residual sums each, in stages of ten layers, with exporter-style names."""
     graph = Graph("large")
     fact = TensorFact(DType.FLOAT32, (1, 8, 4, 4))
     weight = graph.add_constant(
@@ -57,7 +57,7 @@ def network(count: int) -> gp.Model:
 
 
 def measured(page: Browser) -> tuple[float, float]:
-    """The median and the longest frame of a pan, in milliseconds."""
+    """Return the median and the maximum frame time of a pan, in milliseconds."""
     times: list[float] = page(_PAN)
     return times[len(times) // 2], times[-1]
 

@@ -1,8 +1,8 @@
-"""Compiled expressions against memory itself, and against everything else that computes them.
+"""Compiled expressions compared with the memory bandwidth and with other libraries.
 
-The limit is a loop with as many streams that hardly computes: the sum of the operands, with ordinary stores. Times are
-the best of many rounds in which all take turns; on one thread they are processor time, so that a busy machine does
-little harm.
+The limit is a loop with an equal number of memory streams and little arithmetic: the sum of the operands, with regular
+stores. Times are the minimum of many rounds in which all run in random order; on one thread they are processor time, so
+that other load on the machine has little effect.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FORMULAS = {
 
 
 def folded(expression: Expression, apply: Callable[[str, list[str]], str], constant: Callable[[Any], str]) -> str:
-    """What a walk over the steps makes of the names `x0`, `x1`, …"""
+    """Evaluate an expression's RPN symbolically on the names `x0`, `x1`, …"""
     stack: list[str] = []
     for step in expression.rpn:
         match step.action:
@@ -71,7 +71,7 @@ def folded(expression: Expression, apply: Callable[[str, list[str]], str], const
 
 
 def onnx_model(expression: Expression, shape: Sequence[int]) -> bytes:
-    """The expression as an ONNX model."""
+    """Return the expression as a serialized ONNX model."""
     from onnx import TensorProto, helper
 
     nodes: list[Any] = []
@@ -99,7 +99,7 @@ def onnx_model(expression: Expression, shape: Sequence[int]) -> bytes:
 
 
 def peers(expression: Expression, operands: Sequence[Array], out: Array, threads: int) -> dict[str, Run]:
-    """The others that are installed."""
+    """Return a run function for each installed library."""
     runs: dict[str, Run] = {}
     named = {f"x{index}": operand for index, operand in enumerate(operands)}
     import onnxruntime as ort
@@ -132,9 +132,9 @@ def openvino_run(model: bytes, named: Mapping[str, Array], out: Array, threads: 
 
 
 def turns(runs: Mapping[str, Run], rounds: int, clock: Callable[[], float]) -> dict[str, list[float]]:
-    """The seconds of each run; they take turns, in another order every round.
+    """Return the seconds of each run; the order is random in every round.
 
-    Whoever always comes behind the one that empties the caches would always pay for it.
+    With a fixed order, the run after one that evicts the caches would always be slower.
     """
     taken: dict[str, list[float]] = {name: [] for name in runs}
     order = random.Random(0)
@@ -149,12 +149,12 @@ def turns(runs: Mapping[str, Run], rounds: int, clock: Callable[[], float]) -> d
 
 
 def best_times(runs: Mapping[str, Run], rounds: int, clock: Callable[[], float]) -> dict[str, float]:
-    """The shortest time of each, in milliseconds; see `turns`."""
+    """Return the minimum time of each run in milliseconds; see `turns`."""
     return {name: 1e3 * min(each) for name, each in turns(runs, rounds, clock).items()}
 
 
 def with_ordinary_stores(text: str, threads: int) -> Expression:
-    """An expression whose results go through the cache, however large they are."""
+    """Return an expression that stores results through the cache (no non-temporal stores)."""
     expression = Expression(text, tier="fused", threads=threads)
     expression(*[np.ones(3, np.float32)] * expression.operand_count)
     for plan in expression._plans.values():

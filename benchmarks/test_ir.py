@@ -1,4 +1,4 @@
-"""What `graphport.ir` does stays linear in graphs of every form: long chains, wide nodes, many readers, many bodies."""
+"""Operations of `graphport.ir` are linear in graphs of every form: long chains, high fan-in, fan-out, many bodies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphport.ir.verify import verify
 
 
 def wide(count: int) -> Graph:
-    """One node that reads from `count` others, which all read one value and are returned, too."""
+    """Return one node that reads from `count` nodes, which all read one value and are outputs."""
     graph = Graph()
     x = graph.add_input("x")
     values = [graph.append(Node("Relu", [x], [Value(f"v{number}")])).output for number in range(count)]
@@ -28,7 +28,7 @@ def wide(count: int) -> Graph:
 
 
 def branches(count: int) -> Graph:
-    """`count` nodes, half of them in bodies that read what is around them."""
+    """Return `count` nodes, half of them in bodies that read values of the outer graph."""
     graph = Graph()
     value = graph.add_input("x")
     for number in range(count // 2):
@@ -40,7 +40,7 @@ def branches(count: int) -> Graph:
 
 
 def diamonds(count: int) -> Graph:
-    """A chain in which every third node joins two ways from the one before."""
+    """Return a chain in which every third node joins two paths from its predecessor."""
     graph = Graph()
     value = graph.append(Node("Start", [], [Value("start")])).output
     for number in range(count // 3):
@@ -51,7 +51,7 @@ def diamonds(count: int) -> Graph:
 
 
 def edit(graph: Graph) -> None:
-    """Everything that a pass may do to a whole graph."""
+    """Run every rewrite of a whole graph that a pass may use."""
     replace_each(graph)
     verify(graph)
     rewrite.sort_topologically(graph)
@@ -62,7 +62,7 @@ def edit(graph: Graph) -> None:
 
 
 def search(graph: Graph) -> None:
-    """Every kind of search, up and down, with more paths than anybody can count."""
+    """Run every kind of search, in both directions, in a graph with exponentially many paths."""
     last, relay = graph.outputs[0], ("Add", "Relu")
 
     def is_last(node: Node) -> bool:
@@ -86,9 +86,9 @@ TASKS: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
 
 
 def seconds(task: str, count: int, rounds: int) -> float:
-    """The least processor time of several rounds, each on a graph of its own.
+    """Return the minimum processor time of several rounds, each on a new graph.
 
-    Without the garbage collector: what it takes depends on everything else that is alive.
+    The garbage collector is disabled: its time depends on all live objects.
     """
     prepare, work = TASKS[task]
     found: list[float] = []

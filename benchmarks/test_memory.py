@@ -1,4 +1,4 @@
-"""No verb holds the weights of a large file: what a process keeps for itself stays below a bound, whatever the file's size."""
+"""Private memory of each verb on a large file is bounded, independently of the size of the weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.files import onnx_products
 MATRICES, SIZE = 60, 2048
 """1 GB of weights."""
 MOST = 150
-"""Megabytes of private memory; pages of the mapped file, which the system takes back as it likes, do not count."""
+"""Limit in megabytes of private memory; pages of the mapped file, which the system can evict, do not count."""
 GRAPHPORT = str(Path(sys.executable).with_name("graphport"))
 
 VERBS = {
@@ -34,7 +34,7 @@ VERBS = {
     "to TFLite": ("convert", "{}", "{}.tflite", "--no-verify"),
     "to an archive": ("convert", "{}", "{}.graphport", "--no-verify"),
 }
-"""Without what a runtime holds: of those that compute, the reference does."""
+"""Verbs without the memory of a runtime: those that compute use the reference backend."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def private(command: list[str]) -> float:
-    """The most megabytes of private memory that a command holds, looked at every 10 ms."""
+    """Return the peak of private memory of a command in megabytes, sampled every 10 ms."""
     most = 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         status = Path(f"/proc/{process.pid}/status")

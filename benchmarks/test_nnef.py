@@ -1,4 +1,4 @@
-"""Reading NNEF, against the parser of the format's own authors, in processor time and in turns."""
+"""Processor time of reading NNEF, compared with the Khronos parser; both run alternately."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def nnef():
 
 
 def flat(text: str):
-    """What both give: operations with all their arguments, checked."""
+    """Return the common result of both parsers: checked operations with all their arguments."""
     expansion = expand(check(parse(Source("generated.nnef", text)).document))
     assert not expansion.diagnostics
     return expansion
 
 
 def least(work: Callable[[], object], other: Callable[[], object], rounds: int) -> tuple[float, float]:
-    """The least processor time of each, in turns, so that a busy machine is busy for both."""
+    """Return the minimum processor time of each function; both run alternately, so that other load affects both."""
     found: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
         for times, each in zip(found, (work, other), strict=True):
@@ -131,7 +131,7 @@ _THEIRS = "import nnef\nkept = nnef.parse_string(text)"
 
 
 def peak(work: str, path: Path) -> float:
-    """MiB that a process takes at most, with all that it imports."""
+    """Return the peak memory of a process in MiB, including its imports."""
     command = [sys.executable, "-c", _PEAK.format(work=work), str(path)]
     found = subprocess.run(command, check=True, capture_output=True, text=True)
     return int(found.stdout) / 1024
@@ -149,7 +149,7 @@ def test_memory(benchmark, figure, nnef, tmp_path):
 
 
 def model(folder: Path) -> Path:
-    """25 variables of 4 MiB each."""
+    """Write a model with 25 variables of 4 MiB each."""
     side = BYTES // 4 // 1024
     lines = ["x = external(shape = [1, 1024])"]
     lines += [f"w{i} = variable(shape = [{side}, 1024], label = 'w{i}')" for i in range(WEIGHTS)]

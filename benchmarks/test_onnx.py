@@ -1,4 +1,4 @@
-"""Reading, legalizing and writing ONNX models of many nodes, in processor time, beside the package onnx."""
+"""Processor time of reading, legalizing and writing ONNX models with many nodes, compared with the package onnx."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from graphport.ops.infer import infer
 FEW, MANY = 10_000, 100_000
 ROUNDS = 3
 SECONDS = 1.5
-"""What loading `MANY` nodes may take."""
+"""Limit for loading `MANY` nodes, in seconds."""
 
 
 @pytest.fixture(scope="module", params=[pytest.param(OPSET, id="pinned opset"), pytest.param(13, id="opset 13")])
 def models(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """The same model with `FEW` and with `MANY` nodes."""
+    """Write the model with `FEW` and with `MANY` nodes."""
     folder = tmp_path_factory.mktemp("onnx")
     return {count: onnx_chain(folder / f"{count}.onnx", count, request.param) for count in (FEW, MANY)}
 
 
 def seconds(work: Any, given: Any = lambda: None) -> float:
-    """The least processor time of several rounds, each with something of its own."""
+    """Return the minimum processor time of several rounds, each with a new argument."""
     found: list[float] = []
     for _ in range(ROUNDS):
         made = given()

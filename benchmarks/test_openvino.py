@@ -1,4 +1,4 @@
-"""Reading IR files, against OpenVINO's own reader, in processor time and in turns."""
+"""Processor time of reading IR files, compared with OpenVINO's reader; both run alternately."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ GOALS = {"chain": "at most 1", "names": "at most 1.5", "constants": "at most 1",
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A chain of 20,000 layers."""
+    """Write a chain of 20,000 layers."""
     return ir_chain(tmp_path_factory.mktemp("chain") / "model.xml", LAYERS, names=False)
 
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The chain with a name for the tensor of each output port, as in files that were made from ONNX."""
+    """Write the chain with a tensor name at each output port, as in files converted from ONNX."""
     return ir_chain(tmp_path_factory.mktemp("names") / "model.xml", LAYERS, names=True)
 
 
 @pytest.fixture(scope="module")
 def constants(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """20,002 layers, half of them constants of three numbers that are added one after another."""
+    """Write 20,002 layers: a chain of Add with a constant of three elements each."""
     return ir_constants(tmp_path_factory.mktemp("constants") / "model.xml", LAYERS)
 
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """256 MiB of weights, added one after another."""
+    """Write a chain of Add with 256 MiB of weights."""
     port = f'\t\t\t\t<port id="{{}}" precision="FP32">\n\t\t\t\t\t<dim>{BYTES // 4}</dim>\n\t\t\t\t</port>\n'
     layers = [ir_layer(0, "x", "Parameter", f'\t\t\t<data shape="{BYTES // 4}" element_type="f32" />\n', port=port)]
     edges: list[tuple[int, int, int, int]] = []
@@ -61,7 +61,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_turns(ours, theirs):
-    """The least processor time of each in milliseconds."""
+    """Return the minimum processor time of each function in milliseconds; both run alternately."""
     best = [float("inf")] * 2
     for _ in range(ROUNDS):
         for index, work in enumerate((ours, theirs)):
@@ -73,7 +73,7 @@ def in_turns(ours, theirs):
 
 @pytest.mark.parametrize("name", ["chain", "names", "constants", "weights"])
 def test_reading(name, request, benchmark, figure):
-    """`load(raw=True)` against `Core().read_model`."""
+    """Compare `load(raw=True)` with `Core().read_model`."""
     import openvino
 
     path = request.getfixturevalue(name)
@@ -84,7 +84,7 @@ def test_reading(name, request, benchmark, figure):
 
 
 def test_writing(chain, tmp_path, benchmark, figure):
-    """`save` of what `load(raw=True)` gave against `serialize`."""
+    """Compare `save` of a model from `load(raw=True)` with `serialize`."""
     import openvino
 
     raw, theirs_read = gp.load(chain, raw=True), openvino.Core().read_model(str(chain))
@@ -97,7 +97,7 @@ def test_writing(chain, tmp_path, benchmark, figure):
 
 
 def test_reading_in_canonical_form(chain, benchmark, figure):
-    """`load` against `read_model`."""
+    """Compare `load` with `read_model`."""
     import openvino
 
     ours, theirs = in_turns(lambda: gp.load(chain), lambda: openvino.Core().read_model(str(chain)))

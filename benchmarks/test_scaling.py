@@ -1,4 +1,4 @@
-"""Ten times the nodes take ten times the time: whatever walks over a graph is linear in it."""
+"""Algorithms on graphs are linear: ten times the nodes take about ten times the time."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ FEW, MANY = 5_000, 50_000
 FACT = TensorFact(DType.FLOAT32, (Symbol("N"), 8))
 LINEAR = MANY // FEW
 MOST = 2 * LINEAR
-"""A quadratic step would make it 100."""
+"""Limit of the ratio; a quadratic algorithm would give 100."""
 
 
 def chain(count: int) -> Graph:
-    """`count` nodes one behind the other: products with a constant, rectifiers, sums with what is further up."""
+    """Return a chain of `count` nodes: MatMul with a constant, Relu, and Add with an earlier value."""
     graph = Graph("chain", opsets={"": OPSET})
     x = graph.add_input("x", FACT)
     weight = storage_of(np.ones((8, 8), np.float32))
@@ -53,7 +53,7 @@ def chain(count: int) -> Graph:
 
 
 def raw(count: int) -> Graph:
-    """The same in the words of ONNX before it is legalized, as its reader gives it."""
+    """Return the chain in the onnx dialect before legalization, as from the reader."""
     graph = chain(count)
     graph.opsets = {"onnx": 13}
     for node in graph:
@@ -62,7 +62,7 @@ def raw(count: int) -> Graph:
 
 
 def replace_each(graph: Graph) -> None:
-    """Put a new node in the place of every one while walking over them."""
+    """Replace every node while iterating over the graph."""
     for node in graph:
         twin = graph.insert_before(node, Node("Tanh", [node.operand(0)], [Value(graph.fresh("t"), FACT)]))
         rewrite.replace(node.output, twin.output)
@@ -84,16 +84,16 @@ TASKS: dict[str, tuple[Callable[[int], Any], Callable[[Any, Path], object]]] = {
     "export to NNEF": (chain, lambda graph, _: export_graph(graph, "nnef")),
     "write ONNX": (chain, write_onnx),
 }
-"""What each takes from the number of nodes, before the clock runs; and what is timed."""
+"""The untimed preparation by node count, and the timed function."""
 
 
 def seconds(task: str, count: int, folder: Path, rounds: int) -> float:
-    """The least processor time of several rounds, each on a graph of its own."""
+    """Return the minimum processor time of several rounds, each on a new graph."""
     prepare, work = TASKS[task]
     found: list[float] = []
     for _ in range(rounds):
         given = prepare(count)
-        # Python's collector looks through all that is alive, tests included; it is not what is measured.
+        # The time of the garbage collector depends on all live objects, including those of other tests.
         with paused_collection():
             begin = time.process_time()
             work(given, folder)

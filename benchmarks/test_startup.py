@@ -1,4 +1,4 @@
-"""What it costs to begin: in processor time, against a Python that imports NumPy."""
+"""Startup time: processor time compared with a Python process that imports NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GRAPHPORT = str(Path(sys.executable).with_name("graphport"))
 
 
 def processor_time(command: list[str]) -> float:
-    """Seconds of user and system time of one run."""
+    """Return the user and system time of one run in seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -31,7 +31,7 @@ def processor_time(command: list[str]) -> float:
     ],
 )
 def test_beginning_costs_little_more_than_numpy(benchmark, figure, name, command, most):
-    # In turns, so that a busy machine is busy for both.
+    # Alternate the commands, so that other load affects both.
     pairs = [(processor_time(command), processor_time(NUMPY)) for _ in range(ROUNDS)]
     ratio = min(ours for ours, _ in pairs) / min(numpy for _, numpy in pairs)
     benchmark.extra_info["ratio"] = ratio

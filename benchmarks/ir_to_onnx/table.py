@@ -1,10 +1,10 @@
-"""A table of what turns OpenVINO IR into ONNX: how many files, how many of them right, and how long, all in one go.
+"""Compare converters from OpenVINO IR to ONNX: number of files, correct results, and time.
 
 python -m benchmarks.ir_to_onnx.table [--tool NAME=PYTHON]… FOLDER…
 
-`PYTHON` is the interpreter of an environment with that tool (README.md beside this says how to make one). Files are all
-`.xml` of the folders. Beside each, `NAME.in.npz` and `NAME.out.npz` may have inputs and outputs, in the order of the
-layers; without them inputs are made up, and OpenVINO says what is right.
+`PYTHON` is the interpreter of an environment with that tool (see README.md in this folder). Files are all `.xml` of the
+folders. `NAME.in.npz` and `NAME.out.npz` next to a file may have inputs and outputs, in the order of the layers;
+without them the inputs are random, and the expected outputs are OpenVINO's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 import graphport as gp
 
 TOLERANCE = 1e-3
-"""Of the largest number of an output, and the same of 1."""
+"""Relative to the largest absolute element of an output, and absolute."""
 OURS = "graphport"
 FOLDER = Path(__file__).parent.parent.parent / "tests" / "formats" / "openvino" / "data"
 HEADINGS = ("tool", "files", "converted", "run", "right", "wrong", "silently wrong of those run", "CPU s")
@@ -32,7 +32,7 @@ HEADINGS = ("tool", "files", "converted", "run", "right", "wrong", "silently wro
 
 @dataclass(slots=True)
 class Score:
-    """What a tool did to all files."""
+    """Results of a tool on all files."""
 
     tool: str
     converted: int = 0
@@ -44,14 +44,14 @@ class Score:
 
 
 class Tool:
-    """A tool in a process of its own, which is started again where it dies."""
+    """A tool in a separate process, which is restarted if it crashes."""
 
     def __init__(self, name: str, python: str) -> None:
         self._command = [python, str(Path(__file__).parent / "tools.py"), name]
         self._process: Any = None
 
     def convert(self, source: Path, target: Path) -> tuple[float, str | None]:
-        """Processor time, and why there is no file."""
+        """Convert a file. Return the processor time and the reason if there is no output file."""
         if self._process is None:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -67,14 +67,14 @@ class Tool:
         return answer["cpu_s"], answer["reason"]
 
     def end(self) -> None:
-        """Let the process end."""
+        """End the process."""
         if self._process is not None:
             self._process.stdin.close()
             self._process.wait()
 
 
 def expected(path: Path) -> tuple[list[Any], list[list[Any]]]:
-    """Inputs, and outputs any of which is right."""
+    """Return inputs, and the acceptable alternatives of outputs."""
     given, told = path.with_suffix(".in.npz"), path.with_suffix(".out.npz")
     if given.exists() and told.exists():
         with np.load(given) as inputs, np.load(told) as outputs:
@@ -102,7 +102,7 @@ def _numbered(arrays: Any, kind: str | None) -> list[Any]:
 
 
 def outputs_of(path: Path, source: Path, inputs: list[Any]) -> list[Any]:
-    """What ONNX Runtime computes with a file that was made of an IR."""
+    """Run a converted file in ONNX Runtime."""
     import onnxruntime
 
     runtime: Any = onnxruntime
@@ -111,14 +111,14 @@ def outputs_of(path: Path, source: Path, inputs: list[Any]) -> list[Any]:
     session = runtime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
     given = dict(zip(names, inputs, strict=False))
-    # A variable of the IR may have become an input, and begins with what the IR says.
+    # A variable of the IR may be an input of the converted file; its value is the initial value of the IR.
     begun = {value.name: value.storage for value in gp.load(source).graph.inputs if value.storage is not None}
     given |= {name: begun[name].numpy() for name in names[len(inputs) :] if name in begun}
     return session.run(None, given)
 
 
 def is_right(found: list[Any], right: list[Any]) -> bool:
-    """Whether outputs are what they should be; behind them there may be what variables become."""
+    """Return whether outputs are right; further outputs, new values of variables, are ignored."""
     pairs = zip(found, right, strict=False)
     return len(found) >= len(right) and all(_is_close(np.asarray(a), np.asarray(b)) for a, b in pairs)
 
@@ -135,7 +135,7 @@ def _is_close(a: Any, b: Any) -> bool:
 
 
 def score(name: str, python: str, files: list[Path], answers: dict[Path, Any]) -> Score:
-    """One tool on all files."""
+    """Run one tool on all files."""
     found, tool = Score(name), Tool(name, python)
     with TemporaryDirectory() as folder:
         for path in files:
@@ -156,7 +156,7 @@ def _judge(found: Score, path: Path, target: Path, answer: tuple[list[Any], list
     inputs, rights = answer
     try:
         outputs = outputs_of(target, path, inputs)
-    except Exception as error:  # noqa: BLE001  ONNX Runtime raises what it likes
+    except Exception as error:  # noqa: BLE001  ONNX R  ONNX Runtime raises many types
         found.wrong.append(f"{path.stem}: {str(error)[:120]}")
         return
     found.loaded += 1
@@ -167,7 +167,7 @@ def _judge(found: Score, path: Path, target: Path, answer: tuple[list[Any], list
 
 
 def main() -> None:
-    """Print the table, and what went wrong."""
+    """Print the table and the failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", action="append", default=[], metavar="NAME=PYTHON")
     parser.add_argument("--details", action="store_true", help="which files went wrong, and how")
@@ -178,7 +178,7 @@ def main() -> None:
     for path in sorted(path for folder in options.folders for path in folder.glob("*.xml")):
         try:
             answers[path] = expected(path)
-        except Exception as error:  # noqa: BLE001  a file that cannot be judged is left out, which is said
+        except Exception as error:  # noqa: BLE001  a file without expected outputs is reported and left out
             sys.stderr.write(f"left out: {path.stem}: {str(error)[:200]}\n")
     rows = [score(name, python, list(answers), answers) for name, python in tools]
     sys.stdout.write(f"| {' | '.join(HEADINGS)} |\n|{' --- |' * len(HEADINGS)}\n")

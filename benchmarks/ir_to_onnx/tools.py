@@ -1,4 +1,4 @@
-"""One tool turns IR files into ONNX: `python tools.py TOOL`, pairs of paths in, a line of JSON for each out."""
+"""Convert IR files to ONNX with one tool: `python tools.py TOOL`; reads path pairs and prints results as JSON lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_SECONDS = 60
 
 
 def graphport() -> Callable[[Path, Path], None]:
-    """`graphport convert --no-verify`."""
+    """Run `graphport convert --no-verify`."""
     import graphport as gp
 
     def work(source: Path, target: Path) -> None:
@@ -31,14 +31,14 @@ def graphport() -> Callable[[Path, Path], None]:
 
 
 def openvino2onnx() -> Callable[[Path, Path], None]:
-    """`openvino2onnx SOURCE TARGET`."""
+    """Run `openvino2onnx SOURCE TARGET`."""
     import openvino2onnx as tool  # pyright: ignore[reportMissingImports]
 
     return _graphs(tool)
 
 
 def onnxifier() -> Callable[[Path, Path], None]:
-    """`onnxify SOURCE TARGET`, which also reads IR files."""
+    """Run `onnxify SOURCE TARGET`, which also reads IR files."""
     import onnxifier as tool  # pyright: ignore[reportMissingImports]
 
     return _graphs(tool)
@@ -61,8 +61,8 @@ def _too_long(*_: object) -> None:
 
 
 def main() -> None:
-    """Convert each pair; what goes wrong with one is its answer."""
-    # What a tool prints is not our answer.
+    """Convert each pair and print the time, and the error if it fails."""
+    # The output of a tool is not part of the result.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     logging.disable(logging.CRITICAL)
@@ -76,7 +76,7 @@ def main() -> None:
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 work(Path(source), Path(target))
-        except Exception as error:  # noqa: BLE001  whatever a tool raises is what it has to say
+        except Exception as error:  # noqa: BLE001  any exception of a tool is its result
             reason = f"{type(error).__name__}: {error}"[:300]
         signal.alarm(0)
         answers.write(json.dumps({"cpu_s": time.process_time() - cpu, "reason": reason}) + "\n")

@@ -1,4 +1,4 @@
-"""Time of one run in ncnn of pnnx's own file and of ours, of the networks that `nets.py` writes, taking turns.
+"""Compare the latency in ncnn of pnnx's file and graphport's file for the networks of `nets.py`.
 
 python -m benchmarks.ncnn.latency FOLDER [TURNS]
 """
@@ -19,12 +19,12 @@ _QUICKEST = 10
 
 
 class _Run:
-    """A file in ncnn, on one thread, in single precision."""
+    """A file in ncnn, on one thread, in float32."""
 
     def __init__(self, path: Path, x: np.ndarray[Any, Any]) -> None:
         import ncnn
 
-        made: Any = ncnn  # it has no types
+        made: Any = ncnn  # no type stubs
         self.net, self.blob = made.Net(), made.Mat(np.ascontiguousarray(x[0])).clone()
         self.net.opt.num_threads = 1
         for option in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage"):
@@ -49,7 +49,7 @@ class _Run:
 
 
 def row(place: Path, turns: int) -> str:
-    """A line of the table: times, how far both are from PyTorch, layers."""
+    """Return a line of the table: times, maximum error relative to PyTorch, layers."""
     given = np.load(place / "data.npz")
     ours, theirs = place / "ours.param", place / "net.ncnn.param"
     gp.convert(place / "net.pnnx.param", ours, format="ncnn", optimize=True, verify=False)

@@ -1,7 +1,6 @@
-"""Ten small networks of PyTorch as pnnx writes them: `python nets.py FOLDER`, where torch and pnnx are installed."""
+"""Write ten small PyTorch networks with pnnx: `python nets.py FOLDER`; needs torch and pnnx."""
 
-# torch has no types where it is not installed.
-# pyright: reportUntypedBaseClass=false
+# torch has no type stubs.
 
 from __future__ import annotations
 
@@ -182,7 +181,7 @@ def main(folder: Path) -> None:
             torch.jit.trace(net, x).save(str(place / "net.pt"))
         np.savez(place / "data.npz", x=x.numpy(), y=y.numpy())
         shape_ = f"[{','.join(map(str, x.shape))}]"
-        # Its own Python has names that begin with digits, at which `pnnx.export` stops.
+        # pnnx's Python module has names that begin with digits, at which `pnnx.export` fails.
         subprocess.run([PNNX, "net.pt", f"inputshape={shape_}", "fp16=0"], cwd=place, check=True, capture_output=True)
 
 

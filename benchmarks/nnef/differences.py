@@ -1,4 +1,4 @@
-"""What differs between the outputs of two runtimes."""
+"""Compare the outputs of two runtimes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def difference(found: Sequence[Any], right: Sequence[Any], tolerance: float) -> str:
-    """What differs, or nothing."""
+    """Return a description of the first difference; empty if there is none."""
     if len(found) != len(right):
         return f"{len(found)} outputs, {len(right)} expected"
     for place, (one, other) in enumerate(zip(found, right, strict=True)):

@@ -1,4 +1,4 @@
-"""Documents of one operation or few, over all 118 of NNEF 1.0.5 in the forms that their parameters can take."""
+"""Documents with one or few operations, for all 118 operations of NNEF 1.0.5 in all forms of their parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PADDINGS = {
 
 
 class Document(NamedTuple):
-    """`inputs` are "name: extents [kind]; …", those that begin with a capital letter are variables."""
+    """`inputs` are "name: dims [kind]; …"; names that begin with a capital letter are variables."""
 
     name: str
     inputs: str
@@ -29,13 +29,13 @@ class Document(NamedTuple):
 
     @property
     def outputs(self) -> list[str]:
-        """The results, which are called y, and i where they are places."""
+        """Return the names of the results: those that begin with y, or i for indices."""
         heads = [line.partition("=")[0] for line in self.statements.split(";")]
         names = [name.strip(" [](){}\n") for head in heads for name in head.split(",")]
         return list(dict.fromkeys(name for name in names if name[:1] in ("y", "i")))
 
     def operands(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Numbers for inputs and variables, the same each time."""
+        """Return reproducible random arrays for inputs and variables."""
         found: dict[str, np.ndarray[Any, Any]] = {}
         for place, part in enumerate(filter(None, self.inputs.split("; "))):
             name, _, rest = part.partition(": ")
@@ -45,11 +45,11 @@ class Document(NamedTuple):
         return found
 
     def given(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Numbers for the inputs."""
+        """Return the arrays of the inputs."""
         return {name: array for name, array in self.operands().items() if name[0].islower()}
 
     def write(self, folder: Path) -> None:
-        """The text and the files of its variables."""
+        """Write the text and the files of its variables."""
         folder.mkdir(parents=True, exist_ok=True)
         lines: list[str] = []
         for name, array in self.operands().items():
@@ -406,7 +406,7 @@ def regions() -> Iterator[Document]:
 
 
 def documents() -> list[Document]:
-    """All of them."""
+    """Return all documents."""
     parts = (elementwise, windows, convolutions, reductions, shapes, regions)
     found = [document for part in parts for document in part()]
     names = [document.name for document in found]

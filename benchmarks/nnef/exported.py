@@ -1,11 +1,11 @@
-"""A table of files that torch_to_nnef and tract wrote: read and run, to ONNX and back, and written again for tract.
+"""Check files of torch_to_nnef and tract: reading, running, converting to ONNX, and writing again for tract.
 
 python -m benchmarks.nnef.exported FOLDER [--details] [--only TEXT]
 
-`FOLDER/manifest.json` has `read`: for each file its `file`, `data` (an .npz of inputs x0, x1 and so on, and of what is
-right, y0 or t0 and so on as `expected` says; ox0, oy0 the same at another size), `tolerance`, and perhaps whether the file
-is `clear`; else those are that tract itself computes right. Others may be refused, but must not crash. `write` lists
-models that are to be written as NNEF, for both readers and in each flavour.
+`FOLDER/manifest.json` has `read`: for each file its `file`, `data` (an .npz of inputs x0, x1, … and of expected
+outputs, y0, … or t0, … according to `expected`; ox0, oy0 at another size), `tolerance`, and optionally `clear`: whether
+the file must be read; by default those that tract computes correctly. Other files may be refused, but must not crash.
+`write` lists models to write as NNEF, for both readers and in each flavour.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from graphport.core.diagnostics import DiagnosticError
 
 VERDICTS = ("right", "wrong", "refused", "rejected", "crashed")
 LEAST = 1e-3
-"""What is computed by another runtime of what we wrote may differ by so much, of what is larger, a number or 1."""
+"""Tolerance for results of another runtime on a written file, relative to the larger of the element and 1."""
 Arrays = list[Any]
 
 
 class Judge:
-    """Counts verdicts by step, and remembers which are not right."""
+    """Counts verdicts by step, and collects the failures."""
 
     def __init__(self, folder: Path, work: Path) -> None:
         self.folder, self.work, self.readers = folder, work, Readers()
@@ -42,7 +42,7 @@ class Judge:
         self.details: list[str] = []
 
     def step(self, name: str, case: str, what: Callable[[], str]) -> None:
-        """One step of one case: what it returns is what is wrong, behind `rejected:` what another reader says."""
+        """Run one step of a case; `what` returns its failure, with the prefix `rejected:` for that of another reader."""
         try:
             found = what()
             verdict = "right" if not found else "rejected" if found.startswith("rejected:") else "wrong"
@@ -55,7 +55,7 @@ class Judge:
             self.details.append(f"{name}: {case}: {verdict}: {found[:300]}")
 
     def by_tract(self, place: Path, runs: Iterator[tuple[Arrays, Arrays]], tolerance: float) -> str:
-        """What tract says of a folder."""
+        """Return the failure of tract on a folder; empty if its results are right."""
         for given, right in runs:
             np.savez(self.work / "given.npz", **{f"x{place:03}": array for place, array in enumerate(given)})
             answer = self.readers.ask("tract", place, self.work / "given.npz", self.work / "found.npz")
@@ -68,18 +68,18 @@ class Judge:
         return ""
 
     def parsed(self, place: Path) -> str:
-        """What Khronos' parser says of a folder."""
+        """Return the error of the Khronos parser for a folder."""
         answer = self.readers.ask("khronos", place, self.work / "given.npz", self.work / "found.npz")
         return f"rejected: {answer}" if answer else ""
 
     def place(self, name: str) -> Path:
-        """A new place to write to."""
+        """Return a path to write to that does not exist."""
         place = self.work / name
         shutil.rmtree(place, ignore_errors=True)
         return place
 
     def read(self, case: dict[str, Any]) -> None:
-        """A file that exists: read and run, to ONNX, and written for tract."""
+        """Check a file of the manifest: read and run it, convert it to ONNX, and write it for tract."""
         name, tolerance = case["id"], max(case["tolerance"], LEAST)
         is_clear = self._is_clear(case)
         kind = "read" if is_clear else "not clear, read"
@@ -114,7 +114,7 @@ class Judge:
         self.step("written to tract", name, written)
 
     def write(self, case: dict[str, Any]) -> None:
-        """A model that is to be written: for both readers, and for each."""
+        """Write a model in each flavour and check it with the readers of the flavour."""
         name, tolerance = case["id"], max(case["tolerance"], LEAST)
         model = gp.load(self.folder / case["file"])
         runs = list(self._ordered(case, model))
@@ -164,7 +164,7 @@ def _series(data: dict[str, Any], prefix: str) -> Arrays:
 
 
 def main() -> None:
-    """Print the table, and with `--details` what is not right."""
+    """Print the table, and with `--details` the failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--details", action="store_true", help="what is not right, and why")

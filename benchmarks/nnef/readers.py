@@ -1,6 +1,6 @@
-"""tract and Khronos' parser, each file in a process of its own: both end the process that they are in over some mistakes.
+"""Run tract and the Khronos parser on each file in a separate process, since both can terminate their process.
 
-python readers.py    lines of JSON in, a line for each out
+python readers.py    read lines of JSON, print a line for each
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REGISTRIES = ("with_onnx", "with_pulse", "with_tract_extra", "with_tract_transf
 
 
 def tract(path: str, given: str, found: str) -> str:
-    """Run a model on the arrays of a file, which are made of the types that it declares; results go to another."""
+    """Run a model on the arrays of the file `given`, cast to its declared types, and write the results to `found`."""
     import tract as runtime  # pyright: ignore[reportMissingTypeStubs]
 
     framework: Any = runtime.nnef()  # pyright: ignore[reportUnknownMemberType]
@@ -69,7 +69,7 @@ def _answered(question: dict[str, str]) -> str:
         signal.alarm(MOST_SECONDS)
         try:
             answer = _ASKED[question["who"]](question["path"], question["given"], question["found"])
-        except BaseException as error:  # noqa: BLE001  whatever they raise is their answer
+        except BaseException as error:  # noqa: BLE001  any exception is the result
             answer = _words(error)
         os.write(writing, json.dumps(answer).encode())
         os._exit(0)
@@ -81,14 +81,14 @@ def _answered(question: dict[str, str]) -> str:
 
 
 class Readers:
-    """The process that forks for each question."""
+    """A process that forks a child for each request."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-W", "ignore", str(Path(__file__))]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, who: str, path: Path, given: Path, found: Path) -> str:
-        """What a reader has against a model; nothing where it takes it."""
+        """Return the error of a reader for a model; empty if it is accepted."""
         if self._process.stdin is None or self._process.stdout is None:
             message = "the process has no pipes"
             raise RuntimeError(message)
@@ -98,14 +98,14 @@ class Readers:
         return json.loads(self._process.stdout.readline())
 
     def end(self) -> None:
-        """Let the process end."""
+        """End the process."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()
 
 
 if __name__ == "__main__":
-    # Loaded once, before anything forks.
+    # Import once before the first fork.
     import nnef as _nnef  # noqa: F401  # pyright: ignore[reportUnusedImport, reportMissingTypeStubs]
     import tract as _tract  # noqa: F401  # pyright: ignore[reportUnusedImport, reportMissingTypeStubs]
 

@@ -1,9 +1,9 @@
-"""A table of what is written as NNEF, in each flavour: what Khronos' parser and tract make of it, all in one go.
+"""Check files written as NNEF in each flavour with the Khronos parser and tract.
 
 python -m benchmarks.nnef.table [--details] [--every N] [documents] [nodes] [FOLDER…]
 
-`documents` are those of documents.py, by way of canonical form; `nodes` the node tests of the `onnx` package that have
-tensors for operands; a folder has `NAME.onnx` with `NAME.npz` beside it, inputs x0, x1 and so on, outputs y0, y1 and so on.
+`documents` are those of documents.py, converted to canonical form; `nodes` the node tests of the `onnx` package with
+tensor operands; a folder has `NAME.onnx` and `NAME.npz` with inputs x0, x1, … and outputs y0, y1, …
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import graphport as gp
 from graphport.core.diagnostics import DiagnosticError
 
 TOLERANCE = 1e-3
-"""Of what is larger, a number or 1."""
+"""Relative to the larger of the element and 1."""
 FLAVOURS = {"both": ("khronos", "tract"), "khronos": ("khronos",), "tract": ("tract",)}
 HEADINGS = (
     "models",
@@ -43,7 +43,7 @@ HEADINGS = (
 
 
 class Case(NamedTuple):
-    """A model, what it is given, and what is right."""
+    """A model, its inputs and its expected outputs."""
 
     name: str
     model: gp.Model
@@ -53,7 +53,7 @@ class Case(NamedTuple):
 
 @dataclass(slots=True)
 class Score:
-    """What became of all models in one flavour."""
+    """Results of all models in one flavour."""
 
     written: int = 0
     parsed: int = 0
@@ -65,7 +65,7 @@ class Score:
 
 
 def of_documents(folder: Path) -> Iterator[Case | str]:
-    """The documents, read, and as canonical graphs that say nothing of the text that they were."""
+    """Yield the documents as canonical graphs without information about the source text."""
     for document in documents():
         place = folder / "document"
         shutil.rmtree(place, ignore_errors=True)
@@ -75,7 +75,7 @@ def of_documents(folder: Path) -> Iterator[Case | str]:
             outputs = list(gp.run(read, document.given(), backend="reference").ordered)
             gp.save(read, folder / "document.onnx")
             model, given = gp.load(folder / "document.onnx"), document.given()
-            # What a run keeps for the next one is an input and an output of a model.
+            # State that persists between runs is an input and an output of the ONNX model.
             inputs = [given[name] if name in given else value.storage.numpy() for name, value in _inputs(model)]
             yield Case(document.name, model, inputs, outputs[: len(model.outputs)])
         except DiagnosticError as error:
@@ -87,7 +87,7 @@ def _inputs(model: gp.Model) -> list[tuple[str, Any]]:
 
 
 def of_nodes(folder: Path) -> Iterator[Case | str]:
-    """ONNX's node tests with tensors alone."""
+    """Yield ONNX's node tests that have only tensors."""
     from tests.conformance.onnx import nodes
 
     del folder
@@ -107,7 +107,7 @@ def of_nodes(folder: Path) -> Iterator[Case | str]:
 
 
 def of_folder(folder: Path) -> Iterator[Case | str]:
-    """Models that are stored with what they are given."""
+    """Yield models that are stored with inputs and outputs."""
     for path in sorted(folder.glob("*.onnx")):
         with np.load(path.with_suffix(".npz")) as arrays:
             numbered = {
@@ -126,7 +126,7 @@ def _reason(error: DiagnosticError) -> str:
 
 
 def judge(cases: Iterator[Case | str], folder: Path, readers: Readers) -> dict[str, Score]:
-    """Each case in each flavour."""
+    """Check each case in each flavour."""
     found = {flavour: Score() for flavour in (*FLAVOURS, "unread")}
     for case in cases:
         if isinstance(case, str):
@@ -169,7 +169,7 @@ def _judge(case: Case, flavour: str, score: Score, asked: tuple[str, ...], folde
 
 
 def main() -> None:
-    """Print the table, and what became of whom."""
+    """Print the table and the failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--details", action="store_true", help="which models are refused or not taken, and why")
     parser.add_argument("what", nargs="*", default=["documents", "nodes"])

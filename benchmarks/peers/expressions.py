@@ -1,10 +1,10 @@
-"""E1 to E5 of `benchmarks/test_expressions.py` in one run: compiled, numba, the NumPy tier, NumPy and what else is installed.
+"""Run E1 to E5 of `benchmarks/test_expressions.py` with graphport, numba, NumPy and other installed libraries.
 
 python -m benchmarks.peers.expressions [ROUNDS]
 
-All take turns, in another order every round. On one thread times are of the processor, on two of the clock; each is the
-median of the ten quickest. numba has `fastmath`, zeros as NumPy divides by them, and a polynomial of its own for `exp`;
-NumPy writes into temporaries that are there.
+The order is random in every round. On one thread times are processor time, on two elapsed time; each is the median of
+the ten fastest. numba uses `fastmath`, division by zero as in NumPy, and a separate polynomial for `exp`; NumPy writes
+to preallocated temporaries.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def exp(x):
 
 
 def plain(expression: Expression, operands: Sequence[Array], out: Array) -> Run:
-    """NumPy's functions one after the other; a temporary is free again once it has been read."""
+    """Run NumPy's functions in order; a temporary is reused after its last read."""
     calls: list[tuple[Callable[..., object], list[Any], Array]] = []
     stack: list[Any] = []
     free: list[Array] = []
@@ -74,7 +74,7 @@ def plain(expression: Expression, operands: Sequence[Array], out: Array) -> Run:
 
 
 def numba_run(expression: Expression, operands: Sequence[Array], out: Array, threads: int) -> Run:
-    """One loop compiled by numba."""
+    """Compile one loop with numba."""
     import numba  # pyright: ignore[reportMissingImports]
 
     made: Any = numba
@@ -85,7 +85,7 @@ def numba_run(expression: Expression, operands: Sequence[Array], out: Array, thr
         formula = formula.replace(name, f"{name}[i]")
     loop = f"def loop({', '.join(names)}, out):\n    for i in made.prange(out.size):\n        out[i] = {formula}\n"
     home: dict[str, Any] = {"np": np, "f": np.float32, "made": made}
-    exec(_EXP + loop, home)  # noqa: S102  our own text
+    exec(_EXP + loop, home)  # noqa: S102  our own source text
     home["exp"] = made.njit(home["exp"], fastmath=True, error_model="numpy")
     compiled = made.njit(home["loop"], fastmath=True, error_model="numpy", parallel=threads > 1)
     flat = [operand.reshape(-1) for operand in (*operands, out)]
@@ -93,14 +93,14 @@ def numba_run(expression: Expression, operands: Sequence[Array], out: Array, thr
 
 
 def times(runs: dict[str, Run], rounds: int, clock: Callable[[], float]) -> dict[str, float]:
-    """Milliseconds of each."""
+    """Return the milliseconds of each run."""
     return {
         name: 1e3 * statistics.median(sorted(each)[:_QUICKEST]) for name, each in turns(runs, rounds, clock).items()
     }
 
 
 def row(name: str, size: str, threads: int, rounds: int) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     expression, tier = (Expression(TEXTS[name], tier=tier, threads=threads) for tier in ("fused", "numpy"))
     shape = SHAPES[size]
     draws = (np.random.default_rng(index).random(shape, np.float32) / 2 + 0.25 for index in range(6))

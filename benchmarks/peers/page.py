@@ -1,9 +1,9 @@
-"""Ours and its peers on the same files, in turns: `make bench-peers` writes the figures into docs/benchmarks.md.
+"""Compare graphport with peers on the same files: `make bench-peers` writes the figures to docs/benchmarks.md.
 
 python -m benchmarks.peers.page [--rounds N] [--only TEXT] [--models FOLDER] [--page FILE]
 
-Each task runs in a process of its own, one tool after the other and again, so that a busy machine is busy for all. What
-counts is processor time of all threads; a ratio is that of the least times, and its spread that of the rounds.
+Each task runs in a separate process, alternating between the tools, so that other load affects all. Times are processor
+time of all threads; a ratio is that of the minimum times, and its spread that of the rounds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_SECONDS = 1800
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A task: what each tool is asked for, of which file, how often in a process, and what the ratio should be."""
+    """A task: the task of each tool, the file, the repetitions in a process, and the goal of the ratio."""
 
     name: str
     file: str
@@ -81,7 +81,7 @@ COMMANDS = (
     ("simplify", ("graphport", "simplify", "{}", "{}.out.onnx", "--no-verify"), (
         ("onnxsim", ("onnxsim", "{}", "{}.sim.onnx")), ("onnxslim", ("onnxslim", "{}", "{}.slim.onnx"))), "0.6 s"),
 )  # fmt: skip
-"""What a person types, of a small file: the whole process with its imports."""
+"""Command lines on a small file: the whole process with its imports."""
 
 MAKERS: dict[str, Callable[[Path], object]] = {
     "large.onnx": lambda path: files.onnx_chain(path, 100_000, 18),
@@ -110,7 +110,7 @@ def _as_ir(path: Path, layers: int) -> None:
 
 @dataclass(slots=True)
 class Times:
-    """What a tool took, round by round."""
+    """Times of a tool by round, and its peak memory."""
 
     cpu: list[float]
     wall: list[float]
@@ -118,12 +118,12 @@ class Times:
 
 
 def environment() -> dict[str, str]:
-    """One thread where a library asks."""
+    """Return environment variables that limit libraries to one thread."""
     return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 
 
 def one(task: str, times: int, file: Path, folder: Path, found: Times) -> bool:
-    """Run a task once more; `False` if the tool does not do it."""
+    """Run a task once more. Return `False` if the tool fails."""
     command = [sys.executable, str(HERE / "work.py"), task, str(times), str(file), str(folder)]
     ended = subprocess.run(
         command, capture_output=True, text=True, env=environment(), check=False, timeout=MOST_SECONDS
@@ -139,7 +139,7 @@ def one(task: str, times: int, file: Path, folder: Path, found: Times) -> bool:
 
 
 def process(command: Sequence[str], found: Times) -> bool:
-    """Run a command once more; its processor time is that of the whole process."""
+    """Run a command once more and record the processor time of the whole process."""
     scripts = Path(sys.executable).parent
     program = [str(scripts / command[0]), *command[1:]]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -154,7 +154,7 @@ def process(command: Sequence[str], found: Times) -> bool:
 
 
 def in_turns(rounds: int, works: dict[str, Callable[[Times], bool]]) -> dict[str, Times]:
-    """Each tool once a round; who fails is left out."""
+    """Run each tool once a round; a tool that fails is left out."""
     found = {name: Times([], []) for name in works}
     for _ in range(rounds):
         for name in list(found):
@@ -164,7 +164,7 @@ def in_turns(rounds: int, works: dict[str, Callable[[Times], bool]]) -> dict[str
 
 
 def lines(name: str, found: dict[str, Times], goal: str) -> Iterator[list[str]]:
-    """Table rows of ours beside each peer, ratio first."""
+    """Yield the table rows of graphport and each peer, ratio first."""
     ours = found.pop("graphport", None)
     if ours is None:
         yield ["", "", name, "graphport fails", "", "", "", goal]
@@ -191,13 +191,13 @@ HEADINGS = ("ratio", "spread", "run before", "work", "beside", "graphport, s", "
 
 
 def beside_last(row: list[str], last: dict[tuple[str, str], str]) -> list[str]:
-    """A row with the ratio that the page had before behind its spread."""
+    """Return a row with the previous ratio of the page after its spread."""
     ratio, spread, work, peer, *rest = row
     return [ratio, spread, last.get((work, peer), ""), work, peer, *rest]
 
 
 def ratios(figures_: str) -> dict[tuple[str, str], str]:
-    """The ratios of a page by work and tool."""
+    """Return the ratios of a page by work and tool."""
     found: dict[tuple[str, str], str] = {}
     place = ratio = 0
     for line in figures_.splitlines():
@@ -210,13 +210,13 @@ def ratios(figures_: str) -> dict[tuple[str, str], str]:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     every = [headings, ["---"] * len(headings), *rows]
     return "".join(f"| {' | '.join(row)} |\n" for row in every)
 
 
 def figures(rounds: int, only: str, models: Path | None, last: dict[tuple[str, str], str]) -> Iterator[str]:
-    """The parts of the page, as they are measured; `last` are the ratios that it had."""
+    """Yield the sections of the page as they are measured; `last` has its previous ratios."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         rows: list[list[str]] = []
@@ -261,7 +261,7 @@ def _told(rows: Iterator[list[str]]) -> list[list[str]]:
 
 
 def machine() -> str:
-    """The processor, as Linux calls it, and how many of it."""
+    """Return the processor's name, the number of cores and the system."""
     names = Path("/proc/cpuinfo")
     lines_ = names.read_text(encoding="utf-8").splitlines() if names.exists() else []
     model = next((line.partition(":")[2].strip() for line in lines_ if line.startswith("model name")), "")
@@ -269,7 +269,7 @@ def machine() -> str:
 
 
 def versions() -> str:
-    """The packages that were compared."""
+    """Return the versions of the compared packages."""
     found: list[str] = []
     for package in PACKAGES:
         try:
@@ -280,7 +280,7 @@ def versions() -> str:
 
 
 def main() -> None:
-    """Measure, and put the figures between the marks of the page."""
+    """Measure, and write the figures between the marks of the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="work whose name has this in it")

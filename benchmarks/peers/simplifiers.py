@@ -1,4 +1,4 @@
-"""Simplifiers on files that exporters wrote: how many nodes are left, and what it took."""
+"""Compare simplifiers on exported files: number of nodes, and time."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 EXPORTS = Path(__file__).parent.parent.parent / "tests" / "world" / "torch.zip"
 _ADDRESSES = 8 << 30
-"""Bytes of addresses that a tool, or a run that judges it, may have."""
+"""Address space limit in bytes of a tool and of the runs that check it."""
 LARGE = 300
-"""Nodes from which on the processor time of the work counts, and not that of the imports."""
+"""Number of nodes above which the processor time of the work is reported, not that of the process with imports."""
 
 
 def compared(models: Path | None, folder: Path) -> str:
-    """Tables of all models of a folder, or of those that PyTorch's two exporters have written for the tests."""
-    # Lengths are tried from the largest on: of a model with caches that would be all memory there is.
+    """Return the tables of all models of a folder, or of the files of PyTorch's two exporters in the tests."""
+    # Sizes are tried in descending order: models with caches would allocate all memory.
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, resource.getrlimit(resource.RLIMIT_AS)[1]))
     if models is None:
         models = folder / "exports"
@@ -41,11 +41,11 @@ def compared(models: Path | None, folder: Path) -> str:
 
 
 def _of(path: Path) -> tuple[int, dict[str, Result]] | None:
-    """How many nodes a model has, and what each tool makes of it; `None` where no inputs were found that it takes."""
+    """Return the number of nodes of a model and the result of each tool; `None` if no accepted inputs were found."""
     try:
         feeds = two_sizes(path)
         expected = [session(path).run(None, feed) for feed in feeds]
-    except Exception as error:  # noqa: BLE001  whatever it says: ONNX Runtime does not run the original
+    except Exception as error:  # noqa: BLE001  any exception: ONNX Runtime does not run the original
         sys.stderr.write(f"{path.name}: {str(error).splitlines()[0][:120]}\n")
         return None
     if not feeds:

@@ -2,10 +2,10 @@
 
 python -m benchmarks.peers.torchscript FOLDER --python TORCH_PYTHON [--only TEXT] [--json FILE]
 
-FOLDER has `cases.json`, and for each case a `.pt` file and an `.npz` file with inputs and outputs. TORCH_PYTHON is a Python
-with torch, torchvision, onnx, onnxruntime, openvino and pnnx. Each conversion runs in a process of its own. A result is right
-if count, shapes and values of all outputs are (element types are not compared), `refused` if the conversion or the run
-fails. Cases with bfloat16 are left out, since NumPy has no such type.
+FOLDER has `cases.json`, and for each case a `.pt` file and an `.npz` file with inputs and outputs. TORCH_PYTHON is a
+Python with torch, torchvision, onnx, onnxruntime, openvino and pnnx. Each conversion runs in a separate process. A
+result is right if count, shapes and values of all outputs are (element types are not compared), `refused` if the
+conversion or the run fails. Cases with bfloat16 are left out, since NumPy has no such type.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def graphport(path: Path, row: Row, arrays: Arrays) -> list[Any]:
 
 
 def torch_onnx(path: Path, row: Row, arrays: Arrays) -> list[Any]:
-    """Export the loaded module with the exporter that takes ScriptModules, and run it in ONNX Runtime."""
+    """Export the loaded module with the TorchScript-based exporter, and run it in ONNX Runtime."""
     import torch  # pyright: ignore[reportMissingImports]
 
     module, args = torch.jit.load(path), _arguments(row, arrays)
@@ -104,7 +104,7 @@ def _arguments(row: Row, arrays: Arrays) -> tuple[Any, ...]:
 
 
 def _leaves(value: Any) -> list[Any]:
-    """All tensors and numbers of nested containers, in order."""
+    """Return all tensors and scalars of nested containers, in order."""
     if isinstance(value, dict):
         value = list(value.values())
     return [x for item in value for x in _leaves(item)] if isinstance(value, list | tuple) else [value]

@@ -1,9 +1,9 @@
-"""One task by one tool, in a process of its own: processor seconds and megabytes, as a line of JSON.
+"""Run one task by one tool in a separate process, and print processor seconds and megabytes as a line of JSON.
 
 python work.py TASK TIMES FILE FOLDER
 
-The least of `TIMES` runs counts, in processor time of all threads; what the task needs before it begins (imports, a
-model that is to be written) does not. The megabytes are the most that the process held, with all that it imported.
+The result is the minimum of `TIMES` runs, in processor time of all threads, without preparation (imports, loading the
+model to write). The megabytes are the peak of the process, including imports.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
     Work = Callable[[], object]
 
-# ── ours ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── graphport ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def graphport_load(file: Path, folder: Path) -> Work:
-    """In canonical words."""
+    """Load a canonical graph."""
     import graphport as gp
 
     return lambda: gp.load(file)
 
 
 def graphport_read(file: Path, folder: Path) -> Work:
-    """In the file's own words, with shapes."""
+    """Load a graph in the file's dialect, with shapes."""
     import graphport as gp
 
     return lambda: gp.load(file, raw=True)
 
 
 def graphport_save(file: Path, folder: Path) -> Work:
-    """What was loaded, as the same format."""
+    """Save the canonical graph in its original format."""
     import graphport as gp
 
     model = gp.load(file)
@@ -49,7 +49,7 @@ def graphport_save(file: Path, folder: Path) -> Work:
 
 
 def graphport_write(file: Path, folder: Path) -> Work:
-    """What was read in the file's own words, as it was."""
+    """Save the graph of the file's dialect in its original format."""
     import graphport as gp
 
     model = gp.load(file, raw=True)
@@ -57,7 +57,7 @@ def graphport_write(file: Path, folder: Path) -> Work:
 
 
 def graphport_run(file: Path, folder: Path) -> Work:
-    """The reference backend."""
+    """Run the reference backend."""
     import graphport as gp
 
     model, feeds = gp.load(file), _feeds(file)
@@ -68,14 +68,14 @@ def graphport_run(file: Path, folder: Path) -> Work:
 
 
 def onnx_load(file: Path, folder: Path) -> Work:
-    """The protobuf messages alone."""
+    """Load the protobuf message."""
     import onnx
 
     return lambda: onnx.load(file)
 
 
 def onnx_save(file: Path, folder: Path) -> Work:
-    """The protobuf messages alone."""
+    """Save the protobuf message."""
     import onnx
 
     model = onnx.load(file)
@@ -83,14 +83,14 @@ def onnx_save(file: Path, folder: Path) -> Work:
 
 
 def onnx_ir_load(file: Path, folder: Path) -> Work:
-    """A graph that can be edited."""
+    """Load an editable graph."""
     import onnx_ir
 
     return lambda: onnx_ir.load(file)
 
 
 def onnx_ir_save(file: Path, folder: Path) -> Work:
-    """A graph that can be edited, written."""
+    """Save an editable graph."""
     import onnx_ir
 
     model = onnx_ir.load(file)
@@ -98,21 +98,21 @@ def onnx_ir_save(file: Path, folder: Path) -> Work:
 
 
 def onnx_shapes(file: Path, folder: Path) -> Work:
-    """Reading, the checker, and shapes."""
+    """Load, and infer shapes."""
     import onnx
 
     return lambda: onnx.shape_inference.infer_shapes(onnx.load(file), data_prop=True)
 
 
 def openvino_read(file: Path, folder: Path) -> Work:
-    """`read_model`, with shapes."""
+    """Read with `read_model`, including shapes."""
     import openvino
 
     return lambda: openvino.Core().read_model(str(file))
 
 
 def openvino_save(file: Path, folder: Path) -> Work:
-    """`serialize`."""
+    """Write with `serialize`."""
     import openvino
 
     model = openvino.Core().read_model(str(file))
@@ -120,7 +120,7 @@ def openvino_save(file: Path, folder: Path) -> Work:
 
 
 def nnef_read(file: Path, folder: Path) -> Work:
-    """The parser in C++ of the format's authors, and its shapes."""
+    """Parse with the Khronos parser in C++, and infer shapes."""
     import nnef
 
     text = file.read_text(encoding="utf-8")
@@ -128,7 +128,7 @@ def nnef_read(file: Path, folder: Path) -> Work:
 
 
 def ncnn_load(file: Path, folder: Path) -> Work:
-    """The runtime's own reader."""
+    """Load with ncnn."""
     import ncnn
 
     made: Any = ncnn
@@ -136,7 +136,7 @@ def ncnn_load(file: Path, folder: Path) -> Work:
 
 
 def onnx_reference(file: Path, folder: Path) -> Work:
-    """The reference evaluator of the package onnx."""
+    """Run the reference evaluator of the package onnx."""
     from onnx.reference import ReferenceEvaluator
 
     made, feeds = ReferenceEvaluator(str(file)), _feeds(file)
@@ -161,7 +161,7 @@ def _feeds(file: Path) -> dict[str, Any]:
 
 
 def _node_tests(folder: Path) -> list[tuple[Path, list[Any]]]:
-    """The models of the package onnx's node tests with one set of inputs each, made once in `folder`."""
+    """Return the models of the package onnx's node tests with one set of inputs each; written once to `folder`."""
     import onnx
     from onnx.backend.test.case.node import collect_testcases
 
@@ -177,11 +177,11 @@ def _node_tests(folder: Path) -> list[tuple[Path, list[Any]]]:
 
 
 def _kept(file: Path) -> list[Any]:
-    return pickle.loads(file.read_bytes())  # noqa: S301  which is written above
+    return pickle.loads(file.read_bytes())  # noqa: S301  written above
 
 
 def graphport_node_tests(file: Path, folder: Path) -> Work:
-    """Every test that both compute, its model loaded before."""
+    """Run every test that both backends compute, on loaded models."""
     import graphport as gp
 
     ready: list[tuple[Any, dict[str, Any]]] = []
@@ -192,7 +192,7 @@ def graphport_node_tests(file: Path, folder: Path) -> Work:
 
 
 def onnx_node_tests(file: Path, folder: Path) -> Work:
-    """Every test that both compute, its model loaded before."""
+    """Run every test that both backends compute, on loaded models."""
     from onnx.reference import ReferenceEvaluator
 
     ready: list[tuple[Any, dict[str, Any]]] = []
@@ -203,7 +203,7 @@ def onnx_node_tests(file: Path, folder: Path) -> Work:
 
 
 def _both(folder: Path) -> list[tuple[Path, list[Any]]]:
-    """The tests that both run; which these are is found once, and noted beside the results."""
+    """Return the tests that both backends compute; the list is computed once and saved."""
     note = folder / "node_tests.json"
     every = _node_tests(folder)
     if note.exists():
@@ -221,7 +221,7 @@ def _both(folder: Path) -> list[tuple[Path, list[Any]]]:
             model = gp.load(path)
             feeds = dict(zip([value.name for value in model.graph.inputs], arrays, strict=False))
             gp.run(model, feeds, backend="reference")
-        except BaseException:  # noqa: BLE001, S112  whatever it says: it is not computed by both
+        except BaseException:  # noqa: BLE001, S112  any exception: not computed by both
             continue
         found.append((path, arrays))
     note.write_text(json.dumps([path.stem for path, _ in found]), encoding="utf-8")
@@ -232,7 +232,7 @@ def _both(folder: Path) -> list[tuple[Path, list[Any]]]:
 
 
 def graphport_convert(file: Path, folder: Path, ending: str) -> Work:
-    """Reading and writing, without the proof that the command line adds."""
+    """Load and save, without the proof of the command line."""
     import graphport as gp
 
     def work() -> None:
@@ -244,7 +244,7 @@ def graphport_convert(file: Path, folder: Path, ending: str) -> Work:
 
 
 def cp(file: Path, folder: Path) -> Work:
-    """The same bytes, copied."""
+    """Copy the file."""
 
     def work() -> None:
         shutil.copyfile(file, folder / "copy")
@@ -254,7 +254,7 @@ def cp(file: Path, folder: Path) -> Work:
 
 
 def _flush(target: Path) -> None:
-    """Let the next one not wait for what this one has left in the cache."""
+    """Flush the file, so that the next task does not wait for cached writes."""
     import os
 
     for each in [target, *target.parent.glob(f"{target.stem}*")]:
@@ -290,7 +290,7 @@ TASKS: dict[str, Callable[[Path, Path], Work]] = {
 
 
 def main() -> None:
-    """Do the task and print what it took."""
+    """Run the task and print its cost."""
     task, times, file, folder = sys.argv[1:5]
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")

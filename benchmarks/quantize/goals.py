@@ -1,14 +1,14 @@
-"""Random goals on nets: met on samples that nobody has seen, or told with exit code 1 and the best that can be reached.
+"""Quantize nets with random goals: each must be met on unseen samples, or end with exit code 1 and the best values.
 
-python benchmarks/quantize/goals.py --count 30 --minutes 60 --rows rows.json NET.onnx=CALIBRATION.npz,TEST.npz[,weights]…
+python benchmarks/quantize/goals.py --count 30 --rows rows.json NET.onnx=CALIBRATION.npz,TEST.npz[,weights]…
 
-Goals are drawn from what `--front` finds for a net: a signal to noise, a time beside the source, a size, or two or
-three of them at once, some within the front and some beyond it. Each is asked for by the command line, and held
-against the file: the signal as ONNX Runtime runs it on the test samples, its time in turns with the source, its bytes.
-A goal counts as met on unseen samples without any slack, and in time within a tenth: timing has that noise.
+Goals are drawn from the result of `--front` for a net: a signal-to-noise ratio, a time relative to the source, a size,
+or two or three of them, some within the front and some beyond it. Each goes to the command line, and the written file
+is measured: the signal-to-noise ratio of ONNX Runtime on the test samples, the time alternating with the source, its
+bytes. A goal counts as met if the test samples meet it exactly and the time within 10 %, the noise of timing.
 
-Each command may take `--each` seconds; nothing begins after `--minutes`. Goals depend on their number and the front of
-their net alone; fronts and rows that were made stand in `--rows`, and the same command goes on behind them.
+Each command may take `--each` seconds; no command starts after `--minutes`. Goals depend on their number and the front
+of their net alone; fronts and rows are saved in `--rows`, and a repeated command continues after them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WEIGHTS = ("--weights-only", "--weight-bits", "4", "--block", "32")
 
 
 def session(path: Path) -> Any:
-    """A session on one thread."""
+    """Return a session on one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
@@ -44,7 +44,7 @@ def session(path: Path) -> Any:
 def quantize(
     net: Path, target: Path, calibration: Path, options: list[str], seconds: float
 ) -> tuple[int, dict[str, Any]] | None:
-    """Exit code, and what `--json` tells; `None` where it takes too long."""
+    """Return the exit code and the document of `--json`; `None` after a timeout."""
     command = [sys.executable, "-m", "graphport", "quantize", str(net), str(target), "--calibration", str(calibration)]
     asked = [*options, "--json", "--no-latency", "--no-verify"]
     try:
@@ -57,7 +57,7 @@ def quantize(
 
 
 def measured(net: Path, target: Path, x: Any, batch: int) -> dict[str, float]:
-    """Signal to noise on all of `x`, time beside the source for a run of a batch, bytes."""
+    """Return the signal-to-noise ratio on all of `x`, the time of a batch relative to the source, and the bytes."""
     source, made = session(net), session(target)
     name = source.get_inputs()[0].name
     signal = noise = 0.0
@@ -83,7 +83,7 @@ def measured(net: Path, target: Path, x: Any, batch: int) -> dict[str, float]:
 
 
 def drawn(front: list[dict[str, Any]], random: np.random.Generator) -> dict[str, float]:
-    """One to three goals; about every third is beyond the front."""
+    """Return one to three goals; about every third is beyond the front."""
     names = [
         str(name) for name in random.choice(["snr", "latency", "bytes"], int(random.integers(1, 4)), replace=False)
     ]
@@ -102,13 +102,13 @@ def drawn(front: list[dict[str, Any]], random: np.random.Generator) -> dict[str,
 
 
 def options_of(goals: dict[str, float]) -> list[str]:
-    """As the command line takes them."""
+    """Return the goals as command line options."""
     words = {"snr": ("--min-snr", "{}"), "latency": ("--max-latency", "{}x"), "bytes": ("--max-bytes", "{:.0f}")}
     return [part for name, value in goals.items() for part in (words[name][0], words[name][1].format(value))]
 
 
 def missed(goals: dict[str, float], seen: dict[str, float]) -> list[str]:
-    """The goals that the file does not meet on samples that nobody has seen."""
+    """Return the goals that the file does not meet on the test samples."""
     found = {
         "snr": seen["snr"] >= goals.get("snr", -np.inf) - SLACK_DB,
         "latency": seen["latency"] <= goals.get("latency", np.inf) * SLACK_TIME,
@@ -118,7 +118,7 @@ def missed(goals: dict[str, float], seen: dict[str, float]) -> list[str]:
 
 
 class Asked:
-    """The goals of a run, and what came of them."""
+    """The goals of a run and their results."""
 
     def __init__(self, given: argparse.Namespace, folder: Path) -> None:
         self.given, self.target = given, folder / "made.onnx"
@@ -131,7 +131,7 @@ class Asked:
         self.rows: dict[str, dict[str, Any]] = known["rows"]
 
     def row(self, number: int) -> dict[str, Any]:
-        """What came of one set of goals, which is made unless it is known."""
+        """Return the result of one set of goals, computed unless it is saved."""
         if str(number) in self.rows:
             return self.rows[str(number)]
         row = self._made(number)
@@ -178,7 +178,7 @@ class Asked:
 
 
 def line(row: dict[str, Any]) -> str:
-    """Of a Markdown table."""
+    """Return a line of a Markdown table."""
     shown, told = ["", "", "", ""], row.get("told")
     if seen := row.get("seen"):
         ends = "" if told is None else f"{told[0]:.1f} to {told[1]:.1f}"
@@ -188,7 +188,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Print a line for each set of goals, and how many are met, told, or neither."""
+    """Print a line for each set of goals, and how many are met, reported as unreachable, or neither."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--first", type=int, default=0, help="the number to begin with")

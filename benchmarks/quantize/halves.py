@@ -1,10 +1,11 @@
-"""Models cast to half precision: whether the file loads, how near it is, and how many bytes it has.
+"""Cast models to half precision: whether the file loads, its signal-to-noise ratio and its size.
 
 python benchmarks/quantize/halves.py [--to bfloat16] FILE.onnx|FOLDER…
 
-Each model, in a process of its own, is cast without samples, written, loaded by ONNX Runtime and run beside its source on
-inputs that were made up, or on those of `NAME.a.npz` beside it, or of NAME up to its last `_` (`in0`, `in1`, …). The signal to noise is that of
-the worst floating output; "float32" counts the nodes that stayed. Models that ONNX Runtime does not run are left out.
+Each model is cast without samples in a separate process, written, loaded by ONNX Runtime and compared with its source
+on random inputs, or on those of `NAME.a.npz` in its folder (NAME may end before the last `_`; `in0`, `in1`, …). The
+ratio is that of the worst floating output; "float32" counts the nodes that were not cast. Models that ONNX Runtime does
+not run are left out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ HEADINGS = ("model", "nodes cast", "float32", "SNR", "kB before", "kB after", "n
 
 
 def session(path: Path) -> Any:
-    """A session on one thread."""
+    """Return a session on one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
@@ -41,9 +42,9 @@ def session(path: Path) -> Any:
 
 
 def run_of(model: gp.Model, path: Path) -> tuple[dict[str, Any], list[Any]]:
-    """Inputs that lie beside the model, or are made up, and what it gives of them.
+    """Return the stored or random inputs of the model, and its outputs.
 
-    Images of two by two may give zeros, or numbers that halves do not hold, which says nothing: then they are larger.
+    Small images may give zeros or float16 subnormals, which prove nothing: then larger inputs are tried.
     """
     names = (path.stem, path.stem.rpartition("_")[0])
     beside = next((x for name in names if name and (x := path.with_name(f"{name}.a.npz")).exists()), None)
@@ -57,7 +58,7 @@ def run_of(model: gp.Model, path: Path) -> tuple[dict[str, Any], list[Any]]:
     for others in () if _says_something(expected) else islice(other_random_inputs(model.graph), _MOST_SIZES):
         try:
             found = made.run(None, others)
-        except Exception:  # noqa: BLE001, S112  lengths that do not fit
+        except Exception:  # noqa: BLE001, S112  sizes that do not match
             continue
         if _says_something(found):
             return others, found
@@ -65,13 +66,13 @@ def run_of(model: gp.Model, path: Path) -> tuple[dict[str, Any], list[Any]]:
 
 
 def _says_something(outputs: list[Any]) -> bool:
-    """Whether one of them has a number that halves hold with all their places, or none has floating ones."""
+    """Return whether an output has a float that is normal in float16, or no output is floating."""
     floats = [x for x in outputs if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
     return not floats or any(np.any(np.abs(x) >= _LEAST) for x in floats)
 
 
 def snr(expected: Any, found: Any) -> float:
-    """Signal to noise in dB; infinities and what is not a number must be at the same places."""
+    """Return the signal-to-noise ratio in dB; -inf if infinities or NaN differ in position."""
     if not isinstance(expected, np.ndarray) or expected.dtype.kind != "f" or not expected.size:
         return np.inf
     x, y = expected.astype(np.float64), np.asarray(found, np.float64)
@@ -83,11 +84,11 @@ def snr(expected: Any, found: Any) -> float:
 
 
 def row(path: Path, to: To) -> list[str] | None:
-    """One line of the table; `None` where ONNX Runtime does not run the source."""
+    """Return one line of the table; `None` if ONNX Runtime does not run the source."""
     try:
         model = gp.load(path)
         inputs, expected = run_of(model, path)
-    except Exception:  # noqa: BLE001  whatever it is, the source does not run
+    except Exception:  # noqa: BLE001  any exception: the source does not run
         return None
     size = path.stat().st_size
     with TemporaryDirectory() as folder:
@@ -99,7 +100,7 @@ def row(path: Path, to: To) -> list[str] | None:
             halves = session(target)
             fed = {name: _as_read(inputs[name], wanted) for name, wanted in _types(halves).items()}
             found = halves.run(None, fed)
-        except Exception as error:  # noqa: BLE001  what fails is a line of the table
+        except Exception as error:  # noqa: BLE001  a failure is a row of the table
             return [path.stem, "", "", "failed", f"{size / 1024:.0f}", "", str(error).splitlines()[0][:90]]
         worst = min((snr(x, y) for x, y in zip(expected, found, strict=True)), default=np.inf)
         near = "equal" if worst == np.inf else f"{worst:.1f}"

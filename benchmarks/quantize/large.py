@@ -1,10 +1,11 @@
-"""A decoder with a cache as PyTorch exports it, of any size, and what it takes to round its weights to four bits.
+"""Export a decoder with a cache from PyTorch, of any size, and measure its 4-bit weight quantization.
 
 python benchmarks/quantize/large.py make OUT.onnx --width 4096 --layers 5 --hidden 11008 --heads 32 --shared 8
 python benchmarks/quantize/large.py round NET.onnx OUT.onnx --limit 1500 [--preset fast] [--calibration tokens.npy]
 
-`make` needs PyTorch and onnxscript; its weights are random. `round` runs in a process whose private memory is limited to `--limit`
-MB (RLIMIT_DATA), and tells seconds, the peaks of private memory and of all pages (those of mapped files among them), and the noise.
+`make` needs PyTorch and onnxscript; its weights are random. `round` runs in a process whose private memory is limited
+to `--limit` MB (RLIMIT_DATA), and prints seconds, the peaks of private and resident memory (with mapped files), and the
+noise.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _EACH = 0.1
 
 
 def make(given: argparse.Namespace) -> None:
-    """Export a decoder of Llama's kind: RMS norms, rotary positions, gated products, heads that share keys."""
+    """Export a Llama-style decoder: RMS norms, rotary embeddings, gated MLP, grouped-query attention."""
     import torch  # pyright: ignore[reportMissingImports]
     from torch import nn  # pyright: ignore[reportMissingImports]
     from torch.nn import functional  # pyright: ignore[reportMissingImports]
@@ -105,7 +106,7 @@ def make(given: argparse.Namespace) -> None:
 
 
 def rounding(given: argparse.Namespace) -> None:
-    """Round weights in this process, which another one watches."""
+    """Quantize weights in this process, which the parent process monitors."""
     import graphport as gp
 
     if given.limit:
@@ -127,7 +128,7 @@ def rounding(given: argparse.Namespace) -> None:
 
 
 def watched(given: argparse.Namespace) -> int:
-    """Run this program in another process, and tell its peaks of memory."""
+    """Run this program in a child process and print its memory peaks."""
     child = subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--watched"])
     peaks = {"RssAnon": 0, "VmRSS": 0}
     while child.poll() is None:
@@ -146,7 +147,7 @@ def watched(given: argparse.Namespace) -> int:
 
 
 def main() -> None:
-    """Make a model, or round one."""
+    """Make a model, or quantize one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
     made = verbs.add_parser("make")

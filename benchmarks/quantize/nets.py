@@ -1,15 +1,14 @@
-"""Nets to quantize that are not in any sample: twelve small ones, two of each kind, trained for some minutes.
+"""Train twelve small nets to quantize, two of each kind, on data that is not part of any calibration sample set.
 
 python nets.py FOLDER [KIND-VARIANT…]
 
-Writes `calibration.npz` and `test.npz` (gray patches of 48 x 48 out of the photographs that scikit-image and
-scikit-learn are shipped with, and which photograph each is from) and a net `KIND-VARIANT.onnx` for each name; the
-denoisers have data of their own, with noise added: `noisy-calibration.npz`, `noisy-test.npz`. Needs torch,
-scikit-image and scikit-learn, which nothing else here does.
+Writes `calibration.npz` and `test.npz` (gray patches of 48 x 48 pixels from the photographs in scikit-image and
+scikit-learn, with the index of the photograph) and a net `KIND-VARIANT.onnx` for each name; the denoisers have separate
+data with noise: `noisy-calibration.npz`, `noisy-test.npz`. Needs torch, scikit-image and scikit-learn, which no other
+benchmark needs.
 """
 
-# torch has no types where it is not installed.
-# pyright: reportUntypedBaseClass=false
+# torch has no type stubs.
 
 from __future__ import annotations
 
@@ -38,17 +37,17 @@ NAMES = (
     "hubble_deep_field", "immunohistochemistry", "moon", "page", "retina", "rocket", "text", "microaneurysms",
 )  # fmt: skip
 NOISE = 0.4
-"""Of denoisers' inputs, beside patches with a deviation of about 1."""
+"""Standard deviation of the noise of denoiser inputs; patches have a deviation of about 1."""
 
 
 def images() -> list[Any]:
-    """Gray photographs, 0 to 1."""
+    """Return gray photographs, 0 to 1."""
     found = [getattr(photographs, name)() for name in NAMES] + list(load_sample_images().images)
     return [rgb2gray(x[..., :3]) if x.ndim == 3 else x / 255 for x in found]
 
 
 def patches(count: int, seed: int) -> tuple[Any, Any]:
-    """Patches of bytes [count, 1, 48, 48], and the photographs that they are from."""
+    """Return uint8 patches [count, 1, 48, 48] and the indices of their photographs."""
     random = np.random.default_rng(seed)
     sources, labels = images(), random.integers(0, len(NAMES) + 2, count)
     made: list[Any] = []
@@ -61,7 +60,7 @@ def patches(count: int, seed: int) -> tuple[Any, Any]:
 
 
 def normal(pixels: Any) -> Any:
-    """What nets read."""
+    """Return normalized float32 pixels, the input of the nets."""
     return ((pixels.astype(np.float32) / 255 - 0.45) / 0.25).astype(np.float32)
 
 
@@ -69,13 +68,13 @@ def normal(pixels: Any) -> Any:
 
 
 def convolved(i: int, o: int, kernel: int = 3, *, stride: int = 1, groups: int = 1, dilation: int = 1) -> list[Any]:
-    """A convolution and its normalization."""
+    """Return a convolution and its batch normalization."""
     pad = dilation * (kernel // 2)
     return [nn.Conv2d(i, o, kernel, stride, pad, dilation, groups, bias=False), nn.BatchNorm2d(o)]
 
 
 class Residual(nn.Module):
-    """`act(x + body(x))`, or `x + body(x)` where there is no `act`."""
+    """`act(x + body(x))`, or `x + body(x)` if `act` is the identity."""
 
     def __init__(self, body: Any, way: Any, act: Any) -> None:
         super().__init__()
@@ -86,7 +85,7 @@ class Residual(nn.Module):
 
 
 class Squeezed(nn.Module):
-    """Channels weighed by what a small net makes of their means."""
+    """Squeeze-and-excitation: scale channels by a small net of their means."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -100,12 +99,12 @@ class Squeezed(nn.Module):
 
 
 def head(channels: int) -> list[Any]:
-    """Means of channels, and classes."""
+    """Return global average pooling and a classifier."""
     return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, len(NAMES) + 2)]
 
 
 def residual(widths: Sequence[int], act: Callable[[], Any]) -> Any:
-    """A residual net with two blocks of each width."""
+    """Return a residual net with two blocks of each width."""
     layers = [*convolved(1, widths[0]), act()]
     before = widths[0]
     for width in widths:
@@ -126,7 +125,7 @@ def inverted(
     squeezes: bool = False,
     dilation: int = 1,
 ) -> Any:
-    """A net of inverted residuals: stages of width, blocks and stride."""
+    """Return a net of inverted residuals: stages of width, blocks and stride."""
     layers = [*convolved(1, 16, stride=2), act()]
     before, number = 16, 0
     for width, blocks, stride in stages:
@@ -144,7 +143,7 @@ def inverted(
 
 
 def separable(widths: Sequence[int], *, dilation: int = 1) -> Any:
-    """Convolutions of channels, and of places, one after the other."""
+    """Return depthwise separable convolutions."""
     layers = [*convolved(1, widths[0], stride=2), nn.ReLU()]
     for number, (before, width) in enumerate(itertools.pairwise(widths)):
         stride = 2 if number % 2 else 1
@@ -154,7 +153,7 @@ def separable(widths: Sequence[int], *, dilation: int = 1) -> Any:
 
 
 class Denoiser(nn.Module):
-    """A U-Net; `transposes` tells how it gets larger again, `bounds` that it gives a number from 0 to 1."""
+    """A U-Net; `transposes` selects transposed convolutions for upsampling, `bounds` an output from 0 to 1."""
 
     def __init__(self, width: int, *, transposes: bool, bounds: bool) -> None:
         super().__init__()
@@ -184,7 +183,7 @@ class Denoiser(nn.Module):
 
 
 class Attention(nn.Module):
-    """What every place takes from the others."""
+    """Multi-head self-attention."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -200,7 +199,7 @@ class Attention(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Pieces of the patch that attend to each other."""
+    """A vision transformer."""
 
     def __init__(self, width: int, depth: int, act: Callable[[], Any], heads: int = 4, piece: int = 8) -> None:
         super().__init__()
@@ -237,7 +236,7 @@ NETS: dict[str, Callable[[], Any]] = {
 
 
 def rescaled(net: Any, seed: int) -> None:
-    """Multiply channels before a ReLU by 2^U(-5, 5), and divide them where they are read: the function stays."""
+    """Multiply channels before a ReLU by 2^U(-5, 5), and divide the next weights by it: the function is unchanged."""
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for normalization, _, reader in zip(net, net[1:], net[2:], strict=False):
@@ -250,7 +249,7 @@ def rescaled(net: Any, seed: int) -> None:
 
 
 def varied(x: Any) -> Any:
-    """Patches turned, and of other light."""
+    """Augment patches: random flips, contrast and brightness."""
     for axis in (2, 3):
         if torch.rand(1) < 0.5:
             x = x.flip(axis)
@@ -258,7 +257,7 @@ def varied(x: Any) -> Any:
 
 
 def loss(net: Any, x: Any, labels: Any, *, is_denoiser: bool) -> Any:
-    """Of a batch."""
+    """Return the loss of a batch."""
     x = varied(x)
     if not is_denoiser:
         return functional.cross_entropy(net(x), labels, label_smoothing=0.05)
@@ -267,7 +266,7 @@ def loss(net: Any, x: Any, labels: Any, *, is_denoiser: bool) -> Any:
 
 
 def train(net: Any, x: Any, labels: Any, seconds: float, *, is_denoiser: bool) -> None:
-    """Train for so many processor seconds."""
+    """Train for `seconds` of processor time."""
     net.train()
     optimizer = torch.optim.AdamW(net.parameters(), 3e-3, weight_decay=1e-3)
     started = time.process_time()
@@ -283,7 +282,7 @@ def train(net: Any, x: Any, labels: Any, seconds: float, *, is_denoiser: bool) -
 
 
 def save(net: Any, path: Path) -> None:
-    """As ONNX, with a free batch, normalizations where they were."""
+    """Export to ONNX with a symbolic batch and unfused batch normalizations."""
     with torch.no_grad():
         torch.onnx.export(
             net, (torch.zeros(1, 1, SIZE, SIZE),), str(path), input_names=["x"], output_names=["y"],
@@ -293,7 +292,7 @@ def save(net: Any, path: Path) -> None:
 
 
 def data(folder: Path) -> tuple[Any, Any, Any, Any]:
-    """Write samples; patches to train and to test with, and their labels."""
+    """Write the samples. Return training patches and labels, test patches and labels."""
     for name, count, seed in (("calibration", 256, 1), ("test", 1000, 2)):
         x, labels = patches(count, seed)
         real = normal(x)

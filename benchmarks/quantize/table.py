@@ -1,16 +1,16 @@
-"""Quantizers beside each other on nets: what each gives, whether a point of ours is over it, and what it took.
+"""Compare quantizers on nets: accuracy, speed, cost, and whether a result of graphport dominates each peer.
 
 python benchmarks/quantize/table.py --peers FOLDER NET.onnx=CALIBRATION.npz,TEST.npz…
 
-Each tool runs in a process of its own, by the interpreter that has it. With `--peers` each gets an environment below
-FOLDER, which is made where there is none; else it is this interpreter, or one that is named (`--python`), and tools that
-are not there are left out. Ours are asked as a user would ask: by presets, for the front without a goal (its knee),
-and for goals that are the best signal and the best speed of all peers.
+Each tool runs in a separate process with an interpreter that has it. With `--peers` each tool gets an environment below
+FOLDER, created if missing; otherwise this interpreter or that of `--python` is used, and missing tools are left out.
+graphport runs with its presets, for the front without a goal (its knee), and for goals that are the best signal and the
+best speed of all peers.
 
-SNR is 10 log10(sum fp32² / sum (quantized - fp32)²) over the first output of the test samples as ONNX Runtime runs the
-file by default; "exact" is that with every node computed as it stands. Speeds are ratios to fp32 of processor time on
-one thread: all files of a net are loaded in one process and take turns. A point is over a peer's if its SNR is at least
-that less 0.05 dB and its speed at least 0.95 of it.
+SNR is 10 log10(sum fp32² / sum (quantized - fp32)²) over the first output of the test samples in ONNX Runtime with
+default options; "exact" is the SNR without graph optimizations. Speeds are ratios to fp32 of processor time on one
+thread: all files of a net are loaded in one process and run alternately. A point dominates a peer's if its SNR is at
+least that less 0.05 dB and its speed at least 0.95 of it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NEEDS = {
     "onnxsim": ("onnxsim", "onnx", "onnxruntime"),
     "quark": ("amd-quark", "onnx", "onnxruntime", "torch"),
 }
-"""Packages of the tools that need others than we do; Quark imports torch and does not ask for it."""
+"""Packages of the tools with further requirements; Quark imports torch without declaring it."""
 OURS = (
     ("fast", {"preset": "fast"}),
     ("balanced", {}),
@@ -63,7 +63,7 @@ SLACK_DB, SLACK_SPEED = 0.05, 0.95
 
 @dataclass(slots=True)
 class Point:
-    """What one tool made of a net."""
+    """The result of one tool on a net."""
 
     tool: str
     setting: str
@@ -75,12 +75,12 @@ class Point:
     speed: float = 0.0
 
     def is_over(self, other: Point) -> bool:
-        """Whether it is as near and as fast."""
+        """Return whether SNR and speed are at least those of `other`, within the tolerances."""
         return self.snr >= other.snr - SLACK_DB and self.speed >= SLACK_SPEED * other.speed
 
 
 def session(path: Path, *, optimize: bool = True) -> Any:
-    """A session on one thread."""
+    """Return a session on one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
@@ -90,7 +90,7 @@ def session(path: Path, *, optimize: bool = True) -> Any:
 
 
 def outputs(path: Path, data: dict[str, Any], *, optimize: bool) -> Any:
-    """The first output for all samples."""
+    """Return the first output for all samples."""
     made = session(path, optimize=optimize)
     count = len(next(iter(data.values())))
     starts = range(0, count, BATCH)
@@ -98,13 +98,13 @@ def outputs(path: Path, data: dict[str, Any], *, optimize: bool) -> Any:
 
 
 def snr(expected: Any, found: Any) -> float:
-    """Signal to noise in dB."""
+    """Return the signal-to-noise ratio in dB."""
     x, y = expected.astype(np.float64), found.astype(np.float64)
     return float(10 * np.log10(np.sum(x**2) / max(np.sum((x - y) ** 2), 1e-30)))
 
 
 def environments(folder: Path, tools: list[str]) -> dict[str, str]:
-    """Interpreters by tool, each of an environment below `folder` with the newest version of the tool."""
+    """Return the interpreters by tool, each of an environment below `folder` with the newest version of the tool."""
     found: dict[str, str] = {}
     for tool in tools:
         where = folder / tool
@@ -122,13 +122,13 @@ def environments(folder: Path, tools: list[str]) -> dict[str, str]:
 
 
 def tell(*cells: str) -> None:
-    """A line of a Markdown table, at once."""
+    """Print a line of a Markdown table and flush."""
     sys.stdout.write(f"| {' | '.join(cells)} |\n")
     sys.stdout.flush()
 
 
 class Net:
-    """A net with its samples, and the points that tools make of it."""
+    """A net with its samples, and the results of the tools."""
 
     def __init__(self, stated: str, folder: Path, pythons: dict[str, str], turns: int) -> None:
         path, _, data = stated.partition("=")
@@ -140,7 +140,7 @@ class Net:
         self.points: list[Point] = []
 
     def run(self, tool: str, setting: str, configuration: str) -> None:
-        """Let a tool make its file, and see what that is worth."""
+        """Run a tool and measure its file."""
         result = self.folder / f"{self.path.stem}.{len(self.points)}.onnx"
         result.unlink(missing_ok=True)
         script = str(Path(__file__).with_name("tools.py"))
@@ -151,7 +151,7 @@ class Net:
         )
         if ended.returncode or not result.exists():
             why = (ended.stderr.strip().splitlines() or [""])[-1][:60]
-            # This interpreter need not have the tool; one that was made or named for it does.
+            # This interpreter may lack the tool; one created or named for the tool has it.
             if "No module named" not in why or tool not in NEEDS or tool in self.pythons:
                 tell(self.path.stem, tool, setting, "failed", why)
             return
@@ -162,7 +162,7 @@ class Net:
         self.points.append(Point(tool, setting, result, *near, agreement, took))
 
     def time(self) -> None:
-        """How many times faster than fp32 each point is: medians of turns that all of them take."""
+        """Measure the speedup of each point over fp32: median ratio of alternating runs."""
         few = {name: x[:TIMED] for name, x in self.test.items()}
         made = [session(self.path), *(session(point.path) for point in self.points)]
         for each in made:
@@ -183,7 +183,7 @@ class Net:
             point.speed = median(row[number] for row in table)
 
     def tell(self) -> tuple[int, int]:
-        """A line for each point; how many of the peers' points one of ours is over, and how many these are."""
+        """Print a line for each point. Return the numbers of dominated and of all points of peers."""
         ours = [point for point in self.points if point.tool == "graphport"]
         over = 0
         for point in self.points:
@@ -199,7 +199,7 @@ class Net:
 
 
 def main() -> None:
-    """Print the table as Markdown, net by net, and how many points of peers one of ours is over."""
+    """Print the table as Markdown, net by net, and how many points of peers are dominated."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--peers", type=Path, help="make environments of the tools below this folder, and use them")
     parser.add_argument("--python", action="append", default=[], help="TOOL=INTERPRETER that has the tool; repeatable")

@@ -1,4 +1,4 @@
-"""One quantization by one tool, in a process of its own: what it took, and what it gave, as a line of JSON.
+"""Run one quantization by one tool in a separate process, and print its cost as a line of JSON.
 
 python tools.py TOOL CONFIGURATION MODEL CALIBRATION.npz RESULT.onnx
 """
@@ -22,7 +22,7 @@ BATCH = 16
 
 
 def graphport(model: Path, data: dict[str, Any], target: Path, settings: str) -> Callable[[], None]:
-    """Ours, with settings as JSON."""
+    """Quantize with graphport; `settings` is JSON."""
     import graphport as gp
 
     loaded = gp.load(model)
@@ -34,7 +34,7 @@ def graphport(model: Path, data: dict[str, Any], target: Path, settings: str) ->
 
 
 def onnxruntime(model: Path, data: dict[str, Any], target: Path, method: str) -> Callable[[], None]:
-    """ONNX Runtime's static quantization with its own preparation, signed weights for each channel."""
+    """Run ONNX Runtime's static quantization after its preprocessing, with signed per-channel weights."""
     from onnxruntime.quantization import (  # pyright: ignore[reportMissingTypeStubs]
         CalibrationDataReader,
         CalibrationMethod,
@@ -55,7 +55,7 @@ def onnxruntime(model: Path, data: dict[str, Any], target: Path, method: str) ->
         prepared = target.with_suffix(".prepared.onnx")
         try:
             quant_pre_process(str(model), str(prepared))
-        except Exception:  # noqa: BLE001  its symbolic shapes fail on some models, and are not needed
+        except Exception:  # noqa: BLE001  symbolic shape inference fails on some models and is optional
             quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True)
         quantize_static(
             str(prepared),
@@ -65,7 +65,7 @@ def onnxruntime(model: Path, data: dict[str, Any], target: Path, method: str) ->
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
             per_channel=True,
-            # Without it pairs of products overflow 16 bits where a processor has no dot products.
+            # Without VNNI, sums of two products overflow int16 at 8-bit weights.
             reduce_range=method.endswith("-reduced"),
             calibrate_method=CalibrationMethod[method.removesuffix("-reduced")],
         )
@@ -74,7 +74,7 @@ def onnxruntime(model: Path, data: dict[str, Any], target: Path, method: str) ->
 
 
 def nncf(model: Path, data: dict[str, Any], target: Path, estimator: str) -> Callable[[], None]:
-    """NNCF on ONNX models, with a range estimator."""
+    """Run NNCF on an ONNX model, with a range estimator."""
     import nncf as tool  # pyright: ignore[reportMissingImports]
     import onnx
     from nncf.quantization.range_estimator import (  # pyright: ignore[reportMissingImports]
@@ -101,7 +101,7 @@ def nncf(model: Path, data: dict[str, Any], target: Path, estimator: str) -> Cal
 
 
 def onnxsim(model: Path, data: dict[str, Any], target: Path, method: str) -> Callable[[], None]:
-    """onnxsim's static quantization, of inputs of layers only."""
+    """Run onnxsim's static quantization, which quantizes only the inputs of layers."""
     import onnx
     import onnxsim as tool  # pyright: ignore[reportMissingImports]
 
@@ -116,7 +116,7 @@ def onnxsim(model: Path, data: dict[str, Any], target: Path, method: str) -> Cal
 
 
 def quark(model: Path, data: dict[str, Any], target: Path, configuration: str) -> Callable[[], None]:
-    """AMD Quark, with one of its named configurations."""
+    """Run AMD Quark with one of its named configurations."""
     from quark.onnx import ModelQuantizer  # pyright: ignore[reportMissingImports]
     from quark.onnx.quantization.config import Config, get_default_config  # pyright: ignore[reportMissingImports]
 
@@ -149,7 +149,7 @@ def _batches(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Do the work and print what it took; imports and reading the model are not counted."""
+    """Quantize and print the cost; imports and reading the model are not counted."""
     tool, configuration, model, calibration, target = sys.argv[1:6]
     logging.disable(logging.WARNING)
     with np.load(calibration) as arrays:
@@ -168,10 +168,10 @@ def main() -> None:
 
 
 def peak() -> float:
-    """Megabytes that the process has held at most."""
+    """Return the peak memory of the process in megabytes."""
     status = Path("/proc/self/status")
     if status.exists():
-        # What the system counts as largest begins with the process that started this one, which holds every net.
+        # ru_maxrss starts with the peak of the parent process, which holds every net.
         lines = status.read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

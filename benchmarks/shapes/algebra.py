@@ -1,4 +1,4 @@
-"""Arithmetic of extents beside SymPy's integers: what importing and comparing cost, and what each of them finds.
+"""Compare graphport's dim arithmetic with SymPy's integers: cost of import and comparison, and results.
 
 python -m benchmarks.shapes.algebra
 """
@@ -18,7 +18,7 @@ ROUNDS = 5
 
 
 def microseconds(work: Callable[[], object], times: int) -> float:
-    """The least processor time of one call, in turns of `times`."""
+    """Return the minimum processor time of one call, in rounds of `times` calls, in microseconds."""
     found: list[float] = []
     for _ in range(ROUNDS):
         begin = time.process_time()
@@ -29,21 +29,21 @@ def microseconds(work: Callable[[], object], times: int) -> float:
 
 
 def importing(module: str) -> float:
-    """Seconds of processor time that a process takes to import a module, NumPy not counted."""
+    """Return the processor seconds that importing a module takes after NumPy."""
     text = f"import numpy, time; t = time.process_time(); import {module}; print(time.process_time() - t)"
     runs = [subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, text=True) for _ in range(3)]
     return min(float(run.stdout) for run in runs)
 
 
 def halved(extent, floor):
-    """An extent behind five convolutions with a stride of 2."""
+    """Return a dim after five convolutions with stride 2."""
     for _ in range(5):
         extent = floor(extent - 1, 2) + 1
     return extent
 
 
 def main() -> None:
-    """Print a row for each question: what is asked, our time and answer, SymPy's."""
+    """Print a row for each expression: graphport's time and result, SymPy's time and result."""
     h, w, b = (Symbol(name) for name in "HWB")
     x, y, z = (sympy.Symbol(name, integer=True, positive=True) for name in "HWB")
 

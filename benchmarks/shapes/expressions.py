@@ -1,4 +1,4 @@
-"""Lengths as tools spell them, for given numbers of their symbols."""
+"""Evaluate dims in the syntax of each tool with integers for their symbols."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
 
 
 def value_of(text: str, symbols: Mapping[str, int]) -> int | None:
-    """The number that an expression is; `None` if it has other symbols or is no expression."""
+    """Return the integer value of an expression; `None` if it has other symbols or is no expression."""
     if text in symbols:
         return symbols[text]
     try:

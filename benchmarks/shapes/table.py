@@ -1,10 +1,10 @@
-"""A table of shape inference on models: every value at two input sizes, against what ONNX Runtime computes.
+"""Compare shape inference tools on models: each value at two input sizes, against the shapes of ONNX Runtime.
 
 python -m benchmarks.shapes.table --peers PYTHON FOLDER…
 
-Every open axis of an input gets a symbol of its own, or the one that it has; declared shapes of outputs and of values
-between are taken out. What a tool infers is evaluated for the symbols of each run and held against the array that ONNX
-Runtime computes. `PYTHON` is the interpreter of an environment with the other tools (README.md beside this says how to make one).
+Every open axis of an input gets a separate symbol or its declared one; declared shapes of outputs and intermediate
+values are removed. Inferred shapes are evaluated for the symbols of each run and compared with the arrays that ONNX
+Runtime computes. `PYTHON` is the interpreter of an environment with the other tools (see README.md in this folder).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MODELS = HERE.parent.parent / "tests"
 
 
 def stripped(path: Path, target: Path) -> onnx.ModelProto:
-    """The model with symbols for open axes of inputs, and without declarations of anything else."""
+    """Write the model with symbols for open input axes and without other declared shapes."""
     model = onnx.load(str(path))
     constants = {each.name for each in model.graph.initializer}
     number = 0
@@ -54,7 +54,7 @@ def stripped(path: Path, target: Path) -> onnx.ModelProto:
 
 
 def measured(path: Path, model: onnx.ModelProto, folder: Path) -> Iterator[Measured]:
-    """What the symbols are, and the shape of every value, for each of two runs."""
+    """Yield the values of the symbols and the shape of every value, for each of two runs."""
     every = onnx.ModelProto()
     every.CopyFrom(model)
     returned = {value.name for value in every.graph.output}
@@ -81,7 +81,7 @@ def _is_array(value: Any) -> bool:
 
 
 def judged(found: Mapping[str, Any], runs: Sequence[Measured]) -> Counter[str]:
-    """How many values have the right shape in all runs, a wrong one in any, or none that the symbols can say."""
+    """Count the values whose shape is right in all runs, wrong in one, or unknown from the symbols."""
     verdicts: Counter[str] = Counter()
     for name in runs[0][1]:
         kinds = {_verdict(found.get(name), shapes[name], symbols) for symbols, shapes in runs if name in shapes}
@@ -101,7 +101,7 @@ def _verdict(found: Sequence[Any] | None, shape: Shape, symbols: Mapping[str, in
 
 
 def worked(tool: str, python: str, path: Path, runs: Sequence[Measured]) -> tuple[Counter[str], float]:
-    """The verdicts on one tool, all of them `crashed` where it gives nothing, and its processor seconds."""
+    """Return the verdicts on one tool (all `crashed` if it gives no result) and its processor seconds."""
     command = [python, str(HERE / "tools.py"), tool, str(path)]
     try:
         ended = subprocess.run(
@@ -116,13 +116,13 @@ def worked(tool: str, python: str, path: Path, runs: Sequence[Measured]) -> tupl
 
 
 def tell(cells: Sequence[object]) -> None:
-    """A line of a Markdown table, at once."""
+    """Print a line of a Markdown table and flush."""
     sys.stdout.write(f"| {' | '.join(map(str, cells))} |\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Print the table as Markdown, line by line, and the sums."""
+    """Print the table as Markdown, line by line, and the totals."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--peers", default=sys.executable, help="interpreter that has the other tools")
     parser.add_argument("folders", type=Path, nargs="*", default=[MODELS])

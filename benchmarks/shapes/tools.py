@@ -1,9 +1,9 @@
-"""The shapes that one tool infers of a model, in a process of its own, as a line of JSON.
+"""Infer the shapes of a model with one tool in a separate process, and print them as a line of JSON.
 
 python tools.py TOOL MODEL.onnx
 
-Reading and inferring are counted; importing the tool is not. It needs nothing but that tool: it runs under the
-interpreter of any environment that has it.
+The time covers reading and inferring, not importing. The script needs no package except the tool: it runs in any
+environment that has it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def graphport() -> Work:
-    """Ours, of the graph as the file has it."""
+    """Infer with graphport, on the graph in the onnx dialect."""
     import graphport as gp
     from graphport.core.facts import TensorFact
 
@@ -37,7 +37,7 @@ def graphport() -> Work:
 
 
 def onnx() -> Work:
-    """onnx's own inference, with data propagation."""
+    """Infer with onnx.shape_inference, with data propagation."""
     import onnx as tool
 
     def work(model: str) -> Shapes:
@@ -47,7 +47,7 @@ def onnx() -> Work:
 
 
 def onnxruntime() -> Work:
-    """ONNX Runtime's symbolic inference."""
+    """Infer with ONNX Runtime's symbolic shape inference."""
     import onnx
     from onnxruntime.tools.symbolic_shape_infer import (  # pyright: ignore[reportMissingTypeStubs]
         SymbolicShapeInference,
@@ -61,7 +61,7 @@ def onnxruntime() -> Work:
 
 
 def onnx_shape_inference() -> Work:
-    """The package of that name."""
+    """Infer with the package onnx_shape_inference."""
     import onnx_ir  # pyright: ignore[reportMissingImports]
     import onnx_shape_inference as tool  # pyright: ignore[reportMissingImports]
 
@@ -80,7 +80,7 @@ def _spelled(shape: Iterable[Any] | None) -> list[int | str | None] | None:
 
 
 def _declared(model: Any) -> Shapes:
-    """What a model's declarations say."""
+    """Return the declared shapes of a model."""
     found: Shapes = {}
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         kind = value.type.tensor_type
@@ -101,7 +101,7 @@ TOOLS: dict[str, Callable[[], Work]] = {
 
 
 def main() -> None:
-    """Do the work, and print it with the processor seconds that it took."""
+    """Infer and print the shapes with the processor seconds."""
     tool, model = sys.argv[1:3]
     logging.disable(logging.WARNING)
     work = TOOLS[tool]()

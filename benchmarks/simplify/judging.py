@@ -1,4 +1,4 @@
-"""What a simplified model is held to: how many nodes it has, whether it loads, and whether it computes the same."""
+"""Criteria for a simplified model: the number of nodes, whether it loads, and whether its outputs are equal."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     Feeds = dict[str, Any]
 
 CLOSE = 1e-5
-"""By how much of the largest number of an output any of its numbers may differ."""
+"""Maximum error of an element, relative to the largest absolute element of its output plus `FLOOR`."""
 
 FLOOR = 0.1
-"""What is added to the largest number: where all are nearly nothing, their own rounding is much of them."""
+"""Added to the largest absolute element: for outputs near zero, rounding errors are relatively large."""
 
 LENGTHS = (64, 96, 128, 160, 256, 320, 512, 576, 640, 1024, 1536, 2048, 4096, 16000, 44100, 32, 16, 8, 4, 2, 1)
-"""What is tried for an axis that is left open, until the model runs; the second size begins with the second."""
+"""Sizes to try for a symbolic axis until the model runs; the second input starts with the second size."""
 
 RATES = (16000, 8000)
-"""What is tried for an integer without axes: of the models at hand only rates of samples are such."""
+"""Values to try for an integer scalar: in the models at hand these are sample rates."""
 
 _KINDS = {
     "tensor(float)": np.float32,
@@ -40,7 +40,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Nodes that count, whether it loads, and the largest relative difference; `None` where it does not run."""
+    """Number of counted nodes, whether the model loads, and the largest relative error; `None` if it does not run."""
 
     nodes: int
     loads: bool
@@ -48,26 +48,26 @@ class Verdict:
 
     @property
     def is_right(self) -> bool:
-        """Whether it computes what the model that it was made of computes."""
+        """Return whether the model computes the outputs of the original."""
         return self.loads and self.difference is not None and self.difference <= CLOSE
 
 
 def judge(path: Path, feeds: Sequence[Feeds], expected: Sequence[Sequence[Any]]) -> Verdict:
-    """The verdict on a model; `feeds` are inputs and `expected` what the original computes of them."""
+    """Return the verdict on a model; `feeds` are inputs and `expected` the original's outputs for them."""
     nodes = count_nodes(onnx.load(str(path), load_external_data=False).graph)
     try:
         made = session(path)
-    except Exception:  # noqa: BLE001  whatever it says: it does not load
+    except Exception:  # noqa: BLE001  any exception: it does not load
         return Verdict(nodes, loads=False, difference=None)
     try:
         found = [made.run(None, feed) for feed in feeds]
-    except Exception:  # noqa: BLE001  whatever it says: it does not run
+    except Exception:  # noqa: BLE001  any exception: it does not run
         return Verdict(nodes, loads=True, difference=None)
     return Verdict(nodes, loads=True, difference=max(map(_difference, expected, found)))
 
 
 def session(path: Path) -> Any:
-    """The model as it stands, on one thread."""
+    """Return a session without graph optimizations, on one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
@@ -76,7 +76,7 @@ def session(path: Path) -> Any:
 
 
 def count_nodes(graph: onnx.GraphProto, known: frozenset[str] = frozenset()) -> int:
-    """Nodes of a graph and its bodies, without constants and without what only constants are fed to."""
+    """Count the nodes of a graph and its bodies, except constants and nodes with only constant operands."""
     constant = known | {each.name for each in graph.initializer}
     count = 0
     for node in graph.node:
@@ -93,7 +93,7 @@ def count_nodes(graph: onnx.GraphProto, known: frozenset[str] = frozenset()) -> 
 
 
 def two_sizes(path: Path) -> list[Feeds]:
-    """Inputs of two sizes that the model takes, in two ranges of random numbers; of one size where no axis is open."""
+    """Return random inputs of two sizes that the model accepts, in two ranges; of one size if no dim is open."""
     made = session(path)
     shapes = [given.shape for given in made.get_inputs()]
     is_free = any(not isinstance(dim, int) for shape in shapes for dim in shape)
@@ -110,7 +110,7 @@ def two_sizes(path: Path) -> list[Feeds]:
 def _runs(made: Any, feed: Feeds) -> bool:
     try:
         made.run(None, feed)
-    except Exception:  # noqa: BLE001  whatever it says: it takes no such size
+    except Exception:  # noqa: BLE001  any exception: it does not accept this size
         return False
     return True
 
@@ -131,7 +131,7 @@ def _feed(made: Any, batch: int, length: int, rate: int, seed: int) -> Feeds:
 
 
 def _length(shape: Sequence[Any], axis: int, batch: int, length: int) -> int:
-    """The length of an axis: what is declared, a batch for the first one and for one between two that are declared."""
+    """Return the size of an axis: its declared dim; `batch` for the first axis and for an axis between static ones."""
     if isinstance(shape[axis], int) and shape[axis] >= 0:
         return shape[axis]
     is_between = 0 < axis < len(shape) - 1 and all(isinstance(shape[n], int) for n in (axis - 1, axis + 1))

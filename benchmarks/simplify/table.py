@@ -1,10 +1,10 @@
-"""A table of simplifiers on models: nodes, right results, size, time and memory, all run in one go.
+"""Compare simplifiers on models: nodes, correct results, size, time and memory.
 
 python -m benchmarks.simplify.table --peers PYTHON FOLDER…
 
-`PYTHON` is the interpreter of an environment with the other tools (README.md beside this says how to make one). Each
-tool works in a process of its own, on one thread. Models are all `.onnx` files of the folders and of folders in them;
-without a folder they are those of the tests.
+`PYTHON` is the interpreter of an environment with the other tools (see README.md in this folder). Each tool runs in a
+separate process, on one thread. Models are all `.onnx` files below the folders; the default folder has models of the
+tests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HEADINGS = ("model", "tool", "nodes", "right", "difference", "size", "CPU s", "w
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a tool made of a model, and what it took; no verdict where it gave nothing."""
+    """The result of a tool on a model, with time and memory; `verdict` is None if there is no output file."""
 
     tool: str
     verdict: Verdict | None = None
@@ -48,12 +48,12 @@ class Result:
 
     @property
     def is_valid(self) -> bool:
-        """Whether its number of nodes is one to be held against."""
+        """Return whether the number of nodes counts in the comparison."""
         return self.verdict is not None and self.verdict.is_right and self.growth <= MOST_GROWTH
 
 
 def worked(tool: str, python: str, model: Path, feeds: Sequence[Any], expected: Sequence[Any]) -> Result:
-    """The result of one tool on one model."""
+    """Run one tool on one model."""
     with TemporaryDirectory() as folder:
         target = Path(folder) / "result.onnx"
         command = [python, str(HERE / "tools.py"), tool, str(model), str(target)]
@@ -73,7 +73,7 @@ def worked(tool: str, python: str, model: Path, feeds: Sequence[Any], expected: 
 
 
 def told(name: str, result: Result) -> list[str]:
-    """A line of the table."""
+    """Return the cells of a table row."""
     verdict = result.verdict
     if verdict is None:
         return [name, result.tool, "", f"fails: {result.reason}", "", "", "", "", ""]
@@ -87,7 +87,7 @@ def told(name: str, result: Result) -> list[str]:
 
 
 def is_won(ours: Result, others: Sequence[Result]) -> bool:
-    """Whether ours is valid and no valid peer has fewer nodes."""
+    """Return whether our result is valid and no valid peer has fewer nodes."""
     if not ours.is_valid or ours.verdict is None:
         return False
     best = [each.verdict.nodes for each in others if each.is_valid and each.verdict is not None]
@@ -95,13 +95,13 @@ def is_won(ours: Result, others: Sequence[Result]) -> bool:
 
 
 def tell(cells: Sequence[str]) -> None:
-    """A line of a Markdown table, at once."""
+    """Print a line of a Markdown table and flush."""
     sys.stdout.write(f"| {' | '.join(cells)} |\n")
     sys.stdout.flush()
 
 
 def main() -> int:
-    """Print the table as Markdown, line by line; 1 if a model is not won."""
+    """Print the table as Markdown, line by line. Return 1 if a peer is better on a model."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--peers", default=sys.executable, help="interpreter that has the other tools")
     parser.add_argument("--tool", action="append", help="only this one; repeatable")

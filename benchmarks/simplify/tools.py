@@ -1,9 +1,9 @@
-"""One simplification by one tool, in a process of its own: what it took, as a line of JSON.
+"""Run one simplification by one tool in a separate process, and print its cost as a line of JSON.
 
 python tools.py TOOL MODEL.onnx RESULT.onnx
 
-Reading, simplifying and writing are counted, and apart from that the whole with what is imported. It needs nothing but that tool: it runs under
-the interpreter of any environment that has it.
+The time covers reading, simplifying and writing; a second time also covers the imports. The script needs no package
+except the tool: it runs in any environment that has it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def graphport() -> Work:
-    """Ours, without verification, as none of the others verifies."""
+    """Simplify without verification, as the other tools do."""
     import graphport as gp
 
     def work(model: str, target: str) -> None:
@@ -34,7 +34,7 @@ def graphport() -> Work:
 
 
 def onnxsim() -> Work:
-    """onnxsim with its defaults."""
+    """Run onnxsim with its defaults."""
     import onnx
     import onnxsim as tool  # pyright: ignore[reportMissingImports]
 
@@ -46,7 +46,7 @@ def onnxsim() -> Work:
 
 
 def onnxslim() -> Work:
-    """onnxslim with its defaults."""
+    """Run onnxslim with its defaults."""
     import onnx
     import onnxslim as tool  # pyright: ignore[reportMissingImports]
 
@@ -57,7 +57,7 @@ def onnxslim() -> Work:
 
 
 def onnxscript() -> Work:
-    """The optimizer of onnxscript with its defaults."""
+    """Run the optimizer of onnxscript with its defaults."""
     import onnxscript  # pyright: ignore[reportMissingImports]
     from onnxscript import optimizer  # pyright: ignore[reportMissingImports]
 
@@ -70,7 +70,7 @@ def onnxscript() -> Work:
 
 
 def onnxruntime() -> Work:
-    """ONNX Runtime's basic level, which writes standard operators only."""
+    """Run ONNX Runtime's basic optimization level, which writes standard operators only."""
     import onnxruntime as tool
 
     def work(model: str, target: str) -> None:
@@ -94,7 +94,7 @@ TOOLS: dict[str, Callable[[], Work]] = {
 
 
 def main() -> None:
-    """Do the work and print what it took: processor seconds of the work and with all imports, and megabytes."""
+    """Simplify and print processor seconds, with and without imports, and peak megabytes."""
     tool, model, target = sys.argv[1:4]
     logging.disable(logging.WARNING)
     work = TOOLS[tool]()
@@ -105,10 +105,10 @@ def main() -> None:
 
 
 def peak() -> float:
-    """Megabytes that the process has held at most, with all that was imported."""
+    """Return the peak memory of the process in megabytes, including imports."""
     status = Path("/proc/self/status")
     if status.exists():
-        # What the system counts as largest begins with the process that started this one.
+        # ru_maxrss starts with the peak of the parent process.
         lines = status.read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,4 +1,4 @@
-"""ONNX nets as TFLite files, of graphport and of onnx2tf, in LiteRT: see README.md."""
+"""Convert ONNX nets to TFLite with graphport and onnx2tf, and run them in LiteRT; see README.md."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class File:
 
 
 def matched(found: Array, wanted: Sequence[Array]) -> Array:
-    """A result with channels first, if it has them last."""
+    """Return a result with channels first, if it has them last."""
     if any(found.shape == each.shape for each in wanted) or found.ndim < 3:
         return found
     return np.moveaxis(found, -1, 1)
 
 
 def snr(found: Sequence[Array], wanted: Sequence[Array]) -> float:
-    """The least of all results; they may come in another order, as long as their shapes tell them."""
+    """Return the minimum signal-to-noise ratio of all results; their order may differ if shapes identify them."""
     rest, least = list(found), 300.0
     for each in wanted:
         at = next((place for place, other in enumerate(rest) if other.shape == each.shape), None)
@@ -88,7 +88,7 @@ def reason(error: BaseException) -> str:
 
 
 def ours(net: Path, shapes: dict[str, list[int]], samples: list[dict[str, Array]], folder: Path) -> dict[str, str]:
-    """Why there is no file, of each kind of which there is none."""
+    """Write the files with graphport. Return the reasons for missing files by kind."""
     refused: dict[str, str] = {}
     model = gp.load(net, shapes=shapes)
     for kind in ("float", "int8"):
@@ -101,7 +101,7 @@ def ours(net: Path, shapes: dict[str, list[int]], samples: list[dict[str, Array]
 
 
 def onnx2tf(program: str, net: Path, samples: list[dict[str, Array]], folder: Path, limit: float) -> dict[str, str]:
-    """The same of onnx2tf."""
+    """Write the files with onnx2tf. Return the reasons for missing files by kind."""
     random = np.random.default_rng(0)
     np.save(folder / _IMAGES, random.random((20, 128, 128, 3), dtype=np.float32))
     options = ["-i", str(net), "-o", "out", "-n", "-oiqt", "-ois"]
@@ -136,12 +136,12 @@ def onnx2tf(program: str, net: Path, samples: list[dict[str, Array]], folder: Pa
 
 
 def last(array: Array) -> Array:
-    """Channels behind everything."""
+    """Move the channel axis last."""
     return np.moveaxis(array, 1, -1) if array.ndim >= 3 else array
 
 
 def asked(path: Path, given: dict[str, Array]) -> list[Array]:
-    """What the file's inputs are given, by name or by shape, with channels where it has them."""
+    """Return the arrays of the file's inputs, matched by name or order, with channels last if its shape requires it."""
     from ai_edge_litert.interpreter import Interpreter
 
     made: Any = Interpreter
@@ -203,7 +203,7 @@ def main() -> None:
         known = {name: [int(n) for n in dims.split(",")] for name, dims in (shape.split("=") for shape in shapes)}
         try:
             line = row(Path(net), known, told.onnx2tf, told.limit, told.turns)
-        except Exception as error:  # noqa: BLE001  whatever a runtime raises is what the row says
+        except Exception as error:  # noqa: BLE001  any exception of a runtime is reported in the row
             line = f"| {Path(net).stem} | {reason(error)} | | | |"
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
