@@ -141,7 +141,7 @@ class OnnxRuntimeSession:
 
 @contextmanager
 def _limited() -> Generator[Any]:
-    """Options of a run with which it ends at the limits of `run_limits.current`; `None` where there are none."""
+    """Yield run options that terminate the run at the limits of `run_limits.current`; `None` without limits."""
     limits = current()
     if limits is None:
         yield None
@@ -263,7 +263,7 @@ def has_real_weights(node: Node, known: dict[Value, Storage | None] | None = Non
 
 
 def _has_sequences_below(graph: Graph) -> bool:
-    """Whether a body has a sequence: ONNX Runtime's optimizer ends the process over some of those."""
+    """Whether a body has a sequence value, on which ONNX Runtime's optimizer may crash."""
     bodies = [inner for inner in walk(graph) if inner is not graph]
     values = (value for inner in bodies for node in inner for value in node.results)
     return any(isinstance(value.fact, SequenceFact) for value in values)
@@ -323,7 +323,7 @@ def _lacks_zero_points(node: Node) -> bool:
 
 
 def _shared(node: Node) -> list[int]:
-    """Which operands of a node that makes int8 real are constants, or computed from some, and read by another, too."""
+    """Return the indices of int8 operands of a DequantizeLinear that are constant and have other consumers."""
     if node.op != "DequantizeLinear":
         return []
     return [
@@ -395,7 +395,7 @@ def _loaded(
 
 
 def _try_write(graph: Graph, path: Path, opset: int | None, *, must_be: bool) -> bool:
-    """Whether there is a file now; there may be no room for it, which matters where it `must_be`."""
+    """Write a file; return whether it was written. With `must_be`, errors are raised."""
     from graphport.formats.onnx import write
 
     try:

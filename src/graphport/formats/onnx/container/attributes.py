@@ -161,12 +161,12 @@ class Attributes:
 
 
 def text(value: str | bytes) -> str:
-    """A text of the file; the protobuf library gives bytes where it is no UTF-8."""
+    """Return a string of the file; bytes (invalid UTF-8) are decoded with replacement characters."""
     return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
 def properties(entries: Iterable[StringStringEntryProto]) -> Properties:
-    """Entries of `metadata_props` and its like."""
+    """Return `metadata_props`, or another field of key-value entries, as pairs."""
     return tuple([(text(entry.key), text(entry.value)) for entry in entries])
 
 

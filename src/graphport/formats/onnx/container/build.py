@@ -95,7 +95,7 @@ class GraphBuilder:
         self._known: dict[bytes | None, Fact] = {}
 
     def fill(self, proto: GraphProto, scope: Scope) -> None:
-        """Put everything of `proto` into the graph of `scope`."""
+        """Read the content of `proto` into the graph of `scope`."""
         declarations: dict[tuple[str, str], Declaration] = {}
         inputs = self._givens(proto, scope, declarations)
         self._nodes(proto.node, scope)
@@ -114,7 +114,7 @@ class GraphBuilder:
             scope.graph.notes[KEY] = notes
 
     def fill_function(self, proto: FunctionProto, scope: Scope) -> None:
-        """Put the body of a function into the graph of `scope`; its values have no declared types but `value_info`."""
+        """Read the body of a model function into the graph of `scope`; only `value_info` declares types."""
         declarations: dict[tuple[str, str], Declaration] = {}
         for index, name in enumerate(proto.input):
             value = self._add_source(text(name), scope, f"{scope.place}.input[{index}]")
@@ -132,7 +132,7 @@ class GraphBuilder:
         )
 
     def bodies(self, scope: Scope) -> Bodies:
-        """What reads the bodies of nodes in `scope`."""
+        """Return a function that reads the subgraphs of nodes in `scope`."""
 
         def body(proto: GraphProto, place: str) -> Graph:
             graph = Graph(text(proto.name))
@@ -365,7 +365,7 @@ class GraphBuilder:
         return tuple(found)
 
     def _is_static_tensor(self, proto: ValueInfoProto) -> bool:
-        """Whether it declares only an element type and a static shape, so that equal ones share a fact."""
+        """Whether a declaration has only an element type and a static shape; equal ones then share a fact."""
         known = self._types.get(proto.type.SerializeToString())
         return known is not None and known[1] and not proto.doc_string and not proto.metadata_props
 
@@ -397,7 +397,7 @@ class GraphBuilder:
         return value
 
     def _type(self, proto: TypeProto) -> tuple[Fact, bool]:
-        """`read_type`, once for what many values are declared to be."""
+        """Return the result of `read_type`, cached by the serialized type."""
         key = proto.SerializeToString()
         found = self._types.get(key)
         if found is None:

@@ -79,7 +79,7 @@ class Encoder:
     # Graphs
 
     def graph(self, graph: Graph, place: str, depth: int = 0) -> Encoded:
-        """A `GraphProto`."""
+        """Encode a graph as a `GraphProto`."""
         encoded = Encoded()
         if depth > MOST_DEPTH:
             self._findings.error("ONNX0107", f"subgraphs are nested more than {MOST_DEPTH} levels deep", place)
@@ -114,7 +114,7 @@ class Encoder:
         return encoded
 
     def function(self, function: Function, place: str) -> Encoded:
-        """A `FunctionProto`."""
+        """Encode a model function as a `FunctionProto`."""
         encoded = Encoded()
         notes = noted(function.body, GraphNotes) or _NO_GRAPH_NOTES
         first = FunctionProto(
@@ -308,7 +308,7 @@ class Encoder:
             return None
 
     def _large(self, name: str, value: Attribute, kind: int, notes: AttributeNotes, place: str, depth: int) -> Encoded:
-        """An attribute that holds tensors, graphs or types."""
+        """Encode an attribute that contains tensors, graphs or types."""
         encoded = Encoded()
         encoded.add(AttributeProto(name=name).SerializeToString())
         is_list = kind in kinds.LISTS.values()
@@ -360,7 +360,7 @@ def _unique_names(names: list[str]) -> list[str]:
 
 
 def encode_properties(properties: Properties) -> list[StringStringEntryProto]:
-    """`metadata_props` and its like."""
+    """Encode key-value pairs (`metadata_props`)."""
     return [StringStringEntryProto(key=key, value=value) for key, value in properties]
 
 
@@ -396,7 +396,7 @@ def _value_info(graph: Graph, notes: GraphNotes) -> list[ValueInfoProto]:
 
 
 def _noted(proto: ValueInfoProto, value: Value) -> ValueInfoProto:
-    """Add the notes of a state to the declaration of its input."""
+    """Add the state that an input represents to the metadata of its declaration."""
     state = state_of(value)
     if state is not None:
         kept = {entry.key: entry.value for entry in proto.metadata_props}

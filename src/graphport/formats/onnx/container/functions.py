@@ -138,7 +138,7 @@ def _resolve(node: Node, call: Node, function: Function) -> None:
 
 
 def _copy_attribute(value: Attribute) -> Attribute:
-    """A value that another node may have, too: bodies belong to one node each."""
+    """Return an attribute value for another node; graphs are copied, because a body belongs to one node."""
     if isinstance(value, Graph):
         return rewrite.copy(value)
     return tuple(map(_copy_attribute, value)) if isinstance(value, tuple) else value
@@ -155,7 +155,7 @@ def _take_over(old: Value, new: Value) -> None:
 
 
 def _with_inner(node: Node) -> Iterator[Node]:
-    """The node and all nodes in its bodies."""
+    """Yield the node and all nodes in its bodies."""
     yield node
     for outermost in node.bodies():
         for body in walk(outermost):

@@ -47,7 +47,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class ModelNotes:
-    """Of the outermost graph."""
+    """Fields of a `ModelProto` that the graph does not represent."""
 
     ir_version: int
     opset: int | None = None
@@ -75,7 +75,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class GraphNotes:
-    """Of a graph or body."""
+    """Fields of a `GraphProto` that the graph does not represent."""
 
     doc_string: str = ""
     metadata: Properties = ()
@@ -103,7 +103,7 @@ class AttributeNotes:
 
 @dataclass(frozen=True, slots=True)
 class NodeNotes:
-    """Of a node."""
+    """Fields of a `NodeProto` that the node does not represent."""
 
     doc_string: str = ""
     metadata: Properties = ()
@@ -115,7 +115,7 @@ class NodeNotes:
 
 @dataclass(frozen=True, slots=True)
 class TensorNotes:
-    """Of a constant."""
+    """Fields of a `TensorProto` that the constant does not represent."""
 
     doc_string: str = ""
     metadata: Properties = ()

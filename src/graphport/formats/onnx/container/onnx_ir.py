@@ -112,7 +112,7 @@ class GivenStorage(Storage):
 
 
 class PlaceholderTensors:
-    """Tensors by number, for messages in which they lie in no file."""
+    """Tensors by index: messages refer to them as external data with a placeholder location."""
 
     def __init__(self, tensors: Sequence[Any]) -> None:
         self._tensors = tensors
@@ -120,7 +120,7 @@ class PlaceholderTensors:
     def storage(
         self, entries: Mapping[str, str], dtype: DType, shape: Sequence[int], findings: Findings, place: str
     ) -> Storage | None:
-        """The tensor whose number is the `offset`."""
+        """Return the tensor whose index is the entry `offset`."""
         if entries.get("location") != _NOWHERE:
             findings.error("ONNX0402", f"the tensor's external data {entries.get('location')!r} is missing", place)
             return None
@@ -177,7 +177,7 @@ class StoredTensor:
 
 
 def _exchange(model: onnx_ir.Model, replacement: Any) -> None:
-    """Put `replacement(tensor)` in the place of every tensor of a model."""
+    """Replace each tensor of a model by `replacement(tensor)`."""
     ir = _onnx_ir()
     for graph in [*model.graphs(), *_inner(model.functions.values())]:
         for value in getattr(graph, "initializers", {}).values():

@@ -81,7 +81,7 @@ def _convert_to(
 
 
 class _Emitter:
-    """Says canonical nodes at one opset."""
+    """Converts canonical nodes to one opset."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -126,7 +126,7 @@ class _Emitter:
         return _rule(node.op_type, self.version)
 
     def _node(self, graph: Graph, node: Node) -> None:
-        """Say a node, and all nodes that this takes."""
+        """Convert a node, and the nodes that its conversion creates."""
         pending = [node]
         while pending:
             current = pending.pop()
@@ -215,7 +215,7 @@ class _Emitter:
         return "" if is_negative or any(name not in operator.kinds for name in given) else _SAME
 
     def _drop_defaults(self, node: Node) -> None:
-        """Take out attributes that the opset does not have, and count an axis from the front."""
+        """Remove default attributes that the opset does not have, and normalize a negative axis."""
         kinds = schema.operator("", node.op_type, self.version).kinds
         if not kinds and node.op_type not in registry.op_defs():
             return

@@ -26,7 +26,7 @@ class Placement(Protocol):
 
 
 class Inside:
-    """Everything is stored in the message."""
+    """Stores all elements in the message."""
 
     def place_storage(self, storage: Storage, *, is_attribute: bool) -> Properties | None:  # noqa: ARG002
         """Return `None`: no tensor is external."""

@@ -42,7 +42,7 @@ class _Frame:
 
 
 class _Step(NamedTuple):
-    """The next position to scan, in which message, and a truncation at the end of the file."""
+    """The next position to scan, the message that begins there, and an error if the file is truncated."""
 
     position: int
     inner: _Frame | None = None

@@ -54,7 +54,7 @@ class Statement(NamedTuple):
     notes: NodeNotes | None
 
     def noting(self, metadata: Properties) -> Statement:
-        """The same with `metadata`, which hardly two nodes have in common."""
+        """Return the statement with other metadata, which is usually different for each node."""
         if not metadata:
             return self
         if self.notes is None:
@@ -98,7 +98,7 @@ class NodeNames(NamedTuple):
 
     @classmethod
     def of(cls, protos: Sequence[NodeProto]) -> NodeNames:
-        """The names in `protos`."""
+        """Read the names, inputs and outputs of `protos`."""
         nodes = [proto.name for proto in protos]
         # A slice of a repeated field costs a third of going through it.
         inputs = [proto.input[:] for proto in protos]
@@ -192,7 +192,7 @@ class Statements:
         return found
 
     def _looked_up(self, domain: str, name: str, place: str) -> Operator:
-        """An operator that is met for the first time, with the findings about all its nodes."""
+        """Look up an operator on its first occurrence, and report findings that concern all its nodes."""
         dialect = domains.dialect_of(domain)
         version = self._opsets.get(dialect)
         if not name:
@@ -258,7 +258,7 @@ def _is_shareable(attribute: Attribute) -> bool:
 
 
 def _without(metadata: Sequence[StringStringEntryProto], key: Key) -> Key:
-    """What `key` would be without the metadata, with which it ends."""
+    """Return `key` without the encoded metadata at its end."""
     stated, operands, results = key
     sizes = [entry.ByteSize() for entry in metadata]
     # A short one has a head of two bytes.

@@ -54,7 +54,7 @@ _OURS = ("\0", "~")  # first characters of names that the project makes
 
 
 class UnknownTypeError(Exception):
-    """An element type that does not exist, or that we cannot compute with; the text names it."""
+    """An element type that does not exist or is not supported; the message names it."""
 
 
 def dtype_of(code: int) -> DType:
@@ -129,7 +129,7 @@ def write_type(fact: Fact, name: str = "") -> TypeProto:
 
 
 def is_fact(value: object) -> TypeGuard[Fact]:
-    """Whether it is a fact, among other things that an attribute may be."""
+    """Whether an attribute value is a fact."""
     return isinstance(value, TensorFact | SequenceFact | OptionalFact)
 
 

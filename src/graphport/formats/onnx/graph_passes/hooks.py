@@ -84,7 +84,7 @@ def _state_pads(node: Node) -> None:
 
 
 def _pads_a_choice(node: Node) -> bool:
-    """Whether a MaxPool chooses among zeros of a Pad, whose sign is not stated."""
+    """Whether a Pad with zeros of positive sign is read by a MaxPool."""
     if node.op != "Pad" or len(node.operands) < 2 or node.attributes.get("mode", "constant") != "constant":
         return False
     filler = constant_elements(node.operand(2))

@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 @Softmax.lower("onnx", until=12)
 def softmax_12(b: Builder, input: Value, *, axis: int = 1) -> Value:
-    """Softmax over all axes from `axis` on, taken together as one."""
+    """Softmax-1 and -11: the axes from `axis` on are flattened."""
     return _over_the_rest(b, Softmax, input, axis)
 
 
 @LogSoftmax.lower("onnx", until=12)
 def log_softmax_12(b: Builder, input: Value, *, axis: int = 1) -> Value:
-    """LogSoftmax over all axes from `axis` on, taken together as one."""
+    """LogSoftmax-1 and -11: the axes from `axis` on are flattened."""
     return _over_the_rest(b, LogSoftmax, input, axis)
 
 
 @Hardmax.lower("onnx", until=12)
 def hardmax_12(b: Builder, input: Value, *, axis: int = 1) -> Value:
-    """Hardmax over all axes from `axis` on, taken together as one."""
+    """Hardmax-1 and -11: the axes from `axis` on are flattened."""
     return _over_the_rest(b, Hardmax, input, axis)
 
 
@@ -75,7 +75,7 @@ Selu(x, *, alpha=1.6732, gamma=1.0507, consumed_inputs: ignored = None) -> Selu(
 
 @PRelu.lower("onnx", until=8)
 def prelu_7(b: Builder, x: Value, slope: Value, *, consumed_inputs: tuple[int, ...] | None = None) -> Value:
-    """A slope of rank 1 was one number a channel, until opset 7 let it broadcast."""
+    """PRelu-1 to -7: before opset 7, a slope of rank 1 applies to the channels."""
     del consumed_inputs
     rank, dims = len(b.dims(x)), b.dims(slope)
     version = b.version or 0
@@ -119,7 +119,7 @@ def dropout_1(
 
 @Dropout.lower("onnx", until=9)
 def dropout_7(b: Builder, data: Value, *, ratio: float = 0.5) -> tuple[Value, ...]:
-    """The ratio was an attribute, and the mask had the type of the data."""
+    """Dropout-7: the ratio is an attribute, and the mask has the type of the data."""
     return _dropped(b, data, ratio, None)
 
 

@@ -33,7 +33,7 @@ Scatter(data, indices, updates, *, axis=0) -> ScatterElements(data, indices, upd
 
 @SliceView.export_rule("onnx", until=9)
 def slice_with_attributes(b: Builder, op: SliceView) -> Value:
-    """All operands but the first were attributes, and each step was 1."""
+    """Export Slice to opsets 1 to 9: bounds and axes are attributes; every step must be 1."""
     unsupported(
         (
             op.steps is not None and any(n != 1 for n in integers(op.steps, "steps")),
@@ -48,6 +48,6 @@ def slice_with_attributes(b: Builder, op: SliceView) -> Value:
 
 @ScatterElementsView.export_rule("onnx", until=10)
 def scatter_elements_as_scatter(b: Builder, op: ScatterElementsView) -> Value:
-    """Its first name."""
+    """Export ScatterElements as Scatter, its name up to opset 10."""
     unsupported((op.reduction != "none", "reduction is not supported"))
     return b.emit("Scatter", op.data, op.indices, op.updates, facts=[op.data.fact], axis=op.axis)[0]

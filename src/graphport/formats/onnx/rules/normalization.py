@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics(Attributes):
-    """Attributes of the statistics."""
+    """Attributes `epsilon` and `momentum` of BatchNormalization."""
 
     epsilon: float = 1e-5
     momentum: float = 0.9
@@ -44,7 +44,7 @@ class Statistics(Attributes):
 def batch_normalization_13(
     b: Builder, op: Statistics, x: Value, scale: Value, shift: Value, mean: Value, var: Value
 ) -> tuple[Value, ...]:
-    """More than one result meant training."""
+    """BatchNormalization-9: more than one result selects training mode."""
     if b.count > 3:
         message = "the statistics saved for the gradient have no canonical form"
         raise UnsupportedError(message)
@@ -138,7 +138,7 @@ def simplified_layer_normalization(
 
 @BatchNormalizationView.export_rule("onnx", until=13)
 def batch_normalization_in_use(b: Builder, op: BatchNormalizationView) -> Value:
-    """Without training."""
+    """Export BatchNormalization in inference mode to opsets 7 to 13."""
     unsupported(
         (bool(op.training_mode) or b.count > 1, "training mode has other results"),
         (b.version is not None and b.version < 7, "is_test is not supported"),
@@ -148,7 +148,7 @@ def batch_normalization_in_use(b: Builder, op: BatchNormalizationView) -> Value:
 
 
 def _standardized(b: Builder, x: Value, axes: tuple[int, ...], epsilon: float) -> Value:
-    """Mean 0 and variance 1 over some axes."""
+    """Return (x - mean) / sqrt(variance + epsilon) over `axes`."""
     axes_value = b.constant(np.array(axes, np.int64))
     shifted = b(Sub, x, b(ReduceMean, x, axes_value))
     variance = b(ReduceMean, _squared(b, shifted), axes_value)
@@ -156,13 +156,13 @@ def _standardized(b: Builder, x: Value, axes: tuple[int, ...], epsilon: float) -
 
 
 def _squared(b: Builder, x: Value) -> Value:
-    """As a power, by which ONNX Runtime knows a normalization and computes it with one kernel."""
+    """Return x² as a Pow, a pattern that ONNX Runtime fuses to one normalization kernel."""
     return b(Pow, x, b.like(x, 2.0))
 
 
 @LayerNormalizationView.export_rule("onnx", until=16)
 def layer_normalization_in_steps(b: Builder, op: LayerNormalizationView) -> Value:
-    """Its formula."""
+    """Export LayerNormalization to opsets before 17 by its formula."""
     unsupported(
         (b.count > 1, "mean and variance are not results"),
         (op.stash_type != 1, "mean and variance must have the element type of x"),
@@ -174,7 +174,7 @@ def layer_normalization_in_steps(b: Builder, op: LayerNormalizationView) -> Valu
 
 @RMSNormalizationView.export_rule("onnx", until=22)
 def rms_normalization_in_steps(b: Builder, op: RMSNormalizationView) -> Value:
-    """Its formula."""
+    """Export RMSNormalization to opsets before 23 by its formula."""
     unsupported((op.stash_type != 1, "the mean must have the element type of x"))
     rank = len(b.dims(op.x))
     axes = b.constant(np.array(range(op.axis % rank, rank), np.int64))
@@ -200,7 +200,7 @@ def group_normalization_in_steps(b: Builder, op: GroupNormalizationView) -> Valu
 
 
 def _by_channel(b: Builder, value: Value, rank: int) -> Value:
-    """A number for each channel, so that it broadcasts with samples of `rank`."""
+    """Reshape per-channel elements to broadcast with samples [C, …], `rank` counting the batch."""
     (channels,) = b.dims(value, 1)
     known = b.reshaped(value, (channels, *(1,) * (rank - 2))) if isinstance(channels, int) else None
     if rank == 2 or known is not None:

@@ -56,7 +56,7 @@ _FROM_BEHIND = 11
 
 
 def from_front(b: Builder, axes: tuple[int, ...], x: Value, more: int = 0) -> tuple[int, ...]:
-    """Axes of `x`, and `more` new ones, as the opset counts them: from the front where it cannot do otherwise.
+    """Normalize negative axes of `x` (with `more` new axes) for opsets that have none.
 
     Raises:
         Unknown: that would take the rank of `x`, which is not known.
@@ -67,7 +67,7 @@ def from_front(b: Builder, axes: tuple[int, ...], x: Value, more: int = 0) -> tu
 
 
 def unsupported(*reasons: tuple[bool, str]) -> None:
-    """Give up with the reason of the first condition that holds.
+    """Raise `UnsupportedError` with the reason of the first true condition.
 
     Raises:
         UnsupportedError: one holds.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @GlobalLpPool.lower("onnx", until=1)
 def global_lp_pool_1(b: Builder, x: Value, *, p: float = 2.0) -> Value:
-    """The exponent was a real number."""
+    """GlobalLpPool-1: the exponent is a float."""
     return b(GlobalLpPool, x, p=whole_exponent(p))
 
 
@@ -38,7 +38,7 @@ def lp_pool_1(
 
 
 def whole_exponent(p: float) -> int:
-    """The exponent as today's form takes it.
+    """Convert the exponent of an old version to an integer.
 
     Raises:
         UnsupportedError: it is no whole number.

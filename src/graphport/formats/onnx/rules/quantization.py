@@ -46,7 +46,7 @@ def dequantize_to_scale(b: Builder, op: DequantizeLinearView) -> Value | None:
 
 
 def _granularity(b: Builder, x: Value, scale: Value, axis: int, block_size: int) -> dict[str, int]:
-    """The axis where scales are one for each of its entries; blocks came later, and first there was one scale."""
+    """Return the attribute `axis` for per-axis scales (opset 13 and later), else no attributes."""
     unsupported((block_size != 0, "block-wise quantization is not supported"))
     if b.dims(scale) in ((), (1,)):
         return {}

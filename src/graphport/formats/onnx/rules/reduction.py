@@ -27,7 +27,7 @@ RULES.lower("TopK(x, k, *, axis=-1) -> TopK(x, k, axis=axis)", until=10)
 
 
 def _named(b: Builder, axes: Value | None, data: Value) -> tuple[int, ...]:
-    """The axes that an operand names; none where there is none."""
+    """Return the axes in an operand; empty if the operand is absent."""
     return () if axes is None else from_front(b, integers(axes, "axes"), data)
 
 
@@ -54,7 +54,7 @@ ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, 
 
 @TopKView.export_rule("onnx", until=10)
 def topk_of_the_largest(b: Builder, op: TopKView) -> tuple[Value, ...]:
-    """Always the largest, in order; up to opset 9 their count was an attribute."""
+    """Export TopK to opsets 1 to 10: sorted largest elements; before opset 10, `k` is an attribute."""
     unsupported((not op.largest, "smallest = true is not supported"))
     place, facts = from_front(b, (op.axis,), op.x)[0], [UNKNOWN] * b.count
     if b.version is not None and b.version >= 10:

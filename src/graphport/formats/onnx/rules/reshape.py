@@ -37,19 +37,19 @@ RULES.lower("Concat(*inputs, axis=1) -> Concat(*inputs, axis=axis)", until=3)
 def split_1(
     b: Builder, input: Value, *lengths: Value, axis: int = 0, split: tuple[int, ...] | None = None
 ) -> tuple[Value, ...]:
-    """The lengths were an operand or an attribute."""
+    """Split-1: the lengths are an operand or an attribute."""
     return _split(b, input, lengths[0] if lengths else _int64(b, split), axis)
 
 
 @Split.lower("onnx", until=12)
 def split_2(b: Builder, input: Value, *, axis: int = 0, split: tuple[int, ...] | None = None) -> tuple[Value, ...]:
-    """The lengths were an attribute."""
+    """Split-2 and -11: the lengths are an attribute."""
     return _split(b, input, _int64(b, split), axis)
 
 
 @Split.lower("onnx", until=17)
 def split_13(b: Builder, input: Value, split: Value | None = None, *, axis: int = 0) -> tuple[Value, ...]:
-    """Equal parts were as many as the node has results."""
+    """Split-13: without lengths, there are as many equal parts as results."""
     return _split(b, input, split, axis)
 
 
@@ -116,7 +116,7 @@ def reshape_that_copies(b: Builder, data: Value, shape: Value, *, allowzero: int
 
 @Squeeze.export_rule("onnx", until=12)
 def squeeze_with_attribute(b: Builder, data: Value, axes: Value | None = None) -> Value:
-    """Axes were an attribute."""
+    """Export Squeeze to opsets 1 to 12: axes are an attribute."""
     if axes is None:
         return b.emit("Squeeze", data)[0]
     return b.emit("Squeeze", data, axes=from_front(b, integers(axes, "axes"), data))[0]
@@ -124,7 +124,7 @@ def squeeze_with_attribute(b: Builder, data: Value, axes: Value | None = None) -
 
 @Unsqueeze.export_rule("onnx", until=12)
 def unsqueeze_with_attribute(b: Builder, data: Value, axes: Value) -> Value:
-    """Axes were an attribute."""
+    """Export Unsqueeze to opsets 1 to 12: axes are an attribute."""
     indices = integers(axes, "axes")
     return b.emit("Unsqueeze", data, axes=from_front(b, indices, data, len(indices)))[0]
 
@@ -142,6 +142,6 @@ def shape_in_steps(b: Builder, data: Value, *, start: int = 0, end: int | None =
 
 @DepthToSpace.export_rule("onnx", until=10)
 def depth_to_space_of_rows(b: Builder, input: Value, *, blocksize: int, mode: str = "DCR") -> Value:
-    """There was one order of depths."""
+    """Export DepthToSpace to opsets 1 to 10, which have mode DCR only."""
     unsupported((mode != "DCR", "mode CRD is not supported"))
     return b.emit("DepthToSpace", input, blocksize=blocksize)[0]

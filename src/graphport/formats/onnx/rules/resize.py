@@ -87,7 +87,7 @@ def _nearest(b: Builder, x: Value, scales: Value, nearest_mode: str) -> Value:
 
 @lower("onnx", "Upsample", until=9)
 def upsample_9(b: Builder, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
-    """What Resize was called first; it could not make an axis shorter."""
+    """Upsample-9, the predecessor of Resize without downsampling."""
     if mode not in ("nearest", "linear", "bilinear"):
         message = f"mode is {mode!r}"
         raise ShapeError(message, "nearest or linear")
@@ -96,13 +96,13 @@ def upsample_9(b: Builder, x: Value, scales: Value, *, mode: str = "nearest") ->
 
 @lower("onnx", "Upsample", until=8)
 def upsample_8(b: Builder, x: Value, *, mode: str = "nearest", scales: tuple[float, ...]) -> Value:
-    """The scales were an attribute."""
+    """Upsample-7: the scales are an attribute."""
     return upsample_9(b, x, b.constant(np.array(scales, np.float32)), mode=mode)
 
 
 @lower("onnx", "Upsample", until=6)
 def upsample_6(b: Builder, x: Value, *, height_scale: float, mode: str = "nearest", width_scale: float) -> Value:
-    """Images alone: scales of rows and of columns."""
+    """Upsample-1: attributes scale the height and width of images [N, C, H, W]."""
     if len(b.dims(x)) != 4:
         message = f"x has rank {len(b.dims(x))}"
         raise ShapeError(message, "[N, C, H, W]")
@@ -119,7 +119,7 @@ def grid_sample_19(
     mode: str = "bilinear",
     padding_mode: str = "zeros",
 ) -> Value:
-    """Modes were called after images."""
+    """GridSample-16: modes `bilinear` and `bicubic` instead of `linear` and `cubic`."""
     if mode not in _SAMPLE_MODES:
         message = f"mode is {mode!r}"
         raise ShapeError(message, ", ".join(_SAMPLE_MODES))
@@ -174,7 +174,7 @@ def _factors(b: Builder, x: Value, scales: Value | None, sizes: Value | None) ->
 
 @GridSampleView.export_rule("onnx", until=19)
 def grid_sample_of_images(b: Builder, op: GridSampleView) -> Value:
-    """Modes were called after images, and images were all there was."""
+    """Export GridSample to opsets 16 to 19: images only, modes `bilinear` and `bicubic`."""
     unsupported((len(b.dims(op.x)) != 4, "only rank-4 images can be sampled"))
     called = {new: old for old, new in _SAMPLE_MODES.items()}[op.mode]
     stated = {"align_corners": op.align_corners, "mode": called, "padding_mode": op.padding_mode}

@@ -25,7 +25,7 @@ DFT(x, dft_length=None, *, axis=1, inverse=0, onesided=0)
 
 @DFTView.export_rule("onnx", until=19)
 def dft_with_attribute(b: Builder, op: DFTView) -> Value:
-    """The axis was an attribute, counted from the front."""
+    """Export DFT to opsets 17 to 19: the axis is a non-negative attribute."""
     place = -2 if op.axis is None else needed_integer(op.axis, "axis")
     place = place if place >= 0 else place + len(b.dims(op.input))
     return b.emit("DFT", op.input, op.dft_length, axis=place, inverse=op.inverse, onesided=op.onesided)[0]

@@ -103,7 +103,7 @@ def one_hot_encoder(
 
 @definition_of("LabelEncoder")
 def label_encoder(x: Any, *, classes_strings: Sequence[str] = (), **stated: Any) -> Any:
-    """The value of each entry, which is a key; a default where it is none."""
+    """Look up each element among the keys and return its value, or the default."""
     if classes_strings:  # version 1: strings to indices, and back
         indices = range(len(classes_strings))
         is_place = x.dtype.kind in "iu"
@@ -140,7 +140,7 @@ def linear_regressor(
     targets: int = 1,
     post_transform: str = "NONE",
 ) -> Any:
-    """Sums of weighted columns.  Shapes: x [n, c] → [n, targets]."""
+    """Linear regressor: x @ coefficients.T + intercepts.  Shapes: x [n, c] → [n, targets]."""
     weights = _as_array(coefficients).reshape(targets, -1)
     y = _as_float32(x) @ weights.T + (_as_array(intercepts) if intercepts else np.float32(0))
     return transformed(y.astype(np.float32), post_transform)
@@ -196,7 +196,7 @@ def svm_regressor(
     one_class: int = 0,
     post_transform: str = "NONE",
 ) -> Any:
-    """A weighted sum of likenesses to support vectors.  Shapes: x [n, c] → [n, 1]."""
+    """SVM regressor: weighted sum of kernels with the support vectors.  Shapes: x [n, c] → [n, 1]."""
     real, weights = x.astype(np.float32), _as_array(coefficients)
     if n_supports:
         real = _kernel(real, _as_array(support_vectors).reshape(n_supports, -1), kernel_type, kernel_params)
@@ -207,7 +207,7 @@ def svm_regressor(
 
 
 def _kernel(x: Any, vectors: Any, kind: str, params: Sequence[float]) -> Any:
-    """How like rows are to vectors.  Shapes: x [n, c], vectors [m, c] → [n, m]."""
+    """Return the kernel of each row and vector.  Shapes: x [n, c], vectors [m, c] → [n, m]."""
     gamma, shift, degree = (np.float32(each) for each in params)
     match kind:
         case "LINEAR":

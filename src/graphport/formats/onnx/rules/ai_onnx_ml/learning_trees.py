@@ -56,7 +56,7 @@ _BRANCHES: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def _either(stated: Mapping[str, Any], name: str) -> Any:
-    """An attribute that is a list of floats, or a tensor."""
+    """Return an attribute that is a list of floats (`NAME`) or a tensor (`NAME_as_tensor`); `None` if empty."""
     found = stated.get(f"{name}_as_tensor", stated.get(name))
     return None if found is None or len(found) == 0 else np.asarray(found, getattr(found, "dtype", np.float32))
 

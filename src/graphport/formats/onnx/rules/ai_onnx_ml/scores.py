@@ -61,6 +61,6 @@ def emit_transformed(b: Builder, scores: Value, name: str) -> Value:
 
 
 def labelled(indices: Any, labels: Sequence[Any]) -> Any:
-    """The label at each place."""
+    """Return the label of each index."""
     kind = object if labels and isinstance(labels[0], str) else np.int64
     return np.asarray(labels, kind)[indices]

@@ -24,7 +24,7 @@ Step: TypeAlias = "Callable[..., tuple[Value, ...]]"
 
 
 def _apply_to_all(operands: tuple[Value, ...], parts: int, step: Step) -> tuple[Value, ...]:
-    """Apply a step to all tensors; `parts` operands belong to each."""
+    """Apply an optimizer step to each tensor; the operands are `parts` groups with one operand per tensor."""
     count, rest = divmod(len(operands), parts)
     if rest or not count:
         message = f"{len(operands)} operands after the learning rate and the step count"
@@ -56,7 +56,7 @@ def adagrad(
     decay_factor: float = 0.0,
     epsilon: float = 1e-6,
 ) -> tuple[Value, ...]:
-    """Steps that get shorter with the sum of squared gradients."""
+    """Adagrad: divide each step by the root of the sum of squared gradients."""
     decay = _times(b, decay_factor, cast(b, number, dtype_of(rate)))
     shorter = b(Div, rate, b(Add, decay, b.like(decay, 1)))
 
@@ -81,7 +81,7 @@ def adam(
     norm_coefficient: float = 0.0,
     norm_coefficient_post: float = 0.0,
 ) -> tuple[Value, ...]:
-    """Steps along means of gradients, divided by roots of means of their squares."""
+    """Adam: move along the running mean of gradients, divided by the root of their running mean square."""
     times = cast(b, number, dtype_of(rate))
     left = [b(Sub, b.like(rate, 1), b(Pow, b.like(rate, each), times)) for each in (alpha, beta)]
     corrected = b(Div, b(Mul, rate, b(Sqrt, left[1])), left[0])

@@ -166,7 +166,7 @@ def _bias(
 
 
 def _key_mask(b: Builder, mask: Value, keys: Value, past: Value | None) -> Value:
-    """Which keys take part, so that it broadcasts to batch, heads, queries, keys."""
+    """Return a boolean mask of the visible keys that broadcasts to [batch, heads, queries, keys]."""
     dims = b.dims(mask)
     if len(dims) in (2, 3):
         return b(Unsqueeze, b(Cast, mask, to=DType.BOOL), _int64_vector(b, *((1, 2) if len(dims) == 2 else (1,))))
@@ -267,7 +267,7 @@ def rotary_embedding(
     rotary_embedding_dim: int = 0,
     scale: float = 1.0,
 ) -> Value:
-    """As in the default domain; a single position is that of the first token."""
+    """RotaryEmbedding as in the default domain; a single position is the position of the first token."""
     only("a batch of one length, and no scale", holds=not is_packed_batching and scale == 1)
     heads: int | None = num_heads or None
     if heads is None and len(b.dims(x)) == 3:
@@ -291,7 +291,7 @@ def rotary_embedding(
 
 
 def _counted_from(b: Builder, x: Value, first: Value) -> Value:
-    """Positions of every token of every sample: [batch, length]."""
+    """Return positions `first`, `first + 1`, … of the tokens: [batch, length]."""
     axis = 2 if len(b.dims(x)) == 4 else 1
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
     length = b(Shape, x, start=axis, end=axis + 1)
@@ -367,7 +367,7 @@ def group_query_attention(
 
 
 def _window(b: Builder, keys: Value, positions: Value, size: int, bias: Value | None) -> Value:
-    """What hides keys that are not among the last `size` up to each query: [batch, 1, queries, keys]."""
+    """Return a bias of -inf for keys more than `size - 1` positions before a query: [batch, 1, queries, keys]."""
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
     key_positions = b(Range, zero, b(Squeeze, b(Shape, keys, start=2, end=3)), one)
     ahead = b(Sub, b(Unsqueeze, positions, _int64_vector(b, 1, 3)), key_positions)

@@ -53,7 +53,7 @@ RULES = RuleTable(DIALECT, register=import_rule)
 
 
 def only(what: str, *, holds: bool) -> None:
-    """Give up on a form of an operator; `what` is the form that there is a rule for."""
+    """Raise `UnsupportedError` unless `holds`; `what` describes the supported form."""
     if not holds:
         message = f"supported only with {what}"
         raise UnsupportedError(message)
@@ -70,7 +70,7 @@ def dequantize(b: Builder, x: Value, scale: Value, zero_point: Value | None) -> 
 
 
 def stepped(b: Builder, y: Value, scale: Value, zero_point: Value | None, like: Value) -> Value:
-    """Numbers as integers of the type of `like`."""
+    """Quantize to the dtype of `like`."""
     dtype = dtype_of(like)
     if zero_point is None and dtype is not None and not b.dims(scale):
         zero_point = b.constant(0, dtype)

@@ -54,7 +54,7 @@ def qlinear_conv(
     channels_last: int = 0,
     **window: Attribute,
 ) -> Value:
-    """As in the default domain, or with the channels of input and result last."""
+    """QLinearConv as in the default domain, optionally with channels last."""
     first = channels_first(b, x) if channels_last else x
     y = b(QLinearConv, first, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias, **window)
     return _last(b, y) if channels_last else y

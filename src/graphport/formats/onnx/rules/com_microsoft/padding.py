@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 @import_rule("Pad")
 def pad(b: Builder, data: Value, pads: Value, value: Value | None = None, *, mode: str = "constant") -> Value:
-    """As in the default domain; pads may be a row, the value a vector of one."""
+    """Pad as in the default domain; `pads` may have rank 2, `value` rank 1."""
     flat = b(Squeeze, pads) if len(b.dims(pads)) == 2 else pads
     return b(Pad, data, flat, None if value is None else b(Squeeze, value), mode=mode)

@@ -21,5 +21,5 @@ def swiglu(b: Builder, gate: Value, linear: Value, *, alpha: float = 1.0) -> Val
 
 
 def swish(b: Builder, x: Value, alpha: float = 1.0) -> Value:
-    """The function in operators that runtimes have; for `Swish` itself ONNX Runtime has no kernel."""
+    """Swish as x * sigmoid(alpha * x): ONNX Runtime has no kernel for Swish."""
     return b(Mul, x, b(Sigmoid, x if alpha == 1 else b(Mul, x, b.like(x, alpha))))

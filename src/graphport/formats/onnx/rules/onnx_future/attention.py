@@ -92,7 +92,7 @@ def _check(rule: str, decay: Value | None, beta: Value | None, heads: int, group
 
 
 def _width(b: Builder, x: Value, heads: int, name: str) -> int:
-    """Numbers of a head."""
+    """Return the head size: the last dim of `x`, which has rank 3, divided by `heads`."""
     dims = b.dims(x)
     if len(dims) != _RANK:
         message = f"{name} has rank {len(dims)}"
@@ -105,7 +105,7 @@ def _width(b: Builder, x: Value, heads: int, name: str) -> int:
 
 
 def _nothing(b: Builder, like: Value, tail: tuple[int, ...]) -> Value:
-    """Zeros for each entry of the batch."""
+    """Return zeros [batch, *tail], float32."""
     batch = b.dims(like, at_least=1)[0]
     if isinstance(batch, int):
         return b.constant(np.zeros((batch, *tail), np.float32))
