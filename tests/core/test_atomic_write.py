@@ -30,7 +30,7 @@ def test_a_file_is_there_when_it_is_whole(tmp_path):
     assert path.read_bytes() == b"new"
 
 
-def test_whoever_reads_meanwhile_sees_the_old_file(tmp_path):
+def test_concurrent_readers_see_the_old_file(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     with replacing(path) as file:
@@ -55,7 +55,7 @@ def test_a_failure_leaves_no_files(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_link_stays_one(tmp_path):
+def test_symlink_is_kept_when_its_target_is_replaced(tmp_path):
     (tmp_path / "folder").mkdir()
     target, link = tmp_path / "folder" / "file", tmp_path / "link"
     target.write_bytes(b"old")
@@ -66,13 +66,13 @@ def test_a_link_stays_one(tmp_path):
     assert target.read_bytes() == b"new"
 
 
-def test_a_folder_that_is_missing_is_not_made(tmp_path):
+def test_missing_folder_is_not_created(tmp_path):
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "none" / "file"):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_is_as_open_to_others_as_any_new_file(tmp_path):
+def test_file_mode_follows_the_umask(tmp_path):
     before = os.umask(0o027)
     try:
         with replacing(tmp_path / "file") as file:
@@ -139,7 +139,7 @@ def steps_of(work, folder, monkeypatch):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open files are named in /proc")
-def test_the_disk_holds_each_step_before_the_next_one_is_made(tmp_path, monkeypatch):
+def test_every_step_is_flushed_before_the_next(tmp_path, monkeypatch):
     assert steps_of(lambda: write_alone(tmp_path), tmp_path, monkeypatch) == [
         "flush new a.onnx",
         "move new a.onnx to a.onnx",
@@ -170,7 +170,7 @@ def write_alone(folder):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open files are named in /proc")
-def test_all_files_of_a_folder_are_on_the_disk_before_it_is_moved(tmp_path, monkeypatch):
+def test_files_of_a_folder_are_flushed_before_the_move(tmp_path, monkeypatch):
     beside = temporary_path(tmp_path / "m")
     (beside / "inner").mkdir(parents=True)
     for name in ("one", "inner/two"):
@@ -188,7 +188,7 @@ def test_all_files_of_a_folder_are_on_the_disk_before_it_is_moved(tmp_path, monk
     assert [each.name for each in tmp_path.rglob("*")] == ["m"]
 
 
-def test_a_folder_is_not_taken_the_place_of_by_a_file(tmp_path):
+def test_file_does_not_replace_a_folder(tmp_path):
     beside = temporary_path(tmp_path / "m")
     beside.write_text("new")
     (tmp_path / "m").mkdir()
@@ -198,7 +198,7 @@ def test_a_folder_is_not_taken_the_place_of_by_a_file(tmp_path):
     move([])
 
 
-def test_leftovers_of_ended_processes_are_swept_and_those_of_living_ones_are_not(tmp_path):
+def test_temporary_files_of_ended_processes_are_removed(tmp_path):
     gone = 2**22 + 1  # no process has a number so large
     names = [
         f".a.onnx.{gone}-0123abcd.part",
@@ -240,7 +240,7 @@ def test_a_file_that_cannot_be_replaced_or_removed_is_renamed(tmp_path, monkeypa
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
-def test_what_is_no_file_is_reported_by_name(tmp_path):
+def test_target_that_is_no_regular_file_is_reported(tmp_path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name, words in {"folder": "it is a folder", "pipe": "a pipe, a socket or a device"}.items():
@@ -250,7 +250,7 @@ def test_what_is_no_file_is_reported_by_name(tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "pipe"]
 
 
-def test_what_is_written_is_flushed_to_the_disk(tmp_path, monkeypatch):
+def test_written_data_is_flushed_to_disk(tmp_path, monkeypatch):
     flushed = []
     monkeypatch.delenv("GRAPHPORT_UNFLUSHED", raising=False)
     monkeypatch.setattr(os, "fsync", lambda handle: flushed.append(str(Path(f"/proc/self/fd/{handle}").readlink())))
@@ -285,7 +285,7 @@ def test_flushing_starts_during_the_write(tmp_path, monkeypatch):
     assert asked_ahead(monkeypatch, tmp_path / "model", least=100) == []
 
 
-def test_a_disk_that_nobody_waits_for_is_asked_nothing(tmp_path, monkeypatch):
+def test_graphport_unflushed_disables_early_flushes(tmp_path, monkeypatch):
     monkeypatch.setenv("GRAPHPORT_UNFLUSHED", "1")
     assert asked_ahead(monkeypatch, tmp_path / "model", least=10) == []
 
@@ -302,7 +302,7 @@ def test_a_file_system_without_such_a_queue_is_written_to(tmp_path, monkeypatch)
     assert (tmp_path / "model").read_bytes() == b"abcde" * 4000
 
 
-def test_an_obstacle_is_reported_in_the_words_of_the_system(tmp_path):
+def test_obstacle_returns_the_system_message(tmp_path):
     assert obstacle(tmp_path) == ""
     assert obstacle(tmp_path / "nowhere") == "No such file or directory"
 
@@ -329,7 +329,7 @@ def test_no_handle_stays_open(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders are opened there alone")
-def test_where_the_system_has_no_locks_or_lets_nobody_open_folders_files_are_moved(tmp_path, monkeypatch):
+def test_files_are_moved_without_locks_and_folder_handles(tmp_path, monkeypatch):
     real = os.open
 
     def refusing(path, flags, *more, **options):
@@ -347,7 +347,7 @@ def test_where_the_system_has_no_locks_or_lets_nobody_open_folders_files_are_mov
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"a.bin": b"two", "a.xml": b"two"}
 
 
-def test_another_thread_moves_files_and_leaves_signals_alone(tmp_path):
+def test_other_threads_do_not_change_signal_handlers(tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     seen = []
 
@@ -362,7 +362,7 @@ def test_another_thread_moves_files_and_leaves_signals_alone(tmp_path):
     assert (tmp_path / "a.xml").read_bytes() == b"one"
 
 
-def test_a_move_that_is_refused_where_nothing_is_in_its_way_is_reported(tmp_path, monkeypatch):
+def test_permission_error_of_a_move_is_raised(tmp_path, monkeypatch):
     def refuse(self, target):
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -372,7 +372,7 @@ def test_a_move_that_is_refused_where_nothing_is_in_its_way_is_reported(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_given_up_may_be_gone_already(tmp_path):
+def test_cleanup_ignores_a_missing_temporary_file(tmp_path):
     def fail():
         with together() as files:
             files.open_file(tmp_path / "a").write(b"half")

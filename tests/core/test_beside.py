@@ -25,7 +25,7 @@ def content(file):
 
 
 @pytest.mark.parametrize("location", ["w.bin", "parts/w.bin", "./w.bin", "parts/./w.bin"])
-def test_what_lies_below_is_opened(folder, location):
+def test_sidecar_below_the_model_folder_is_opened(folder, location):
     assert content(open_sidecar(folder, None, location)) == NUMBERS
 
 
@@ -42,7 +42,7 @@ def test_paths_outside_the_folder_are_refused(folder, location):
     assert caught.value.help == "store weights in the model's folder, and use a relative path without '..'"
 
 
-def test_a_file_that_is_missing_and_one_that_is_no_file(folder):
+def test_missing_and_non_regular_sidecars_raise_absenterror(folder):
     with pytest.raises(AbsentError, match="cannot be read: No such file"):
         open_sidecar(folder, None, "x.bin")
     with pytest.raises(AbsentError, match="is not a regular file"):
@@ -58,7 +58,7 @@ def test_a_model_in_memory_has_no_files():
     assert caught.value.help == "pass the folder of the weights with `folder`"
 
 
-def test_links_stay_inside_unless_the_model_is_a_link_itself(folder, tmp_path):
+def test_sidecar_links_must_stay_inside_the_model_folder(folder, tmp_path):
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     (folder / "inner.bin").symlink_to(folder / "parts" / "w.bin")
     assert content(open_sidecar(folder, None, "inner.bin")) == NUMBERS

@@ -20,7 +20,7 @@ from graphport.core.budget import (
 )
 
 
-def test_what_is_made_up_is_spent():
+def test_reserved_elements_reduce_the_budget():
     with fresh() as budget:
         assert budget.entries == MOST_MADE
         assert reserve(3, 4, 5) == 60
@@ -34,12 +34,12 @@ def test_what_is_made_up_is_spent():
         assert budget.entries == MOST_MADE - 70
 
 
-def test_without_a_budget_only_one_array_is_bounded():
+def test_only_single_arrays_are_limited_outside_a_budget():
     for _ in range(2 * MOST_MADE // MOST_AT_ONCE):
         assert reserve(MOST_AT_ONCE) == MOST_AT_ONCE
 
 
-def test_a_model_has_as_much_as_it_has():
+def test_exhausted_budget_raises_overbudgeterror():
     with fresh() as budget:
         for _ in range(MOST_MADE // MOST_AT_ONCE):
             reserve(MOST_AT_ONCE)
@@ -62,20 +62,20 @@ def test_a_model_has_as_much_as_it_has():
         ((0, 1 << 40, 1 << 40), "masks"),
     ],
 )
-def test_one_array_has_an_end(extents, words):
+def test_single_array_size_is_limited(extents, words):
     with pytest.raises(OverBudgetError, match=words):
         reserve(*extents, what="masks")
     with pytest.raises(OverBudgetError, match="the limit is"):
         bounded(extents)
 
 
-def test_an_array_of_nothing_whose_extents_are_addresses_is_nothing():
+def test_empty_array_with_addressable_dims_is_allowed():
     assert reserve(0, 1 << 59) == 0
     with pytest.raises(OverBudgetError):
         reserve(0, (1 << 59) + 1)
 
 
-def test_numbers_one_by_one_have_an_end():
+def test_expanded_element_count_is_limited():
     assert reserve_expanded(MOST_MADE, "pairs") == MOST_MADE
     with pytest.raises(OverBudgetError, match=f"{MOST_MADE + 1} pairs, the limit is {MOST_MADE}"):
         reserve_expanded(MOST_MADE + 1, "pairs")
@@ -104,13 +104,13 @@ def test_bounds_of_readers_are_reported_by_name(monkeypatch):
     assert limit("last", 7) == int("9" * 18)
 
 
-def test_a_number_past_all_addresses_is_not_written_out():
+def test_count_above_2_63_is_abbreviated_in_the_message():
     for count, told in (((1 << 63) - 1, str((1 << 63) - 1)), (1 << 63, "more than 2\\^63")):
         with pytest.raises(OverBudgetError, match=f"^{told} pairs, the limit is"):
             reserve_expanded(count, "pairs")
 
 
-def test_an_eighth_of_what_is_allowed_is_made_up_at_once(monkeypatch):
+def test_single_array_limit_is_an_eighth_of_the_budget(monkeypatch):
     monkeypatch.setenv(SETTING, str(8 * MOST_AT_ONCE + 8))
     assert reserve(MOST_AT_ONCE + 1) == MOST_AT_ONCE + 1
     with pytest.raises(OverBudgetError):

@@ -96,7 +96,7 @@ def test_a_runtime_outlives_the_thread_that_started_it(computing):
     assert process.poll() is not None
 
 
-def test_a_process_whose_parent_is_gone_before_it_asks_for_the_signal_ends_at_once(computing):
+def test_child_exits_if_its_parent_ended_before_startup(computing):
     stranger = subprocess.Popen([sys.executable, "-c", ""])
     stranger.wait()
     command = [sys.executable, "-m", "graphport.core.child_process", str(stranger.pid), "computing"]

@@ -57,11 +57,11 @@ def test_a_position_leads_back_to_its_offset(text, data):
         pytest.param(Span(Source("m.onnx")), "m.onnx", id="a whole file"),
     ],
 )
-def test_a_span_reads_as_a_place(span, expected):
+def test_span_str_is_a_location(span, expected):
     assert str(span) == expected
 
 
-def test_a_place_in_a_binary_file_has_no_line():
+def test_location_in_a_binary_file_has_no_line():
     span = Span(Source("m.dat"), place="byte 16")
     assert (span.file, span.line, span.column) == ("m.dat", None, None)
 
@@ -71,11 +71,11 @@ def test_spans_join_from_the_first_to_the_second():
     assert Span(source, 1, 2).to(Span(source, 4, 5)) == Span(source, 1, 5)
 
 
-def test_sources_of_one_name_are_not_one_source():
+def test_sources_are_compared_by_identity():
     assert Span(Source("m", "a"), 0, 1) != Span(Source("m", "a"), 0, 1)
 
 
-def test_a_diagnostic_reads_as_one_line():
+def test_diagnostic_str_is_one_line():
     span = Span(Source("m.nnef", "abc"), 1, 2)
     finding = Diagnostic("NNEF0001", "no such name", span, "assign it")
     assert str(finding) == "m.nnef:1:2: error[NNEF0001]: no such name (assign it)"
@@ -101,7 +101,7 @@ def test_errors_are_raised_with_the_warnings_next_to_them():
     assert caught.value.diagnostics == findings
 
 
-def test_warnings_alone_raise_nothing():
+def test_raise_errors_ignores_warnings():
     raise_errors([Diagnostic("NNEF0002", "b", severity=Severity.WARNING)])
 
 
@@ -122,7 +122,7 @@ def test_findings_are_plain_data():
     assert (bare["severity"], bare["file"], bare["line"], bare["column"], bare["help"]) == ("error", *[None] * 4)
 
 
-def test_joined_spans_keep_the_place_of_the_first():
+def test_joined_spans_keep_the_location_of_the_first():
     source = Source("m.nnef", "abcdef")
     first = Span(source, 1, 2, "here", "block")
     assert first.to(Span(source, 4, 5, "there", "other")) == Span(source, 1, 5, "here", "block")

@@ -47,13 +47,13 @@ def _compute_alike(a, b, numbers):
     assert dim_of(y % x) == b % a
 
 
-def test_known_results_are_plain_integers():
+def test_known_results_are_python_integers():
     assert type(Element(N) - Element(N)) is int
     assert type(element(3)) is int
     assert type(Element(N) * np.int64(0)) is int
 
 
-def test_comparisons_answer_when_proven():
+def test_proven_comparisons_return_booleans():
     n = element(N + 1)
     same = element(N + 1)
     assert (n == same, n != same, n == 0, n != 0) == (True, False, False, True)
@@ -130,7 +130,7 @@ def test_numpy_cannot_make_unknown_numbers_integers():
         array(N, 3).astype(np.int64)
 
 
-def test_elements_read_as_what_they_stand_for():
+def test_element_str_is_its_dim():
     assert (str(Element(N + 1)), repr(Element(N + 1))) == ("N+1", "Element(N+1)")
     assert dim_of(+Element(N)) == N
     assert +N is N

@@ -27,7 +27,7 @@ def test_an_open_axis_has_the_length_within_its_bounds_that_is_nearest():
     assert example((Symbol("N") - 2, Symbol("N") * 3)) == "0x3"
 
 
-def test_one_symbol_has_one_length_in_all_shapes():
+def test_example_sizes_of_a_symbol_are_equal_in_all_shapes():
     n, seq = Symbol("N"), Symbol("seq")
     assert examples({"ids": (n, seq), "mask": (seq, n)}) == {"ids": "1x224", "mask": "224x1"}
     assert examples({"mask": (seq, n), "ids": (n, seq)}) == {"mask": "1x224", "ids": "224x1"}

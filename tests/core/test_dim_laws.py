@@ -119,7 +119,7 @@ def cases() -> list[tuple[str, Dim, dict[tuple[int, int], int]]]:
     return made
 
 
-def test_dims_are_the_numbers_that_they_stand_for():
+def test_dims_evaluate_to_integer_arithmetic():
     for case, dim, found in cases():
         for (x, y), number in found.items():
             assert evaluate(dim, {"a": x, "b": y}) == number, (case, dim)
@@ -183,7 +183,7 @@ def test_sums_are_distinguished_from_numbers_by_their_divisors_and_bounds(dim, n
     assert decide_equal(dim - number, 0) is expected
 
 
-def test_what_follows_otherwise_is_settled_or_undecided():
+def test_settle_equal_returns_a_boolean_or_raises_undecided():
     assert settle_equal(N + 1, 1 + N) is True
     assert settle_equal(N, N + 1) is False
     assert settle_equal(3, 3) is True
@@ -214,7 +214,7 @@ def plain(count, prefix="s"):
         pytest.param("MOST_SIZE", lambda n: plain(n // 2), 20, id="size"),
     ],
 )
-def test_what_is_as_large_as_it_may_be_is_made_and_what_is_larger_is_not(limit, make, largest, monkeypatch):
+def test_dims_above_a_size_limit_raise_toolong(limit, make, largest, monkeypatch):
     if limit in ("MOST_PRODUCTS", "MOST_SIZE"):
         monkeypatch.setattr(arithmetic, limit, largest)
     assert isinstance(make(largest), Symbolic)
@@ -229,13 +229,13 @@ def nested(depth: int) -> Dim:
     return dim
 
 
-def test_divisions_are_nested_as_deep_as_they_may():
+def test_division_nesting_is_limited_to_24():
     assert extent(terms_of(nested(24)))[1] == 24
     with pytest.raises(TooLong):
         nested(25)
 
 
-def test_numbers_are_as_large_as_they_may():
+def test_coefficients_are_limited_to_farthest():
     largest = FARTHEST - 1
     for dim in (N * largest, N * -largest, (N + 1) // largest, maximum(N, largest), minimum(N, -largest)):
         assert evaluate(dim, {"N": 5}) in (5 * largest, -5 * largest, 0, largest, -largest)
@@ -323,7 +323,7 @@ def test_symbols_of_expressions_are_looked_up():
     assert bounds(expression_of("N+N", {"N": narrow}) or 0) == (2, 16)
 
 
-def test_brackets_are_counted_where_they_are_within_each_other():
+def test_bracket_nesting_is_limited_to_72():
     for opening, closing in (("(", ")"), ("max(", ",1)"), ("min(", ",N)")):
         assert expression_of(opening * 72 + "N" + closing * 72) == Symbol("N")
         assert expression_of(opening * 73 + "N" + closing * 73) is None
@@ -338,7 +338,7 @@ def test_brackets_are_counted_where_they_are_within_each_other():
         assert expression_of(closed * 3 + "max(" * 73 + "N" + ")" * 73) is None
 
 
-def test_files_call_a_symbol_as_it_is():
+def test_dim_name_quotes_only_ambiguous_symbols():
     names = ("N", "361.0", "1e5", "batch size", "N+1", "7", "max", "a`b")
     assert [dim_name(Symbol(name)) for name in names] == [
         "N",
@@ -393,7 +393,7 @@ def test_texts_of_dims(dim, text):
     assert str(dim) == text
 
 
-def test_quotients_of_long_sums_are_bounded_by_themselves_alone():
+def test_bounds_of_quotients_of_long_sums():
     def total(name, count):
         return sum((Symbol(f"{name}{number}") for number in range(1, count)), Symbol(f"{name}0"))
 

@@ -67,7 +67,7 @@ def test_bounds_of_powers_stay_small():
     assert upper is None
 
 
-def test_an_interval_keeps_ends_that_are_not_too_far_and_is_the_least_that_encloses_it():
+def test_interval_product_clamps_ends_above_farthest():
     far = limits.FARTHEST
     places = [-inf, -far - 1, -far, 1 - far, 0, far - 1, far, far + 1, inf]
     for lower, upper in combinations_with_replacement(places, 2):
@@ -80,7 +80,7 @@ def test_an_interval_keeps_ends_that_are_not_too_far_and_is_the_least_that_enclo
 
 
 @pytest.mark.parametrize(("count", "is_found"), [(limits.MOST_TERMS, True), (limits.MOST_TERMS + 1, False)])
-def test_a_quotient_is_looked_into_where_that_makes_no_more_terms_than_there_may_be(count, is_found):
+def test_bounds_expand_quotients_up_to_the_term_limit(count, is_found):
     """`N - (N + t1 + ...)//2` has a lower bound, for the quotient is half of what is in it and not any number."""
     added = sum_of(count // 2)
     divided = sum((Symbol(f"t{index}", 0, 5) for index in range(count - 1 - count // 2)), start=N)

@@ -67,19 +67,19 @@ def test_a_length_that_a_tensor_has_is_not_split():
     assert prefixed(half + 1, WORDS, lambda part: "half" if part == half else None) in ("add(half,1)", "add(1,half)")
 
 
-def test_what_no_tensor_has_has_no_text():
+def test_dims_of_unavailable_symbols_have_no_prefix_text():
     for dim in (C, N + C, 2 * N * C, (N + C) // 2, N // maximum(C, 1), maximum(N, C), minimum(C, 5), N - C):
         assert text_of(dim, "C") is None
         assert text_of(dim) is not None
 
 
-def test_a_quotient_of_what_may_be_below_0_has_no_text():
+def test_quotient_with_negative_numerator_has_no_prefix_text():
     assert text_of(FREE // 2) is None
     assert text_of(N // C) is None
     assert text_of((Symbol("M") - 1) // Symbol("K")) == 'floor_divide(sub(s("M"),1),s("K"))'
 
 
-def test_only_a_quotient_of_what_is_never_below_0_by_what_is_always_above_has_a_text():
+def test_quotient_text_needs_nonnegative_numerator_and_positive_denominator():
     for low, least in ((low, least) for low in (None, -1, 0, 1) for least in (None, -1, 0, 1, 2)):
         numerator, denominator = Symbol("n", low), Symbol("d", least)
         text = text_of(numerator // denominator)
@@ -87,7 +87,7 @@ def test_only_a_quotient_of_what_is_never_below_0_by_what_is_always_above_has_a_
         assert text == ('floor_divide(s("n"),s("d"))' if is_known else None)
 
 
-def test_what_is_taken_away_comes_after_what_is_added():
+def test_prefix_text_subtracts_after_adding():
     assert text_of(3 - N) == 'sub(3,s("N"))'
     assert text_of(N * C - 2 * N - 3) == 'sub(sub(mul(s("C"),s("N")),mul(2,s("N"))),3)'
     assert text_of(-N * C) == 'sub(0,mul(s("C"),s("N")))'

@@ -46,7 +46,7 @@ from tests.every import every
 
 @given(trees, bindings)
 @within_limits
-def test_expressions_mean_what_python_computes(tree, numbers):
+def test_dim_expressions_match_python(tree, numbers):
     assert evaluated(dim_of_tree(tree), numbers) == number_of_tree(tree, numbers)
 
 
@@ -94,7 +94,7 @@ def test_divisions_by_odd_numbers_nest(terms, n, m):
 
 @given(expressions, expressions)
 @within_limits
-def test_remainder_is_what_the_quotient_leaves(a, b):
+def test_quotient_and_remainder_restore_the_dividend(a, b):
     assume(b != 0)
     assert b * (a // b) + a % b == a
 
@@ -117,7 +117,7 @@ def test_bounds_hold_the_value(tree, numbers):
 
 
 @given(st.integers(-4, 4), st.integers(0, 6), st.integers(1, 6), st.integers(-3, 3))
-def test_bounds_of_a_power_hold_all_its_values(low, reach, power, factor):
+def test_bounds_of_a_power_contain_all_its_values(low, reach, power, factor):
     x = Symbol("x", low, low + reach)
     values = [factor * number**power for number in range(low, low + reach + 1)]
     lower, upper = bounds(factor * product([x] * power))
@@ -134,7 +134,7 @@ def test_decisions_agree_with_numbers(a, b, numbers):
 
 @given(expressions, expressions, bindings)
 @within_limits
-def test_what_is_computed_twice_is_decided_equal(a, b, numbers):
+def test_equal_expressions_are_decided_equal(a, b, numbers):
     assume(b != 0)
     assert decide_equal(a % b, a - b * (a // b)) is True
     assert decide_less(a, a) is False
@@ -151,7 +151,7 @@ texts = st.text(alphabet="NHmaxin+-*/%()0123 ,`é?:_\n", min_size=1, max_size=24
 
 @given(texts)
 @within_limits
-def test_every_text_is_kept(text):
+def test_parse_dim_round_trips_any_text(text):
     assert str(parse_dim(text)) == text
 
 
@@ -176,7 +176,7 @@ def test_substitution_commutes_with_evaluation(dim, replacement, numbers):
 
 @given(expressions, bindings)
 @within_limits
-def test_numbers_for_all_symbols_give_a_number(dim, numbers):
+def test_substituting_all_symbols_gives_an_integer(dim, numbers):
     value = evaluated(dim, numbers)
     assert substitute(dim, numbers) == value
 
@@ -265,7 +265,7 @@ def test_other_texts_are_names(text):
     assert parse_dim(text) == Symbol(text)
 
 
-def test_number_reads_as_number():
+def test_parse_dim_reads_integers():
     assert parse_dim("7") == 7
     assert parse_dim("0") == 0
 
@@ -327,7 +327,7 @@ def test_other_operands_are_refused(operation):
         operation(N)
 
 
-def test_product_of_no_dims_is_one():
+def test_product_of_no_dims_is_1():
     assert product([]) == 1
     assert product([N, 2, C, 3]) == 6 * C * N
 
@@ -425,7 +425,7 @@ def test_substitution_reaches_inside_and_simplifies():
     assert substitute(dim, {}) is dim
 
 
-def test_symbols_come_by_name():
+def test_symbols_are_sorted_by_name():
     assert symbols(maximum(H // N, C) + SMALL) == {"C": C, "H": H, "N": N, "small": SMALL}
     assert list(symbols(W + C)) == ["C", "W"]
     assert symbols(3) == {}
@@ -436,7 +436,7 @@ def test_evaluation_names_the_missing_symbol():
         evaluate(N + H, {"N": 1})
 
 
-def test_decisions_on_one_symbol_are_those_of_all_its_values():
+def test_decisions_on_a_symbol_hold_for_all_its_values():
     """Divisions, remainders and products of a symbol with few values, tried out: no claim is wrong."""
     forms = (
         lambda x, m: x // m,
@@ -460,7 +460,7 @@ def test_decisions_on_one_symbol_are_those_of_all_its_values():
             )
 
 
-def test_texts_mean_what_python_computes_of_them():
+def test_dim_texts_evaluate_in_python():
     """Also where a text is put together otherwise than the dim: remainders, mirrored quotients, factors."""
     a, b = Symbol("a"), Symbol("b")
     dims = [

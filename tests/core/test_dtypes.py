@@ -9,7 +9,7 @@ from tests.every import every
 
 
 @every("dtype", DType, ids=str)
-def test_a_type_is_found_by_its_numpy_type_and_by_its_name(dtype):
+def test_dtype_of_accepts_names_and_numpy_dtypes(dtype):
     assert DType.of(str(dtype)) is dtype
     assert DType.of(dtype.numpy) is dtype
     assert repr(dtype) == f"DType.{dtype.name}"
@@ -25,7 +25,7 @@ def test_kind_and_width_are_those_of_numpy(dtype):
         assert info(dtype.numpy).bits == dtype.bits
 
 
-def test_only_texts_have_no_width():
+def test_only_string_has_zero_bits():
     assert {dtype: dtype.bits for dtype in DType if dtype.bits < 2} == {DType.STRING: 0}
 
 

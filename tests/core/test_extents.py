@@ -14,7 +14,7 @@ from tests.every import every
 
 
 @given(st.lists(trees, min_size=1, max_size=6), bindings)
-def test_a_definition_is_what_the_unshortened_expression_would_be(drawn, numbers):
+def test_definitions_equal_the_unabbreviated_expression(drawn, numbers):
     extents = Extents()
     total, expected = 1, 1
     try:
@@ -31,7 +31,7 @@ def long_sum(count=12):
     return sum((number + 2) * Symbol(f"axis{number}") for number in range(count))
 
 
-def test_one_expression_has_one_symbol():
+def test_equal_long_expressions_share_a_symbol():
     extents = Extents()
     first = extents.normalize(long_sum())
     assert str(first) in symbols(first)
@@ -40,7 +40,7 @@ def test_one_expression_has_one_symbol():
     assert extents.free(first) == set(symbols(long_sum()))
 
 
-def test_a_factor_can_be_taken_away_again():
+def test_factors_of_an_abbreviated_dim_can_be_divided_out():
     extents = Extents()
     batch = Symbol("batch")
     short = extents.normalize(4 * batch * long_sum())
@@ -48,14 +48,14 @@ def test_a_factor_can_be_taken_away_again():
     assert extents.normalize(short // (4 * batch)) == extents.normalize(long_sum())
 
 
-def test_a_name_that_the_file_has_is_not_taken():
+def test_declared_symbol_names_are_not_reused():
     extents = Extents()
     extents.declare("axis_2")
     assert str(extents.normalize(long_sum(), "rows")) == "rows"
     assert str(extents.normalize(long_sum() + 1)) not in ("rows", "axis_2")
 
 
-def test_equals_have_one_symbol_and_the_older_one_stays():
+def test_equated_symbols_are_replaced_by_the_older_one():
     extents = Extents()
     batch, other = extents.declare("batch"), extents.declare("other")
     seq = extents.declare("seq")
@@ -66,7 +66,7 @@ def test_equals_have_one_symbol_and_the_older_one_stays():
     assert extents.normalize(total) == seq + 5
 
 
-def test_a_dim_that_broadcasts_to_a_known_size_has_that_size():
+def test_broadcast_constraint_resolves_the_dim():
     extents = Extents()
     batch, mask, third = (extents.declare(name) for name in ("batch", "mask", "third"))
     extents.require(Constraint(batch, "broadcast", mask))
@@ -75,7 +75,7 @@ def test_a_dim_that_broadcasts_to_a_known_size_has_that_size():
     assert mask in symbols(extents.normalize(mask)).values()
 
 
-def test_contradictions_are_reported_with_the_known_fact():
+def test_contradiction_reports_the_known_equation():
     extents = Extents()
     rows = extents.declare("rows")
     assert extents.equate(rows, 3) is None
@@ -86,7 +86,7 @@ def test_contradictions_are_reported_with_the_known_fact():
     assert extents.require(Constraint(extents.declare("S"), "<=", 0)) is not None
 
 
-def test_bound_symbols_leave_what_is_known_of_others():
+def test_binding_keeps_equations_of_other_symbols():
     extents = Extents()
     batch, mask = extents.declare("batch"), extents.declare("mask")
     extents.equate(mask, batch)
@@ -95,7 +95,7 @@ def test_bound_symbols_leave_what_is_known_of_others():
     assert extents.normalize(mask) == batch
 
 
-def test_sizes_give_the_numbers_of_all_that_stands_for_something():
+def test_evaluate_symbols_includes_defined_symbols():
     extents = Extents()
     height, width = Symbol("H"), Symbol("W")
     half = extents.define("half", height // 2)
@@ -106,7 +106,7 @@ def test_sizes_give_the_numbers_of_all_that_stands_for_something():
 
 
 @given(st.lists(st.tuples(trees, trees, st.booleans()), min_size=1, max_size=5))
-def test_no_symbol_comes_to_stand_for_itself(drawn):
+def test_definitions_are_acyclic(drawn):
     """Whatever is equal to whatever, also to something with its own definition in it: definitions end at free symbols."""
     extents = Extents()
     made: list[Dim] = [1]
@@ -155,7 +155,7 @@ def test_a_name_costs_the_same_however_many_there_are():
 
 @given(st.lists(st.tuples(trees, trees), min_size=1, max_size=4), st.lists(trees, min_size=1, max_size=3), bindings)
 @within_limits
-def test_what_is_equal_for_some_numbers_stands_for_nothing_else_with_them(drawn, asked, numbers):
+def test_equations_keep_the_values_that_satisfy_them(drawn, asked, numbers):
     """Two expressions are equal where what differs by these numbers is added; nothing that is settled changes by it."""
     extents = Extents()
     for one, other in drawn:
@@ -198,13 +198,13 @@ A, B, S = Symbol("A"), Symbol("B"), Symbol("S", 2)
         pytest.param(A, "broadcast", S, None, "A = S, or one of them is 1", id="may be equal"),
     ],
 )
-def test_what_is_true_of_all_numbers_and_how_it_reads(left, relation, right, expected, text):
+def test_constraint_truth_and_text(left, relation, right, expected, text):
     constraint = Constraint(left, relation, right)
     assert constraint.is_true is expected
     assert str(constraint) == text
 
 
-def test_only_what_is_open_is_kept_as_a_constraint_and_with_its_first_place():
+def test_only_undecided_constraints_are_stored_with_their_first_location():
     extents = Extents()
     a, b = extents.declare("A"), extents.declare("B")
     assert extents.require(Constraint(a, "<=", a + 1), place("true")) is None
@@ -246,7 +246,7 @@ def test_symbols_keep_the_bounds_that_they_were_declared_with():
     assert extents.normalize(height // 2) == half
 
 
-def test_names_that_are_taken_get_the_next_number():
+def test_fresh_symbol_names_skip_reserved_names():
     extents = Extents()
     extents.reserved |= {"batch_3", "n2", "own"}
     assert [str(extents.fresh("batch")) for _ in range(4)] == ["batch", "batch_2", "batch_4", "batch_5"]
@@ -270,7 +270,7 @@ def test_a_name_is_built_from_the_first_short_symbol():
     assert called(*(str(number) for number in range(10, 25))) == "d"
 
 
-def test_only_what_is_long_gets_a_name_and_who_waits_for_that_is_reported():
+def test_only_long_expressions_are_named_and_call_back():
     extents, told = Extents(), []
     a, b = Symbol("A"), Symbol("B")
     short = a * b + 1
@@ -293,7 +293,7 @@ def test_only_what_is_long_gets_a_name_and_who_waits_for_that_is_reported():
     assert told == [1]
 
 
-def test_what_somebody_requested_is_known():
+def test_find_normalized_returns_earlier_results():
     extents = Extents()
     a = Symbol("A")
     assert extents.find_normalized((1, 2)) == (1, 2)
@@ -307,7 +307,7 @@ def test_what_somebody_requested_is_known():
     assert extents.find_normalized((a,)) == (4,)
 
 
-def test_definitions_are_counted_back_to_what_stands_for_nothing():
+def test_expanded_replaces_definitions_by_free_symbols():
     extents = Extents()
     height, width = Symbol("H"), Symbol("W")
     half = extents.define("half", height // 2)
@@ -330,7 +330,7 @@ def test_definitions_are_counted_back_to_what_stands_for_nothing():
     assert extents.evaluate_symbols({"half": 9, "W": 2}) == {"half": 9, "W": 2, "area": 18, "other": 3}
 
 
-def test_a_copy_knows_the_same_and_learns_alone():
+def test_copy_is_independent_of_the_original():
     extents = Extents()
     a, b, c = (extents.declare(name) for name in "ABC")
     extents.reserved.add("taken")
@@ -378,7 +378,7 @@ def test_bound_extents_know_the_other_symbols_with_their_bounds_and_no_definitio
     assert extents.bound({"A": b}).constraints == {}
 
 
-def test_a_version_counts_what_changes_answers():
+def test_version_counts_effective_equations():
     extents = Extents()
     a, b, c = (extents.declare(name) for name in "ABC")
     versions = [extents.version]
@@ -400,7 +400,7 @@ def test_a_version_counts_what_changes_answers():
         pytest.param("unknown", "old", "old", id="a symbol that was declared"),
     ],
 )
-def test_one_of_two_equals_stays(one, other, stays):
+def test_equate_keeps_the_preferred_symbol(one, other, stays):
     for left, right in ((one, other), (other, one)):
         extents = Extents()
         old, middle, young = (extents.declare(name) for name in ("old", "middle", "young"))
@@ -411,7 +411,7 @@ def test_one_of_two_equals_stays(one, other, stays):
         assert str(extents.normalize(dims[left])) == str(extents.normalize(dims[right])) == stays
 
 
-def test_what_never_is_0_is_taken_out_of_both_sides():
+def test_equate_cancels_nonzero_factors():
     def settled(left, right, asked):
         extents = Extents()
         for name in "ABC":
@@ -434,7 +434,7 @@ def test_what_never_is_0_is_taken_out_of_both_sides():
     assert primitive(empty * a + empty) == empty * a + empty
 
 
-def test_nothing_is_replaced_by_what_may_lie_outside_of_its_bounds():
+def test_symbols_are_replaced_only_within_their_bounds():
     def settled(symbol, other):
         extents = Extents()
         extents.equate(symbol, other)
@@ -450,7 +450,7 @@ def test_nothing_is_replaced_by_what_may_lie_outside_of_its_bounds():
     assert settled(open_, wide - open_) == open_
 
 
-def test_equals_of_equals_are_found_within_each_other():
+def test_nested_equal_expressions_are_normalized():
     extents = Extents()
     a, b, c = (extents.declare(name) for name in "ABC")
     extents.equate((a + b) // 2, c)
@@ -467,7 +467,7 @@ def test_equals_of_equals_are_found_within_each_other():
     assert other.normalize(maximum(a, maximum(d, 7))) == other.normalize(maximum(c, 7))
 
 
-def test_what_turns_out_equal_becomes_a_definition_that_is_short():
+def test_equations_shorten_existing_definitions():
     extents = Extents()
     rows, columns = extents.declare("rows"), extents.declare("columns")
     long = extents.normalize(long_sum() + rows - columns, "long")
@@ -487,7 +487,7 @@ def sum_of(name, count):
     return total
 
 
-def test_what_is_too_long_to_compare_or_to_replace_stays_as_it_is():
+def test_expressions_above_the_limit_are_not_equated():
     extents = Extents()
     # The difference has more terms than an expression may have.
     assert extents.equate(sum_of("a", 100), sum_of("b", 100)) is None
@@ -501,7 +501,7 @@ def test_what_is_too_long_to_compare_or_to_replace_stays_as_it_is():
     assert extents.resolved(maximum(power, m) + 1) in (k + 1, maximum(power, m) + 1)
 
 
-def test_what_is_too_long_with_sizes_is_known_no_more_and_the_rest_is():
+def test_binding_drops_only_constraints_above_the_limit():
     extents = Extents()
     n, k, m = (extents.declare(name) for name in "nkm")
     extents.require(Constraint(n * k, "<=", 5))

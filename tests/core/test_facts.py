@@ -49,7 +49,7 @@ def test_facts_look_like_this(fact, text):
     assert str(fact) == text
 
 
-def test_what_is_not_known_is_stated_to_be_unknown():
+def test_unknown_properties_raise_unknown():
     assert (FLOAT.dims, FLOAT.rank) == ((N, 3), 2)
     for ask in ("dims", "rank", "known", "numbers"):
         with pytest.raises(Unknown):
@@ -64,14 +64,14 @@ def test_what_is_not_known_is_stated_to_be_unknown():
         as_integer(N)
 
 
-def test_a_fact_is_static_where_every_dim_is_a_number():
+def test_fact_is_static_if_every_dim_is_an_integer():
     assert TensorFact(None, (1, 2)).is_static
     assert TensorFact(None, ()).is_static
     assert not FLOAT.is_static
     assert not UNKNOWN.is_static
 
 
-def test_a_change_forgets_what_no_longer_holds():
+def test_changed_facts_drop_invalid_elements():
     fact = TensorFact(DType.INT64, (2,), (N, 1))
     assert fact.with_shape([2, 1]) == TensorFact(DType.INT64, (2, 1))
     assert fact.with_shape(None) == TensorFact(DType.INT64, None)
@@ -126,13 +126,13 @@ def test_large_constants_are_not_read():
         assert TensorFact.of(Unread(dtype, shape)) == TensorFact(dtype, shape)
 
 
-def test_elements_that_only_a_run_can_tell_may_be_negative():
+def test_data_dependent_elements_are_unbounded():
     fact = named(TensorFact(DType.INT64, (2,), (4, OPEN_ELEMENT)), "y", 1)
     assert fact == TensorFact(DType.INT64, (2,), (4, Symbol("y.1", None)))
     assert bounds(fact.elements[1]) == (None, None)
 
 
-def test_dims_that_only_a_run_can_tell_are_named_after_the_value():
+def test_data_dependent_dims_are_named_after_the_value():
     fact = TensorFact(DType.INT64, (2, OPEN, OPEN + N))
     assert named(fact, "y") == TensorFact(DType.INT64, (2, Symbol("y.1", 0), Symbol("y.2", 0) + N))
     assert named(OptionalFact(fact), "y") == OptionalFact(named(fact, "y"))
@@ -141,7 +141,7 @@ def test_dims_that_only_a_run_can_tell_are_named_after_the_value():
         assert named(same, "y") is same
 
 
-def test_an_open_dim_has_the_bounds_that_are_known():
+def test_open_dim_has_the_given_upper_bound():
     assert bounds(open_dim(None)) == bounds(OPEN) == (0, None)
     assert bounds(open_dim(5)) == (0, 5)
     assert bounds(open_dim(0)) == (0, 0)
@@ -169,7 +169,7 @@ def test_open_dims_are_closed_with_their_bounds():
     assert asked == [(0, 7)]
 
 
-def test_a_named_dim_is_as_long_as_it_is_at_least():
+def test_named_dim_has_the_given_lower_bound():
     fact = TensorFact(DType.BOOL, (open_dim(9), N, OPEN), None)
     assert named(fact, "y", 2) == TensorFact(DType.BOOL, (Symbol("y.0", 2, 9), N, Symbol("y.2", 2)))
     assert named(fact, "y") == TensorFact(DType.BOOL, (Symbol("y.0", 0, 9), N, Symbol("y.2", 0)))

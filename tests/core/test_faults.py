@@ -57,7 +57,7 @@ def test_a_writing_rule_that_stumbles_is_an_error_of_ours(monkeypatch):
     assert [(each.code, each.severity) for each in findings] == [("BUG0001", Severity.ERROR)]
 
 
-def test_who_debugs_sees_the_exception(monkeypatch):
+def test_debug_variable_reraises_the_exception(monkeypatch):
     monkeypatch.setenv(faults.VARIABLE, "1")
     monkeypatch.setattr(registry, "lowering", lambda *_: _stumble)
     with pytest.raises(IndexError):
@@ -80,7 +80,7 @@ def test_a_reader_that_stumbles_names_the_file(monkeypatch, tmp_path):
     assert isinstance(caught.value.__cause__, IndexError)
 
 
-def test_the_command_line_distinguishes_its_own_errors(tmp_path):
+def test_command_line_reports_internal_errors_separately(tmp_path):
     path = tmp_path / "m.nnef"
     path.write_text("version 1.0;\n")
     program = (
@@ -101,7 +101,7 @@ def test_the_command_line_distinguishes_its_own_errors(tmp_path):
     assert "IndexError" in shown.stderr
 
 
-def test_an_array_as_large_as_a_file_states_is_requested_first():
+def test_reserve_checks_array_sizes_of_the_file():
     assert budget.reserve(3, 4) == 12
     assert budget.reserve(3, -4) == 0
     with pytest.raises(
@@ -110,7 +110,7 @@ def test_an_array_as_large_as_a_file_states_is_requested_first():
         budget.reserve(1 << 31, 1 << 31, what="rows")
 
 
-def test_what_is_made_up_is_counted_for_one_command_and_can_be_allowed(monkeypatch):
+def test_generated_elements_are_limited_per_command(monkeypatch):
     with budget.fresh(), budget.fresh():
         for _ in range(8):
             budget.reserve(1 << 22)
@@ -130,7 +130,7 @@ def test_extents_that_no_format_can_hold_are_reported(tmp_path):
     assert "extent" in "".join(each.message for each in gp.check(path))
 
 
-def test_too_large_a_table_refuses_one_format_and_not_the_others(tmp_path):
+def test_oversized_table_is_rejected_only_by_formats_that_need_it(tmp_path):
     how = {"mode": "linear", "coordinate_transformation_mode": "asymmetric", "axes": [2]}
     resize = node("Resize", ["x", "", "", "s"], ["y"], **how)
     constants = {"s": np.array([(1 << 30) + 7])}
@@ -142,7 +142,7 @@ def test_too_large_a_table_refuses_one_format_and_not_the_others(tmp_path):
 
 
 @pytest.mark.usefixtures("quiet")
-def test_what_failed_is_reported_in_a_line():
+def test_internal_error_is_one_line():
     assert faults.described(ValueError(" a\n  b ")) == "ValueError: a b"
     assert faults.described(KeyError()) == "KeyError"
     found = faults.stumbled("the rule", ValueError("no"), severity=Severity.WARNING)
@@ -159,7 +159,7 @@ def test_what_failed_is_reported_in_a_line():
 
 
 @pytest.mark.usefixtures("quiet")
-def test_only_mistakes_become_findings():
+def test_as_finding_converts_only_programming_errors():
     def raised(error):
         with faults.as_finding("reading"):
             raise error

@@ -74,7 +74,7 @@ def test_paths_of_any_names_are_safe_and_distinct(names):
 
 
 @given(TEXT | st.sampled_from(HOSTILE))
-def test_a_safe_path_stays_as_it_is(name):
+def test_safe_path_is_idempotent(name):
     path = safe_path(name)
     assert safe_path(path) == path
     assert is_safe(path) == bool(path)
@@ -87,10 +87,10 @@ def test_a_safe_path_stays_as_it_is(name):
 @pytest.mark.parametrize(
     "name", ["conv1", "backbone.layer1.0.conv1", "layer1/conv/weight", "a b", "\u6f22\u5b57", "w_1-2"]
 )
-def test_ordinary_names_are_kept(name):
+def test_ordinary_file_names_are_kept(name):
     assert FileNames().make(name) == name
 
 
-def test_equal_contents_of_one_name_share_a_path():
+def test_equal_contents_with_equal_name_share_a_path():
     made = FileNames()
     assert [made.make("w", 1), made.make("w", 1), made.make("W", 2), made.make("w", 1)] == ["w", "w", "W_1", "w"]

@@ -43,7 +43,7 @@ def written(
 
 @settings(max_examples=times(60))
 @given(st.dictionaries(st.text("abcdefghij_", min_size=1, max_size=9), VALUES, max_size=6), st.data())
-def test_what_the_library_writes_is_read(entries, data):
+def test_flexbuffers_of_the_official_library_are_read(entries, data):
     chosen = [data.draw(st.sets(st.sampled_from(sorted(entries)))) if entries else set() for _ in range(3)]
     indirect, unsigned, texts = chosen
     found = read_numbers(written(entries, indirect=indirect, unsigned=unsigned, texts=texts))
@@ -67,7 +67,7 @@ def test_a_value_that_is_not_a_feature_map_is_refused(data):
         read_numbers(data)
 
 
-def test_bytes_that_lead_out_of_themselves_are_refused():
+def test_flexbuffer_offsets_out_of_range_are_rejected():
     good = written({"width": 7, "alpha": 0.25, "flag": True, "big": 1 << 40})
     assert len(read_numbers(good)) == 4
     damaged = [
@@ -90,14 +90,14 @@ def test_a_name_that_is_no_text_is_reported_byte_by_byte():
     assert read_numbers(data.replace(b"ab\0", b"a\xff\0")) == {"a\\xff": 1}
 
 
-def test_a_map_of_as_many_entries_as_it_may_have_is_read():
+def test_flexbuffer_map_size_is_limited_to_4096():
     most = {f"k{number:04}": number % 7 for number in range(1 << 12)}
     assert read_numbers(written(most)) == most
     with pytest.raises(FlexBufferError, match="a map of 4097 entries"):
         read_numbers(written(most | {"more": 1}))
 
 
-def test_the_shortest_bytes_that_may_be_a_map_lead_out_of_themselves():
+def test_shortest_flexbuffer_with_invalid_offset_is_rejected():
     with pytest.raises(FlexBufferError, match="is not among its 3"):
         read_numbers(bytes([1, 9 << 2, 1]))
 
@@ -118,7 +118,7 @@ def test_nan_is_omitted():
     assert read_numbers(written({})) == {}
 
 
-def test_a_real_number_of_one_byte_is_refused():
+def test_one_byte_float_is_rejected():
     data = bytearray(written({"a": 0.5}))
     data[-2] = 9 << 2 | data[-2] & 3
     found = read_numbers(bytes(data))

@@ -25,7 +25,7 @@ def _thawed():
     gc.freeze()
 
 
-def test_nothing_is_collected_inside():
+def test_paused_collection_disables_gc():
     with paused_collection():
         assert not gc.isenabled()
         with paused_collection():
@@ -50,7 +50,7 @@ def test_an_error_leaves_it_on():
     assert gc.isenabled()
 
 
-def test_what_somebody_froze_stays_frozen():
+def test_paused_collection_keeps_frozen_objects():
     gc.freeze()
     try:
         frozen = gc.get_freeze_count()
@@ -62,7 +62,7 @@ def test_what_somebody_froze_stays_frozen():
         gc.unfreeze()
 
 
-def test_one_small_thing_after_another_is_looked_through():
+def test_cycles_of_short_paused_sections_are_collected():
     thresholds = gc.get_threshold()
     gc.set_threshold(700, 10, 10)  # a verb that ran before in this process may have set others
     try:
@@ -78,7 +78,7 @@ def test_one_small_thing_after_another_is_looked_through():
         gc.set_threshold(*thresholds)
 
 
-def test_much_that_was_made_is_old_at_once():
+def test_many_new_objects_become_the_oldest_generation():
     thresholds = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
     try:

@@ -55,7 +55,7 @@ def test_the_next_writer_of_the_same_files_finishes(interrupted):
     assert not list((interrupted.parent / "cache").rglob("*.json"))
 
 
-def test_a_writer_that_fails_after_it_has_finished_another_leaves_that_one_whole(interrupted, monkeypatch):
+def test_failed_write_keeps_the_recovered_earlier_write(interrupted, monkeypatch):
     from graphport.core import atomic_write
 
     def fail(*_):
@@ -183,7 +183,7 @@ FORMS = [value for name, value in globals().items() if name.startswith("_") and 
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_a_journal_of_others_or_of_changed_files_is_left_alone(interrupted, monkeypatch, form):
+def test_foreign_or_outdated_journals_are_ignored(interrupted, monkeypatch, form):
     marker = interrupted / ".m.xml.moves"
     form(marker, monkeypatch)
     before = {path: state(path) for path in interrupted.rglob("*") if not path.match(".m.*.part")}
@@ -204,7 +204,7 @@ def test_a_journal_of_others_or_of_changed_files_is_left_alone(interrupted, monk
     assert not (interrupted / "notes.txt").exists() or (interrupted / "notes.txt").read_text() == "mine"
 
 
-def test_a_cache_folder_that_cannot_be_written_costs_the_record_alone(tmp_path, monkeypatch):
+def test_unwritable_cache_folder_only_disables_the_journal(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     folder = tmp_path / "model"
@@ -238,7 +238,7 @@ def test_names_of_any_kind(tmp_path, monkeypatch, name):
     assert not list(tmp_path.rglob("pwn"))
 
 
-def test_a_missing_graph_of_a_write_of_several_is_found_by_its_name(interrupted):
+def test_interrupted_write_is_found_by_its_marker_name(interrupted):
     (interrupted / ".m.xml.moves").rename(interrupted / ".other.moves")
     assert interrupted_with(interrupted / "m.xml") is None, "the record is of another marker"
     (interrupted / ".other.moves").rename(interrupted / ".m.xml.moves")
@@ -247,7 +247,7 @@ def test_a_missing_graph_of_a_write_of_several_is_found_by_its_name(interrupted)
     assert found.is_incomplete
 
 
-def test_what_a_stranger_names_like_a_temporary_file_is_swept_only_if_it_is_of_this_user(tmp_path, monkeypatch):
+def test_temporary_files_of_other_users_are_kept(tmp_path, monkeypatch):
     part = temporary_path(tmp_path / "m.xml")
     part = part.with_name(part.name.replace(str(os.getpid()), "4194305"))
     part.write_text("theirs")

@@ -50,7 +50,7 @@ def write(request, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "options"), KINDS.items())
-def test_a_link_stays_one_and_all_files_are_where_it_leads_to(tmp_path, write, name, options):
+def test_model_written_through_a_symlink_keeps_the_link(tmp_path, write, name, options):
     (tmp_path / "real").mkdir()
     (tmp_path / "links").mkdir()
     real, link = tmp_path / "real" / name, tmp_path / "links" / name
@@ -80,7 +80,7 @@ def test_a_cache_that_has_each_file_under_another_name_is_written_whole(tmp_path
 
 
 @pytest.mark.parametrize("name", ["m.xml", "m.pnnx.param", "m.ncnn.param", "m.prototxt", "m.caffemodel"])
-def test_files_of_one_model_are_not_written_to_two_folders(tmp_path, write, name):
+def test_model_files_are_written_to_one_folder(tmp_path, write, name):
     (tmp_path / "real").mkdir()
     (tmp_path / "links").mkdir()
     real, link = tmp_path / "real" / name, tmp_path / "links" / name

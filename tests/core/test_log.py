@@ -32,7 +32,7 @@ def test_stages_are_logged_with_their_time(path, caplog):
     assert logged[-1][1].endswith(" s")
 
 
-def test_a_stage_that_fails_is_logged_as_well(caplog):
+def test_failed_stage_is_logged(caplog):
     caplog.set_level(logging.INFO, "graphport")
     with pytest.raises(ValueError, match="inside"), stage("writing"):
         raise ValueError("inside")
@@ -65,7 +65,7 @@ log_findings([Diagnostic("IO0001", "a message")])
 """
 
 
-def test_nothing_is_printed_without_a_handler():
+def test_logging_without_handler_prints_no_output():
     done = subprocess.run([sys.executable, "-c", SILENT], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
 

@@ -13,7 +13,7 @@ def test_a_free_name_stays():
     assert unique("x", {"y"}) == "x"
 
 
-def test_a_taken_name_gets_the_first_free_number():
+def test_unique_appends_the_first_free_number():
     assert unique("x", {"x", "x_1", "x_3"}) == "x_2"
 
 
@@ -21,7 +21,7 @@ def test_a_reserved_name_gets_a_number_too():
     assert unique("x", set(), reserved={"x", "x_1"}) == "x_2"
 
 
-def test_numbers_go_on_where_they_were():
+def test_unique_counters_continue():
     taken, counters = {"x"}, {}
     for number in range(1, 4):
         assert unique("x", taken, counters) == f"x_{number}"
@@ -52,7 +52,7 @@ def test_names_are_bent_into_identifiers(name, expected):
     assert identifier(name, {"taken"}, {"for", "if", "_if"}) == expected
 
 
-def test_many_names_that_look_alike_once_they_are_bent_are_quick():
+def test_unique_identifiers_for_many_similar_names_are_fast():
     taken: set[str] = set()
     counters: dict[str, int] = {}
     begin = time.process_time()
@@ -72,7 +72,7 @@ def test_identifiers_are_valid_unique_and_not_reserved(name, taken, reserved):
     assert identifier(found, taken, reserved) == found
 
 
-def test_near_names_are_alike_or_abbreviated():
+def test_find_similar_matches_typos_and_abbreviations():
     known = ["LeakyRelu", "Relu", "Softmax", "MatMul", "GlobalAveragePool"]
     assert find_similar("relu", known)[0] == "Relu"
     assert find_similar("sftmx", known) == ["Softmax"]
@@ -84,11 +84,11 @@ def test_near_names_are_alike_or_abbreviated():
     assert len(find_similar("rel", ["rela", "relb", "relc", "reld"], most=1)) == 1
 
 
-def test_a_remedy_states_what_was_meant_or_what_there_is():
+def test_did_you_mean_suggests_a_name_or_lists_all():
     assert did_you_mean("relu", ["Relu", "Conv"], "words") == "; did you mean 'Relu'?"
     assert did_you_mean("zzz", ["Relu", "Conv"], "words") == "; words: Relu, Conv"
 
 
-def test_of_names_that_are_abbreviated_those_with_the_same_beginning_come_first():
+def test_find_similar_prefers_abbreviations_with_equal_initial():
     assert find_similar("mm", ["Summary", "MatMul"]) == ["MatMul", "Summary"]
     assert find_similar("mm", ["MatMul", "Summary"]) == ["MatMul", "Summary"]

@@ -7,7 +7,7 @@ import pytest
 from graphport.core.packages import distribution, install, is_older, is_there, requirement, without
 
 
-def test_what_is_hidden_is_not_found_and_comes_back():
+def test_without_hides_a_module_temporarily():
     import json.tool as known
 
     with without("json.tool"), pytest.raises(ImportError):
@@ -21,7 +21,7 @@ def test_modules_can_be_imported_after_a_refusal():
     assert importlib.util.find_spec("this") is not None
 
 
-def test_what_was_hidden_before_stays_hidden():
+def test_nested_without_keeps_the_module_hidden():
     with without("this"):
         with without("this"):
             pass
@@ -56,7 +56,7 @@ def test_installed_runtimes_have_a_distribution_and_a_version():
         ("1.30rc1", "1.31", True),
     ],
 )
-def test_versions_go_by_their_first_two_numbers(version, least, expected):
+def test_is_older_compares_major_and_minor_version(version, least, expected):
     assert is_older(version, least) is expected
 
 

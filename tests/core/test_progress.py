@@ -18,7 +18,7 @@ class Notes:
         self.told.append(("end", stage.name, stage.total, stage.unit, stage.done))
 
 
-def test_stages_are_heard_inside_and_nowhere_else():
+def test_listener_receives_only_stages_inside_its_context():
     notes, others = Notes(), Notes()
     with register_listener(notes), stage("read", 10, "nodes") as outer:
         outer.done = 4
@@ -49,7 +49,7 @@ def test_a_stage_that_fails_ends():
     assert len(notes.told) == 2
 
 
-def test_what_is_new_begins_anew():
+def test_go_on_restarts_the_clock_for_a_new_stage():
     found = Stage("read", 10)
     began = found.began = found.began - 5
     found.go_on("read", 3, 10)
@@ -63,7 +63,7 @@ def test_what_is_new_begins_anew():
     assert (found.name, found.began > began) == ("write", True)
 
 
-def test_how_much_is_done_is_measured_by_who_knows():
+def test_stage_measure_is_called_for_the_progress():
     with stage("write", 8, "bytes", measure=lambda: 5) as found:
         assert found.measure is not None
         assert found.measure() == 5

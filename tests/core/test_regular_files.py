@@ -68,7 +68,7 @@ def test_weights_next_to_a_model_are_no_pipe(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["cut", "written"])
-def test_a_mapped_file_that_somebody_changes_is_reported(tmp_path, change):
+def test_change_of_a_mapped_file_is_reported(tmp_path, change):
     path = tmp_path / "weights.bin"
     path.write_bytes(bytes(range(256)) * 64)
     file = MappedFile(path)
@@ -83,7 +83,7 @@ def test_a_mapped_file_that_somebody_changes_is_reported(tmp_path, change):
         file.view(8192, 4)
 
 
-def test_a_mapped_file_whose_name_went_to_another_one_stays_what_it_was(tmp_path):
+def test_mapped_file_survives_replacement_of_its_path(tmp_path):
     path = tmp_path / "weights.bin"
     path.write_bytes(b"old!")
     file = MappedFile(path)

@@ -56,12 +56,12 @@ def test_a_large_array_looks_like_weights_that_were_read(array, dtype):
         pytest.param(np.full(LEAST, "text", object), None, id="it is text"),
     ],
 )
-def test_an_array_stays_in_memory_where(array, dtype):
+def test_small_or_unsupported_arrays_are_not_spilled(array, dtype):
     with spilling():
         assert isinstance(store_array(array, dtype), ArrayStorage)
 
 
-def test_outside_everything_stays_in_memory():
+def test_arrays_are_spilled_only_inside_spilling():
     assert isinstance(store_array(LARGE), ArrayStorage)
     with spilling():
         pass
@@ -69,7 +69,7 @@ def test_outside_everything_stays_in_memory():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open files are counted in /proc")
-def test_many_arrays_share_a_file_and_stay_what_they_are_while_it_grows():
+def test_spilled_arrays_share_a_growing_file():
     before = open_files()
     with spilling(), spilling():
         storages = [store_array(LARGE + number) for number in range(4)]
@@ -82,7 +82,7 @@ def test_many_arrays_share_a_file_and_stay_what_they_are_while_it_grows():
         np.testing.assert_array_equal(array, LARGE + number)
 
 
-def test_numbers_are_rounded_as_they_are_in_memory():
+def test_spilled_conversion_rounds_like_numpy():
     exact = np.random.default_rng(0).standard_normal((3, LEAST // 4))
     with spilling():
         storage = store_converted(exact, DType.FLOAT16)
@@ -107,7 +107,7 @@ def test_without_room_for_the_file_arrays_stay_in_memory(monkeypatch):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open files are counted in /proc")
-def test_the_file_goes_with_the_last_array_in_it():
+def test_spill_file_is_closed_with_its_last_array():
     gc.collect()  # files of other tests go now
     before = open_files()
     with spilling():
@@ -119,7 +119,7 @@ def test_the_file_goes_with_the_last_array_in_it():
     assert open_files() == before
 
 
-def test_a_file_in_a_cycle_goes_without_a_warning():
+def test_spill_file_in_a_reference_cycle_is_closed_without_warning():
     with spilling():
         cycle: list[object] = [store_array(LARGE)]
     cycle.append(cycle)
@@ -133,12 +133,12 @@ def test_a_file_in_a_cycle_goes_without_a_warning():
     assert not told
 
 
-def test_nothing_of_an_empty_file_is_nothing():
+def test_empty_spill_file_has_an_empty_view():
     assert bytes(UnnamedFile().view(0, 0)) == b""
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_an_array_that_comes_in_pieces_is_never_there_as_a_whole(inside):
+def test_rounded_pieces_never_hold_the_whole_array(inside):
     asked, wide = [], LARGE.astype(np.float64) / 3
 
     def pieces():
@@ -167,7 +167,7 @@ def test_each_array_begins_at_a_multiple_of_64_bytes_after_those_before():
     assert list(file.chunks(190, 0, 2)) == []
 
 
-def test_what_the_system_writes_in_parts_is_written_whole(monkeypatch):
+def test_partial_writes_are_continued(monkeypatch):
     file = UnnamedFile()
     file.add([])
     plain, real = file._file, []

@@ -66,7 +66,7 @@ def test_a_piece_is_seen_without_being_copied(source):
 
 
 @pytest.mark.parametrize("limit", [1, 3, 4, 100])
-def test_bytes_come_in_pieces(source, limit):
+def test_chunks_yield_pieces_up_to_the_limit(source, limit):
     # A piece is valid until the next is asked for.
     pieces = [bytes(piece) for piece in source.chunks(1, 8, limit)]
     assert b"".join(pieces) == bytes(range(1, 9))
@@ -86,7 +86,7 @@ def test_an_empty_file_is_no_trouble(tmp_path):
     assert (file.size, bytes(file.view(0, 0)), list(file.chunks(0, 0))) == (0, b"", [])
 
 
-def test_a_file_is_found_from_another_folder(tmp_path, monkeypatch):
+def test_mapped_file_is_independent_of_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "weights.bin").write_bytes(b"abc")
     file = MappedFile("weights.bin")
@@ -129,7 +129,7 @@ def test_a_file_that_is_written_into_is_noticed(weights):
 
 
 @pytest.mark.parametrize("change", [lambda path: os.truncate(path, 5), lambda path: path.write_bytes(bytes(10))])
-def test_of_many_views_in_a_row_one_look_after_them_notices_a_change(weights, change):
+def test_steady_detects_a_change_at_its_end(weights, change):
     file = MappedFile(weights)
 
     def look():
@@ -144,14 +144,14 @@ def test_of_many_views_in_a_row_one_look_after_them_notices_a_change(weights, ch
         file.view(0, 3)
 
 
-def test_what_was_not_looked_into_is_not_looked_for(weights):
+def test_steady_ignores_an_unread_removed_file(weights):
     file = MappedFile(weights)
     with file.steady():
         weights.unlink()
 
 
 @pytest.mark.parametrize("size", [10, 4096, 100_000])
-def test_numbers_that_are_exchanged_in_place_are_noticed_though_the_time_is_set_back(tmp_path, monkeypatch, size):
+def test_in_place_change_with_reset_mtime_is_detected(tmp_path, monkeypatch, size):
     monkeypatch.setattr(storage, "_PATIENCE", 0)
     path = tmp_path / "weights.bin"
     path.write_bytes(bytes(size))
@@ -171,7 +171,7 @@ def test_numbers_that_are_exchanged_in_place_are_noticed_though_the_time_is_set_
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the system keeps no time of the last change")
-def test_one_number_that_is_exchanged_between_the_digested_pages_is_noticed_though_the_time_is_set_back(tmp_path):
+def test_change_between_sampled_pages_with_reset_mtime_is_detected(tmp_path):
     size = 10_000_000
     path = tmp_path / "weights.bin"
     path.write_bytes(bytes(size))
@@ -187,7 +187,7 @@ def test_one_number_that_is_exchanged_between_the_digested_pages_is_noticed_thou
             file.view(0, 5)
 
 
-def test_all_of_a_small_file_is_digested_and_evenly_spread_pages_of_a_large_one(tmp_path):
+def test_sample_digest_covers_small_files_completely(tmp_path):
     def digests(size, place):
         path = tmp_path / "weights.bin"
         path.write_bytes(bytes(size))
@@ -216,7 +216,7 @@ def test_all_of_a_small_file_is_digested_and_evenly_spread_pages_of_a_large_one(
     assert before == after
 
 
-def test_a_file_is_digested_again_once_its_time_has_come(tmp_path, monkeypatch):
+def test_sample_digest_is_repeated_after_the_interval(tmp_path, monkeypatch):
     path = tmp_path / "weights.bin"
     path.write_bytes(bytes(10))
     now, looks = [0.0], []
@@ -230,7 +230,7 @@ def test_a_file_is_digested_again_once_its_time_has_come(tmp_path, monkeypatch):
     assert looks == [0.0, 0.05, 0.101, 0.2]
 
 
-def test_a_file_that_may_not_be_read_has_no_digest_and_is_no_other_one(weights, monkeypatch):
+def test_missing_digest_does_not_report_a_change(weights, monkeypatch):
     monkeypatch.setattr(storage, "_PATIENCE", 0)
     file = MappedFile(weights)
     file.view(0, 1)
@@ -255,7 +255,7 @@ def test_other_rights_and_other_links_are_no_other_numbers(weights, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["m.nnef.tgz", "m.nnef.tar", "m.graphport", "m.tflite", "m.onnx", "folder"])
-def test_files_that_nobody_touches_are_the_same_at_every_look(tmp_path, monkeypatch, name):
+def test_unchanged_files_have_a_stable_digest(tmp_path, monkeypatch, name):
     monkeypatch.setattr(storage, "_PATIENCE", 0)
     weights = {"w": np.arange(64 * 300, dtype=np.float32).reshape(64, 300)}
     made = gp.from_onnx(
@@ -278,13 +278,13 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_noticed(weights):
         next(pieces)
 
 
-def test_nobody_looks_past_the_end(weights):
+def test_view_past_the_end_raises_oserror(weights):
     with pytest.raises(OSError, match=r"weights\.bin was truncated while it was read"):
         MappedFile(weights).view(5, 6)
 
 
 @pytest.mark.parametrize("change", [lambda path: replace(path, b"other"), Path.unlink], ids=["replaced", "removed"])
-def test_a_mapped_file_stays_what_it_was(weights, change):
+def test_mapped_file_keeps_its_content_after_replacement(weights, change):
     file = MappedFile(weights)
     assert bytes(file.view(0, 1)) == b"\0"
     change(weights)
@@ -374,19 +374,19 @@ def test_narrow_numbers_are_unpacked_and_packed(dtype, packing, data):
         pytest.param(DType.FLOAT4E2M1, b"\x29\x07", [-0.5, 1.0, 6.0], [1.0, -0.5, 0.0], id="float4"),
     ],
 )
-def test_bits_lie_in_two_orders(dtype, raw, low, high):
+def test_packed_elements_support_both_bit_orders(dtype, raw, low, high):
     for packing, expected in ((Packing.LOW_FIRST, low), (Packing.HIGH_FIRST, high)):
         found = FileStorage(Bytes(raw), 0, dtype, (3,), packing).numpy()
         assert found.astype(np.float64).tolist() == expected
 
 
-def test_bits_that_are_left_over_are_zero():
+def test_pack_zeroes_unused_bits():
     assert pack(np.array([-1, -1, -1], DType.INT4.numpy), 4) == b"\xff\x0f"
     assert pack(np.array([300, 1], np.int64), 4) == b"\x1c"
     assert pack(np.array([], np.uint8), 2) == b""
 
 
-def test_a_bool_is_whatever_is_not_zero():
+def test_bool_storage_treats_nonzero_as_true():
     storage = FileStorage(Bytes(b"\0\1\2\xff"), 0, DType.BOOL, (4,))
     assert storage.numpy().view(np.uint8).tolist() == [0, 1, 1, 1]
 
@@ -417,7 +417,7 @@ def test_arrays_are_not_copied_and_not_to_be_written():
             found[0] = 1
 
 
-def test_any_layout_in_memory_is_written_in_one():
+def test_array_storage_is_little_endian_and_contiguous():
     array = np.arange(6, dtype=np.int16).reshape(2, 3)
     for same in (array, np.asfortranarray(array), array.astype(">i2"), np.repeat(array, 2, axis=1)[:, ::2]):
         storage = ArrayStorage(same)
@@ -426,7 +426,7 @@ def test_any_layout_in_memory_is_written_in_one():
         assert bytes_of(storage, 5) == bytes_of(storage)
 
 
-def test_an_array_holds_what_is_stated():
+def test_array_storage_rejects_a_different_dtype():
     with pytest.raises(ValueError, match="an array of float64 cannot store float32"):
         ArrayStorage(np.zeros(2), DType.FLOAT32)
     with pytest.raises(ValueError, match="an array of uint8 cannot store int4"):
@@ -477,7 +477,7 @@ def test_reshaping_again_and_again_stays_quick():
         pytest.param(np.array([0xE4], np.uint8), DType.UINT2, (4,), [0, 1, 2, 3], id="two bits"),
     ],
 )
-def test_bytes_may_be_read_as_another_type(source, dtype, shape, expected):
+def test_bits_reinterprets_bytes_as_another_dtype(source, dtype, shape, expected):
     bits = Bits(storage_of(source), dtype, shape)
     assert bits.numpy().astype(np.float64).tolist() == expected
     assert (bits.dtype, bits.shape, bits.nbytes) == (dtype, shape, source.nbytes)
@@ -536,7 +536,7 @@ else:
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
 
 
-def test_pages_are_released_once_as_many_bytes_were_looked_at(weights, monkeypatch):
+def test_mapped_pages_are_released_after_the_limit(weights, monkeypatch):
     class Map:
         given_back = 0
 
@@ -553,7 +553,7 @@ def test_pages_are_released_once_as_many_bytes_were_looked_at(weights, monkeypat
         assert Map.given_back == expected, length
 
 
-def test_a_mapped_file_knows_that_it_was_cut(weights):
+def test_is_cut_detects_truncation(weights):
     with weights.open("rb") as file:
         pages = Pages(file.fileno())
     assert not pages.is_cut()
@@ -563,7 +563,7 @@ def test_a_mapped_file_knows_that_it_was_cut(weights):
     assert pages.is_cut()
 
 
-def test_a_file_that_may_not_be_opened_has_no_digest(weights, monkeypatch):
+def test_sample_digest_of_an_unreadable_file_is_none(weights, monkeypatch):
     def refused(*_, **__):
         raise PermissionError
 
@@ -572,7 +572,7 @@ def test_a_file_that_may_not_be_opened_has_no_digest(weights, monkeypatch):
     assert file._sample_digest() is None
 
 
-def test_a_window_begins_where_a_mapping_may(tmp_path):
+def test_windows_start_at_allocation_granularity(tmp_path):
     path, grain = tmp_path / "weights.bin", mmap.ALLOCATIONGRANULARITY
     data = np.random.default_rng(0).bytes(3 * grain)
     path.write_bytes(data)
@@ -608,7 +608,7 @@ def test_narrow_numbers_in_pieces_are_those_at_once(limit):
                 assert stored.numpy().astype(int).tolist() == expected
 
 
-def test_of_no_numbers_in_a_shape_past_all_addresses_there_is_no_array():
+def test_empty_storage_with_oversized_dims_is_over_budget():
     empty = FileStorage(Bytes(b""), 0, DType.FLOAT32, (0, 2**31, 2**31, 2**31))
     assert empty.nbytes == 0
     with pytest.raises(OverBudgetError, match="the limit is"):

@@ -27,14 +27,14 @@ def windows(path):
 
 
 @pytest.mark.parametrize("start", [0, 1, mmap.ALLOCATIONGRANULARITY - 1, mmap.ALLOCATIONGRANULARITY, SIZE - 5])
-def test_a_view_has_the_bytes_of_its_place(path, start):
+def test_window_view_returns_the_requested_bytes(path, start):
     found = windows(path)
     for length in (1, 5, SIZE - start):
         assert bytes(found.view(start, length)) == CONTENT[start : start + length]
     assert bytes(found.view(start, 0)) == b""
 
 
-def test_the_file_outlives_who_opened_it_and_its_name(path):
+def test_window_view_survives_unlink_and_release(path):
     found = windows(path)
     path.unlink()
     view = found.view(3, 4)
@@ -42,7 +42,7 @@ def test_the_file_outlives_who_opened_it_and_its_name(path):
     assert bytes(view) == CONTENT[3:7]
 
 
-def test_who_lets_go_of_a_file_closes_it_and_keeps_what_was_seen(path):
+def test_releasing_windows_closes_the_file_and_keeps_views(path):
     found = windows(path)
     handle, view = found._handle, found.view(1, 2)
     assert os.fstat(handle).st_size == SIZE
@@ -71,7 +71,7 @@ def test_bytes_that_cannot_be_mapped_are_reported(path, monkeypatch):
     assert (caught.value.errno, caught.value.filename) == (12, str(path))
 
 
-def test_a_file_that_cannot_be_mapped_as_a_whole_is_read_in_windows(path, monkeypatch):
+def test_unmappable_file_is_read_in_windows(path, monkeypatch):
     whole, asked = mmap.mmap, []
 
     def refuse_all(handle, length, **options):
@@ -85,7 +85,7 @@ def test_a_file_that_cannot_be_mapped_as_a_whole_is_read_in_windows(path, monkey
     assert len(asked) == 2
 
 
-def test_other_faults_of_a_file_are_reported_as_they_are(path, monkeypatch):
+def test_other_mapping_errors_are_raised(path, monkeypatch):
     def refuse(*_, **__):
         raise OSError(5, "Input/output error")
 

@@ -45,12 +45,12 @@ def test_a_text_has_the_value_that_python_computes(text, h, w):
         ("Max(1, h) + (w - 1)//2", "h+(w+1)//2-1"),
     ],
 )
-def test_nested_floors_become_one_division(text, expected):
+def test_parse_sympy_merges_nested_floors(text, expected):
     assert str(parse_sympy(text, SYMBOLS)) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["h/2", "floor(h/0)", "h**w", "floor(q/2)", "floor(h", "h h", "1/h + 1", "Max(h/2, 1)", "h**9"]
 )
-def test_a_text_that_is_no_integer_expression_of_known_symbols_is_refused(text):
+def test_parse_sympy_returns_none_for_non_integer_expressions(text):
     assert parse_sympy(text, SYMBOLS) is None

@@ -16,7 +16,7 @@ def test_free_memory_is_some_and_no_more_than_there_is():
     assert 0 < system.free_memory() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def test_free_memory_of_windows_is_what_is_free_of_the_real_one(monkeypatch):
+def test_windows_free_memory_is_available_physical_memory(monkeypatch):
     def tell(place):
         words = (ctypes.c_uint64 * 8).from_address(ctypes.addressof(place._obj))
         assert words[0] & 0xFFFFFFFF == ctypes.sizeof(words)
@@ -37,7 +37,7 @@ def test_a_process_lives_until_it_has_ended():
     assert not system.lives(10**30)
 
 
-def test_nobody_is_sent_a_signal_on_windows(monkeypatch):
+def test_windows_process_check_sends_no_signal(monkeypatch):
     """`os.kill(number, 0)` is Ctrl-C there."""
     states = {4: 259, 5: 0}
 
@@ -63,14 +63,14 @@ def test_nobody_is_sent_a_signal_on_windows(monkeypatch):
     assert system.lives(6)
 
 
-def test_what_is_opened_to_be_moved_is_read(tmp_path):
+def test_file_opened_as_movable_is_readable_after_rename(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     with open(tmp_path / "a", "rb", opener=system.open_movable) as file:
         (tmp_path / "a").rename(tmp_path / "b")
         assert file.read() == b"abc"
 
 
-def test_free_memory_is_half_of_all_where_only_that_is_reported(monkeypatch):
+def test_free_memory_defaults_to_half_of_the_total(monkeypatch):
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
     def told(text):
@@ -93,7 +93,7 @@ def test_free_memory_is_half_of_all_where_only_that_is_reported(monkeypatch):
         assert system.free_memory() == expected, text
 
 
-def test_what_is_opened_on_windows_may_be_renamed_and_removed_meanwhile(monkeypatch):
+def test_open_movable_uses_windows_sharing_flags(monkeypatch):
     asked = []
     calls = SimpleNamespace(GENERIC_READ=1 << 31, OPEN_EXISTING=3, NULL=0, CreateFile=lambda *a: asked.append(a) or 5)
     monkeypatch.setattr(sys, "platform", "win32")

@@ -23,7 +23,7 @@ class Found(Tabular):
         return self.words
 
 
-def test_columns_are_as_wide_as_their_widest_cell():
+def test_column_width_fits_the_widest_cell():
     assert as_text(HEADINGS, ROWS) == "layer  n\nconv   1\na|b*c  22"
     assert as_text(["a", "b"], []) == "a  b"
 
@@ -61,7 +61,7 @@ def test_rows_are_a_table():
     assert Found([])._repr_html_() == "<table><thead><tr></tr></thead><tbody></tbody></table>"
 
 
-def test_a_table_without_caption_has_rows_only():
+def test_table_without_caption_prints_rows_only():
     class Plain(Tabular):
         def to_rows(self):
             return [{"a": 1}]

@@ -50,9 +50,7 @@ def _numbers(path: Path) -> float:
         ("m", {}),
     ],
 )
-def test_a_model_is_old_new_or_reported_as_incomplete_whenever_its_writer_is_killed(
-    tmp_path, monkeypatch, name, options
-):
+def test_killed_writer_leaves_old_new_or_reported_incomplete_model(tmp_path, monkeypatch, name, options):
     """At each step of the writer, in the model's folder and in the cache folder."""
     old, new, folder, kept = _net(1), _net(2), tmp_path / "own", tmp_path / "kept"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -96,7 +94,7 @@ def _restoring(path: Path) -> str:
     return caught.value.diagnostics[0].help.rpartition(f"{path.parent}: ")[2]
 
 
-def test_what_is_looked_at_is_what_an_ended_process_leaves(tmp_path):
+def test_left_at_every_step_matches_a_killed_process(tmp_path):
     folder = tmp_path / "own"
     graph, weights = folder / "m.xml", folder / "m.bin"
     folder.mkdir()
@@ -145,7 +143,7 @@ def _write_pair(graph: Path, weights: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
-def test_a_step_that_the_system_refuses_changes_nothing(tmp_path, monkeypatch, number):
+def test_failed_rename_restores_the_old_files(tmp_path, monkeypatch, number):
     graph, weights = tmp_path / "m.xml", tmp_path / "m.bin"
     _write_pair(graph, weights, "old")
     real, steps = Path.rename, []
@@ -168,7 +166,7 @@ def test_a_step_that_the_system_refuses_changes_nothing(tmp_path, monkeypatch, n
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
-def test_whoever_ends_at_a_signal_has_the_old_files_or_the_new_ones(tmp_path, monkeypatch, name):
+def test_signal_leaves_old_or_new_files(tmp_path, monkeypatch, name):
     number = getattr(signal, name)
     real, steps, found = Path.rename, [], set()
 
@@ -204,7 +202,7 @@ def test_whoever_ends_at_a_signal_has_the_old_files_or_the_new_ones(tmp_path, mo
     assert found == {"ended", "new"}
 
 
-def test_many_writers_at_once_leave_one_of_their_models(tmp_path):
+def test_concurrent_writers_leave_one_consistent_model(tmp_path):
     graph, weights = tmp_path / "m.xml", tmp_path / "m.bin"
     processes = []
     for writer in range(4):
@@ -224,7 +222,7 @@ def test_many_writers_at_once_leave_one_of_their_models(tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["m.bin", "m.xml"]
 
 
-def test_what_is_no_file_is_not_replaced(tmp_path):
+def test_non_regular_files_are_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "null").symlink_to("/dev/null")

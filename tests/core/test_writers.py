@@ -80,7 +80,7 @@ def given(tmp_path_factory):
 
 @pytest.mark.skipif(os.name != "posix", reason="processes are forked")
 @pytest.mark.parametrize("name", spread(["m.ncnn.param", "m.pnnx.param", "m.xml", "m.html", "s.npz"]))
-def test_files_are_the_old_ones_or_the_new_ones_whenever_their_writer_is_ended(tmp_path, given, name):
+def test_ended_writer_leaves_no_mixed_files(tmp_path, given, name):
     """As they lie there for programs that know no journals: no file, or part of one set, and never parts of both."""
     write_old, write_new = given[name]
     folder = tmp_path / "own"
@@ -143,7 +143,7 @@ def _outcome(graph, sets) -> str:
     return {(True, False): "old", (False, True): "new"}.get((held[0] and mine[0], held[1] and mine[1]), "mixed")
 
 
-def test_nothing_is_written_past_the_one_way():
+def test_all_writes_use_atomic_write():
     """What opens a file to write does so through `core.atomic_write`, or where nobody else looks."""
     found = {}
     for path in SOURCE.rglob("*.py"):

@@ -29,7 +29,7 @@ def test_members_begin_after_their_headers():
         assert data[start : start + entry.file_size] == expected
 
 
-def test_a_part_of_a_file_is_an_archive_of_its_own():
+def test_zip_directory_is_read_from_a_part_of_a_file():
     data = archive(a=b"first")
     (entry,) = read_mapped_directory(Bytes(b"in front" + data + b"behind"), 8, len(data))
     assert (entry.filename, entry.header_offset) == ("a", 0)
