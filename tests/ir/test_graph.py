@@ -11,7 +11,7 @@ from tests.ir.samples import FACT, branch, chain, names, order, relu
 # --- inputs, constants, outputs ---------------------------------------------------------------------------------------
 
 
-def test_a_graph_has_what_it_was_built_from():
+def test_graph_has_its_constructor_arguments():
     opsets = {"": 25}
     graph = Graph("g", opsets=opsets)
     assert (graph.name, graph.opsets, graph.parent, graph.origin) == ("g", {"": 25}, None, None)
@@ -38,7 +38,7 @@ def test_values_are_listed_inputs_first_and_results_in_the_order_of_nodes():
     assert names(graph.values()) == ["x", "w", "v0", "v1"]
 
 
-def test_values_may_be_removed_while_they_are_listed():
+def test_values_may_be_removed_during_iteration():
     graph = Graph()
     for _ in range(3):
         graph.add_constant("w", FACT)
@@ -48,7 +48,7 @@ def test_values_may_be_removed_while_they_are_listed():
 
 
 @pytest.mark.parametrize("adopt", [Graph.adopt_input, Graph.adopt_constant])
-def test_a_value_is_in_one_graph(adopt):
+def test_value_belongs_to_one_graph(adopt):
     graph, (node,) = chain(1)
     for value in (graph.inputs[0], node.output, relu(graph.inputs[0], "y").output):
         with pytest.raises(ValueError, match="is in a graph already"):
@@ -58,7 +58,7 @@ def test_a_value_is_in_one_graph(adopt):
     assert free.graph is graph
 
 
-def test_inputs_and_constants_go_when_no_node_reads_them():
+def test_only_unused_inputs_and_constants_are_removed():
     graph, (node,) = chain(1)
     x, w = graph.inputs[0], graph.add_constant("w", FACT)
     with pytest.raises(ValueError, match="%x is still read"):
@@ -77,7 +77,7 @@ def test_inputs_and_constants_go_when_no_node_reads_them():
     verify(graph)
 
 
-def test_outputs_are_replaced_one_by_one_and_together():
+def test_outputs_are_set_singly_or_together():
     graph, (a, b) = chain(2)
     graph.add_output(a.output)
     assert list(a.output.uses) == [Use(b, 0), Use(graph, 1)]
@@ -105,7 +105,7 @@ def test_lists_of_a_graph_are_copies():
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_fresh_name_is_given_once():
+def test_fresh_names_are_unique():
     graph, _ = chain(1)
     assert [graph.fresh(name) for name in ("x", "x", "v0", "y", "y", "", "")] == [
         "x_1",
@@ -135,7 +135,7 @@ def test_two_values_can_change_names_by_renaming():
     verify(graph)
 
 
-def test_a_name_that_is_given_by_renaming_is_taken():
+def test_fresh_avoids_renamed_values():
     graph, (a,) = chain(1)
     graph.rename(a.output, "y")
     assert graph.fresh("y") == "y_1"
@@ -152,7 +152,7 @@ def test_a_body_avoids_names_around_it_and_next_to_it():
     assert graph.fresh("inner") == "inner_1"
 
 
-def test_names_in_a_body_are_taken_before_its_values_are_there():
+def test_fresh_names_of_a_body_are_reserved_in_the_graph():
     body = Graph("then")
     assert body.fresh("later") == "later"
     graph = Graph()
@@ -160,7 +160,7 @@ def test_names_in_a_body_are_taken_before_its_values_are_there():
     assert graph.fresh("later") == "later_1"
 
 
-def test_a_body_that_is_given_to_a_node_in_a_graph_shares_its_names():
+def test_attached_body_shares_names_with_the_graph():
     graph, (a,) = chain(1)
     body = Graph("then")
     body.add_input("b")
@@ -169,7 +169,7 @@ def test_a_body_that_is_given_to_a_node_in_a_graph_shares_its_names():
     assert body.fresh("x") == "x_1"
 
 
-def test_bodies_in_bodies_share_names_whatever_was_built_first():
+def test_nested_bodies_share_names_with_the_graph():
     inner, outer, graph = Graph("inner"), Graph("outer"), Graph()
     inner.add_input("i")
     outer.append(Node("If", attributes={"then_branch": inner}))
@@ -179,7 +179,7 @@ def test_bodies_in_bodies_share_names_whatever_was_built_first():
     assert inner.fresh("x") == "x_1"
 
 
-def test_a_body_that_moves_to_another_graph_brings_its_names_and_leaves_the_others():
+def test_moved_body_brings_its_names_to_the_new_graph():
     old, (a,) = chain(1)
     node, body = branch(old, a.output)
     body.add_input("added")
@@ -201,7 +201,7 @@ def test_graphs_among_the_attributes_are_bodies():
     assert {body.parent for body in node.bodies()} == {node}
 
 
-def test_a_body_knows_the_outermost_graph():
+def test_body_root_is_the_outermost_graph():
     graph, (a,) = chain(1)
     node, body = branch(graph, a.output)
     _, inner = branch(body, a.output, "c")
@@ -221,7 +221,7 @@ def test_graphs_are_walked_in_the_order_of_nodes_and_attributes():
     assert list(walk(graph)) == [graph, *bodies]
 
 
-def test_attributes_may_be_nested_deeply():
+def test_deeply_nested_attributes_are_searched_for_bodies():
     nested = ()
     for _ in range(10_000):
         nested = (nested,)
@@ -229,7 +229,7 @@ def test_attributes_may_be_nested_deeply():
     assert list(Node("X", attributes={"n": nested, "b": (nested, body)}).bodies()) == [body]
 
 
-def test_a_body_that_is_replaced_reads_nothing_any_more():
+def test_replaced_body_loses_its_uses():
     graph, (a,) = chain(1)
     node, body = branch(graph, a.output)
     _, deeper = branch(body, a.output, "c")
@@ -243,7 +243,7 @@ def test_a_body_that_is_replaced_reads_nothing_any_more():
     verify(graph)
 
 
-def test_a_body_that_is_set_again_or_elsewhere_stays_as_it_is():
+def test_reassigned_body_keeps_its_uses():
     graph, (a,) = chain(1)
     node, body = branch(graph, a.output)
     node.set_attribute("then_branch", body)
@@ -264,7 +264,7 @@ def test_an_attribute_is_forgotten_with_its_body():
     verify(graph)
 
 
-def test_a_node_that_goes_takes_what_its_bodies_read_along():
+def test_removed_node_drops_uses_of_its_bodies():
     graph, (a,) = chain(1)
     node, body = branch(graph, a.output)
     graph.remove(node)
@@ -272,7 +272,7 @@ def test_a_node_that_goes_takes_what_its_bodies_read_along():
     verify(graph)
 
 
-def test_a_body_that_another_node_has_taken_over_stays_when_the_first_goes():
+def test_body_taken_over_survives_removal_of_the_first_node():
     graph, (a,) = chain(1)
     node, body = branch(graph, a.output)
     new = graph.insert_after(node, Node("If", [], [], node.attributes))
@@ -285,7 +285,7 @@ def test_a_body_that_another_node_has_taken_over_stays_when_the_first_goes():
 # --- nodes in a graph -------------------------------------------------------------------------------------------------
 
 
-def test_nodes_come_in_order():
+def test_nodes_are_iterated_in_order():
     graph, (a, b, c) = chain(3)
     assert order(graph) == ["v0", "v1", "v2"]
     assert (graph.first_node, graph.last_node) == (a, c)
@@ -321,7 +321,7 @@ def test_a_node_is_put_before_and_after_another(place, before, after):
     assert graph.fresh("new") == "new_1"
 
 
-def test_a_node_is_in_one_graph_once():
+def test_node_is_inserted_only_once():
     graph, (a, b) = chain(2)
     other, (c,) = chain(1)
     for put in (graph.append, lambda node: graph.insert_before(b, node), lambda node: graph.insert_after(b, node)):
@@ -331,7 +331,7 @@ def test_a_node_is_in_one_graph_once():
     assert (order(graph), order(other)) == (["v0", "v1"], ["v0"])
 
 
-def test_a_place_is_in_the_graph():
+def test_insertion_point_must_be_in_the_graph():
     graph, (a, b) = chain(2)
     _, (c,) = chain(1)
     free = Node("Relu")
@@ -370,7 +370,7 @@ def test_a_node_is_removed(place, expected):
     assert [graph.first_node, graph.last_node] == nodes
 
 
-def test_a_node_whose_result_is_read_stays_as_it_is():
+def test_node_with_used_results_is_not_removed():
     graph, (a, _) = chain(2)
     split = graph.append(Node("Split", [a.output], [Value("s"), Value("t")]))
     graph.add_output(split.results[1])
@@ -380,7 +380,7 @@ def test_a_node_whose_result_is_read_stays_as_it_is():
     assert order(graph) == ["v0", "v1", "s"]
 
 
-def test_a_removed_node_may_come_back():
+def test_removed_node_may_be_inserted_again():
     graph, (a, b) = chain(2)
     graph.set_outputs([])
     graph.remove(b)
@@ -422,7 +422,7 @@ def test_nodes_are_put_in_a_new_order():
 # --- walking while editing --------------------------------------------------------------------------------------------
 
 
-def test_a_walk_visits_what_is_inserted_after_it():
+def test_iteration_visits_nodes_inserted_after_the_current():
     graph, nodes = chain(2)
     seen = []
     for node in graph:
@@ -435,7 +435,7 @@ def test_a_walk_visits_what_is_inserted_after_it():
     assert seen == ["v0", "behind", "v1", "end"]
 
 
-def test_a_walk_backwards_visits_what_is_inserted_before_it():
+def test_reverse_iteration_visits_nodes_inserted_before_the_current():
     graph, nodes = chain(2)
     seen = []
     for node in reversed(graph):
@@ -447,7 +447,7 @@ def test_a_walk_backwards_visits_what_is_inserted_before_it():
 
 
 @pytest.mark.parametrize(("walked", "insert"), [(iter, Graph.insert_before), (reversed, Graph.insert_after)])
-def test_every_node_may_be_replaced_on_the_way(walked, insert):
+def test_nodes_may_be_replaced_during_iteration(walked, insert):
     graph, _ = chain(5)
     seen = []
     for node in walked(graph):
@@ -476,7 +476,7 @@ def test_nodes_that_are_removed_ahead_of_a_walk_are_not_visited(walked):
     assert order(graph) == ["v0", "v4"]
 
 
-def test_all_nodes_may_be_removed_on_the_way():
+def test_nodes_may_be_removed_during_iteration():
     graph, nodes = chain(3)
     graph.set_outputs([])
     for node in nodes:
@@ -488,7 +488,7 @@ def test_all_nodes_may_be_removed_on_the_way():
     assert (order(graph), graph.first_node, graph.last_node) == ([], None, None)
 
 
-def test_an_input_is_replaced_in_its_place():
+def test_replace_input_keeps_the_position():
     graph, (node,) = chain(1)
     x, z = graph.inputs[0], graph.add_input("z")
     other = Value("x")

@@ -22,7 +22,7 @@ GRAPH = from_text(
 )
 
 
-def test_what_stands_further_out_comes_first():
+def test_lookup_prefers_outer_graphs():
     names = Names(GRAPH)
     outer, branch = GRAPH
     assert (names.node("outer"), names.node("branch"), names.node("nothing")) == (outer, branch, None)
@@ -41,11 +41,11 @@ def test_a_name_of_several_is_refused():
         Names(double).value("h")
 
 
-def test_names_are_parted_at_commas_unless_they_are_one():
+def test_split_keeps_names_with_commas():
     assert Names(GRAPH).split(["x, h", "a, b", "outer,,twice ", "q,"]) == ["x", "h", "a, b", "outer", "twice", "q"]
 
 
-def test_a_name_that_is_missing_is_reported_with_what_is():
+def test_missing_name_lists_the_existing_names():
     names = Names(GRAPH)
     found = names.missing("zzz", "node", [f"n{number}" for number in range(5)])
     assert (found.code, found.message) == ("EDIT0001", "the model has no node called 'zzz'")

@@ -34,14 +34,14 @@ def said(found: list[Path]) -> list[str]:
     return [" ".join(node.output.name for node in path) for path in found]
 
 
-def test_a_pattern_names_places_and_edges():
+def test_pattern_has_nodes_and_edges():
     graph = from_text(SWISH)
     assert said(matches(graph, ["Conv", "Sigmoid", "Mul"], TRIANGLE)) == ["a b c", "d e f"]
     assert said(matches(graph, ["Sigmoid", "Conv"], [(1, 0)])) == ["b a", "e d"]
     assert said(matches(graph, [lambda node: len(node.operands) == 2], [])) == ["c", "f"]
 
 
-def test_a_closed_match_may_become_one_node():
+def test_closed_match_has_no_external_consumers():
     graph = from_text(SWISH)
     assert said(matches(graph, ["Conv", "Sigmoid", "Mul"], TRIANGLE, is_closed=True)) == ["a b c"]
     assert said(matches(graph, ["Mul", "Conv"], [(0, 1)], is_closed=True)) == ["c d"]
@@ -49,12 +49,12 @@ def test_a_closed_match_may_become_one_node():
     assert matches(returned, ["A", "B"], [(0, 1)], is_closed=True) == []
 
 
-def test_two_places_are_two_nodes():
+def test_pattern_nodes_match_distinct_nodes():
     graph = from_text("graph g(%x) { %a = A(%x) %b = B(%a) %c = B(%a) return %b, %c }")
     assert said(matches(graph, ["A", "B", "B"], [(0, 1), (0, 2)])) == ["a b c", "a c b"]
 
 
-def test_who_holds_a_body_reads_what_is_read_in_it():
+def test_captured_operands_count_as_operands_of_the_node():
     graph = from_text("graph g(%x) { %a = A(%x) %b = If(%x) {then = graph t() { %c = B(%a) return %c }} return %b }")
     assert said(matches(graph, ["A", "If"], [(0, 1)])) == ["a b"]
 
@@ -74,7 +74,7 @@ def test_a_search_stops_at_its_limit():
         pytest.param(["A", "B", "C"], [(1, 2)], "pattern node 1 is not connected", id="in pieces"),
     ],
 )
-def test_a_pattern_that_is_none_is_refused(pattern, edges, message):
+def test_invalid_pattern_raises_valueerror(pattern, edges, message):
     with pytest.raises(ValueError, match=message):
         matches(Graph(), pattern, edges)
 
@@ -87,12 +87,12 @@ def star(count: int) -> Graph:
     return graph
 
 
-def test_what_can_be_in_no_match_costs_nothing(monkeypatch):
+def test_nodes_without_possible_match_are_not_tried(monkeypatch):
     monkeypatch.setattr(search, "MAX_TRIED", 0)
     assert matches(star(3000), ["Hub", "Leaf", "End"], [(0, 1), (1, 2)]) == []
 
 
-def test_a_search_gives_up_aloud(monkeypatch):
+def test_search_above_max_tried_raises_valueerror(monkeypatch):
     monkeypatch.setattr(search, "MAX_TRIED", 100)
     with pytest.raises(ValueError, match="more than 100 nodes were tried"):
         matches(star(20), ["Hub", "Leaf", "Leaf", "Leaf"], [(0, 1), (0, 2), (0, 3)])
@@ -103,7 +103,7 @@ PATTERNS = st.sampled_from([[(0, 1)], [(1, 0)], [(0, 1), (1, 2)], TRIANGLE, [(0,
 
 
 @given(graphs(most_nodes=7, nesting=0), st.data(), PATTERNS)
-def test_every_match_is_found_once(graph, data, edges):
+def test_matches_equal_exhaustive_search(graph, data, edges):
     for node in graph:
         node.dialect, node.op_type = "", data.draw(WORDS)
     pattern = [data.draw(WORDS) for _ in range(1 + max(max(edge) for edge in edges))]
@@ -147,7 +147,7 @@ def test_every_edge_of_a_match_exists(edges):
         assert set(matches(graph, words, edges)) == set(expected)
 
 
-def test_a_search_of_which_nothing_is_asked_stops_at_ten_thousand():
+def test_search_stops_at_10000_results_by_default():
     """Each of 14 steps is one of two: there are 16,384 ways, as paths and as matches."""
     lines = ["%v0 = A(%x)"]
     for step in range(14):

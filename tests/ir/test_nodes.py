@@ -14,7 +14,7 @@ from tests.ir.samples import FACT, branch, chain, names, relu
 # --- nodes know operands and results ----------------------------------------------------------------------------------
 
 
-def test_a_node_has_what_it_was_built_from():
+def test_node_has_its_constructor_arguments():
     x, y = Value("x"), Value("y")
     node = Node("conv", [x], [y], {"pads": (1, 1)}, dialect="nnef", name="conv1")
     assert (node.op, node.op_type, node.dialect, node.name) == ("nnef.conv", "conv", "nnef", "conv1")
@@ -35,7 +35,7 @@ def test_a_node_has_what_it_was_built_from():
     ],
 )
 @pytest.mark.parametrize("in_front", [False, True])
-def test_a_node_is_made_and_put_into_a_graph_in_one_step_as_in_two(operands, results, in_front):
+def test_append_new_equals_construct_and_append(operands, results, in_front):
     def made(put):
         graph = Graph()
         values = [graph.add_input(name, FACT) for name in "ab"]
@@ -69,13 +69,13 @@ def test_a_node_is_made_and_put_into_a_graph_in_one_step_as_in_two(operands, res
     assert len(one) == 2
 
 
-def test_a_node_that_is_made_in_a_graph_keeps_its_own_attributes():
+def test_append_new_copies_the_attributes():
     graph, attributes = Graph(), {"k": 1}
     graph.append_new("w", [], [], attributes, "d").set_attribute("k", 2)
     assert attributes == {"k": 1}
 
 
-def test_what_is_computed_already_is_no_result_of_a_node_that_is_made_in_a_graph():
+def test_append_new_rejects_results_with_a_producer():
     graph, (node,) = chain(1)
     free = Value("free")
     for wanted in (node.output, graph.inputs[0]):
@@ -100,13 +100,13 @@ def test_absent_operands_and_results_at_the_end_are_trimmed():
     assert Node("LSTM", [None], [None]).inputs == ()
 
 
-def test_an_operand_past_the_last_one_is_absent():
+def test_operand_index_past_the_end_returns_none():
     x = Value("x")
     node = Node("Clip", [None, x])
     assert [node.operand(index) for index in range(4)] == [None, x, None, None]
 
 
-def test_uses_name_every_place_where_a_value_is_read():
+def test_uses_list_every_operand_index():
     x = Value("x")
     node = Node("Add", [x, None, x])
     other = Node("Relu", [x])
@@ -114,7 +114,7 @@ def test_uses_name_every_place_where_a_value_is_read():
     assert x.users == [node, other]
 
 
-def test_operands_may_be_given_anew():
+def test_operands_may_be_replaced():
     x, y = Value("x"), Value("y")
     node = Node("Add", [x, x])
     assert node.inputs == (x, x)
@@ -134,7 +134,7 @@ def test_operands_may_be_given_anew():
         pytest.param(4, ["x", "y", None, None, "z"], id="far behind"),
     ],
 )
-def test_one_operand_is_replaced(index, expected):
+def test_set_input_replaces_one_operand(index, expected):
     x, y, z = Value("x"), Value("y"), Value("z")
     node = Node("Add", [x, y])
     assert node.inputs == (x, y)
@@ -161,7 +161,7 @@ def test_there_is_no_operand_before_the_first():
         node.set_input(-1, None)
 
 
-def test_a_value_has_one_producer():
+def test_value_has_one_producer():
     y = Value("y")
     node = Node("Relu", [], [y])
     free = Value("free")
@@ -180,7 +180,7 @@ def test_inputs_and_constants_are_not_computed():
             Node("Relu", [], [value])
 
 
-def test_the_first_result_may_be_absent():
+def test_output_of_a_node_without_first_result_raises():
     y = Value("y")
     assert Node("Relu", [], [y]).output is y
     with pytest.raises(ValueError, match="the first result of LSTM is absent"):
@@ -189,7 +189,7 @@ def test_the_first_result_may_be_absent():
         _ = Node("Print").output
 
 
-def test_another_node_takes_the_results_over():
+def test_take_outputs_moves_results_to_another_node():
     graph, (a, b) = chain(2)
     value = a.output
     new = graph.insert_before(a, Node("Elu", a.inputs))
@@ -200,7 +200,7 @@ def test_another_node_takes_the_results_over():
     verify(graph)
 
 
-def test_results_are_taken_over_before_the_node_is_put_in():
+def test_take_outputs_works_before_insertion():
     graph, (a,) = chain(1)
     new = Node("Elu", a.inputs)
     new.take_outputs(a)
@@ -210,7 +210,7 @@ def test_results_are_taken_over_before_the_node_is_put_in():
     verify(graph)
 
 
-def test_results_are_taken_into_another_graph():
+def test_take_outputs_works_across_graphs():
     source, (a,) = chain(1)
     source.set_outputs([])
     target = Graph()
@@ -220,7 +220,7 @@ def test_results_are_taken_into_another_graph():
     verify(target)
 
 
-def test_who_has_results_takes_none_over():
+def test_take_outputs_rejects_a_node_with_results():
     _, (a, b) = chain(2)
     with pytest.raises(ValueError, match="already has results"):
         b.take_outputs(a)
@@ -243,7 +243,7 @@ def test_a_result_is_dropped():
     verify(graph)
 
 
-def test_a_node_becomes_another_operation_in_its_place():
+def test_restate_changes_op_type_dialect_and_attributes():
     graph, (a, _) = chain(2)
     a.notes["onnx"] = 1
     attributes = {"alpha": 2.0}
@@ -259,7 +259,7 @@ def test_a_node_becomes_another_operation_in_its_place():
     verify(graph)
 
 
-def test_notes_cost_nothing_until_somebody_writes_them():
+def test_notes_are_created_on_first_write():
     for owner in (Value("x"), Node("Relu"), Graph()):
         assert not owner.has_notes
         assert owner.notes == {}
@@ -272,7 +272,7 @@ def test_notes_cost_nothing_until_somebody_writes_them():
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_value_knows_what_it_is():
+def test_value_reports_input_constant_and_output():
     graph, (node,) = chain(1)
     x, w, y = graph.inputs[0], graph.add_constant("w", FACT, storage_of([1.0])), node.output
     assert [value.is_input for value in (x, w, y)] == [True, False, False]
@@ -284,7 +284,7 @@ def test_a_value_knows_what_it_is():
     assert repr(y) == "%v0: float32[1, 2]"
 
 
-def test_a_value_is_an_output_as_long_as_one_graph_returns_it():
+def test_is_output_counts_repeated_outputs():
     graph, (a, b) = chain(2)
     graph.set_outputs([a.output, a.output])
     assert (a.output.is_output, b.output.is_output) == (True, False)
@@ -295,7 +295,7 @@ def test_a_value_is_an_output_as_long_as_one_graph_returns_it():
     verify(graph)
 
 
-def test_everybody_reads_another_value():
+def test_replace_uses_updates_operands_and_outputs():
     graph, (a, b) = chain(2)
     graph.add_output(a.output)
     x = graph.inputs[0]
@@ -309,14 +309,14 @@ def test_everybody_reads_another_value():
     verify(graph)
 
 
-def test_some_go_on_reading_the_old_value():
+def test_replace_uses_keeps_excepted_consumers():
     graph, (a, b) = chain(2)
     c = graph.append(relu(a.output, "c"))
     a.output.replace_uses(graph.inputs[0], keep=[c])
     assert (b.inputs[0], c.inputs[0]) == (graph.inputs[0], a.output)
 
 
-def test_uses_keep_their_order_whether_they_are_one_or_several():
+def test_uses_are_in_insertion_order():
     x = Value("x")
     first, second = Node("Relu", [x]), Node("Add", [x, x])
     assert list(x.uses) == [Use(first, 0), Use(second, 0), Use(second, 1)]
@@ -330,7 +330,7 @@ def test_uses_keep_their_order_whether_they_are_one_or_several():
         x.lose(Use(first, 0))
 
 
-def test_many_uses_keep_their_order_as_few_do():
+def test_many_uses_are_in_insertion_order():
     x = Value("x")
     nodes = [Node("Relu", [x]) for _ in range(9)]
     wanted = [Use(node, 0) for node in nodes]
@@ -344,7 +344,7 @@ def test_many_uses_keep_their_order_as_few_do():
     assert x.users == nodes
 
 
-def test_attributes_that_nodes_share_are_their_own_once_somebody_asks_for_them():
+def test_shared_attributes_are_copied_on_access():
     shared = PlainAttributes({"axis": 1})
     graph = Graph()
     x = graph.add_input("x")

@@ -29,7 +29,7 @@ def test_results_are_accessible_by_name_and_position():
     assert found.ordered == (2, 1, 2)
 
 
-def test_inner_values_come_before_the_results():
+def test_repeated_outputs_follow_inner_values():
     b = Value("b")
     found = Outputs({"b": 2, "inner": 3}, [b, b])
     assert list(found.items()) == [("b", 2), ("inner", 3), ("b:2", 2)]

@@ -28,7 +28,7 @@ def test_readers_read_the_new_value_and_names_stay_inside():
     verify(graph)
 
 
-def test_a_public_name_stays_where_it_was():
+def test_replace_keeps_the_output_name():
     graph, (a, b) = chain(2)
     new = graph.append(relu(a.output, "new"))
     rewrite.replace(b.output, new.output)
@@ -38,7 +38,7 @@ def test_a_public_name_stays_where_it_was():
     verify(graph)
 
 
-def test_a_constant_may_take_a_public_name():
+def test_constant_may_become_a_named_output():
     graph, (a,) = chain(1)
     w = graph.add_constant("w", FACT)
     rewrite.replace(a.output, w)
@@ -67,7 +67,7 @@ def test_another_output_keeps_its_name_after_an_identity():
     verify(graph)
 
 
-def test_a_body_that_returns_what_is_around_it_does_so_through_an_identity():
+def test_replacing_a_body_output_by_an_outer_value_inserts_identity():
     graph, (a, _) = chain(2)
     _, body = branch(graph, a.output)
     inner = body.outputs[0]
@@ -90,7 +90,7 @@ def test_an_identity_is_put_into_an_empty_graph():
     verify(graph)
 
 
-def test_some_go_on_reading_the_old_value_under_another_name():
+def test_replace_keeps_excepted_consumers():
     graph, (_a, b) = chain(2)
     new = graph.append(relu(b.output, "new"))
     late = graph.append(relu(b.output, "late"))
@@ -115,7 +115,7 @@ def test_an_input_that_is_returned_cannot_be_replaced():
     assert names(graph.outputs) == ["v0", "x"]
 
 
-def test_what_is_in_no_graph_cannot_be_replaced_in_one():
+def test_replacing_a_value_without_graph_raises():
     graph, (a,) = chain(1)
     stray = Value("stray")
     graph.add_output(stray)
@@ -137,7 +137,7 @@ def test_nodes_that_no_output_depends_on_are_removed():
     assert rewrite.remove_dead(graph) == 0
 
 
-def test_inputs_and_results_next_to_one_that_is_read_stay():
+def test_remove_dead_keeps_inputs_and_partly_used_nodes():
     graph = Graph()
     graph.add_input("unused")
     split = graph.append(Node("Split", [], [Value("s"), Value("t")]))
@@ -146,7 +146,7 @@ def test_inputs_and_results_next_to_one_that_is_read_stay():
     assert names(graph.values()) == ["unused", "s", "t"]
 
 
-def test_dead_code_in_bodies_goes_with_what_only_it_has_read():
+def test_remove_dead_covers_bodies_and_their_captured_operands():
     graph, (a,) = chain(1)
     only_here = graph.append(relu(a.output, "only_here"))
     node, body = branch(graph, a.output)
@@ -158,7 +158,7 @@ def test_dead_code_in_bodies_goes_with_what_only_it_has_read():
     verify(graph)
 
 
-def test_a_dead_node_goes_with_its_bodies():
+def test_remove_dead_removes_nodes_with_bodies():
     graph, (a, b) = chain(2)
     graph.set_outputs([a.output])
     branch(graph, b.output)
@@ -193,7 +193,7 @@ def test_a_copy_has_the_same_content(graph):
     verify(graph)
 
 
-def test_a_copy_has_origins_and_notes_of_its_own():
+def test_copy_duplicates_notes_and_keeps_origins():
     graph, (a,) = chain(1)
     span = Span(Source("m"), 1, 2)
     for owner in (graph, a, a.output, graph.inputs[0], graph.add_constant("w", FACT, storage_of([1.0]))):
@@ -208,13 +208,13 @@ def test_a_copy_has_origins_and_notes_of_its_own():
     assert list(graph.notes) == list(a.notes) == ["onnx"]
 
 
-def test_a_literal_stays_one():
+def test_copy_keeps_is_literal():
     graph = Graph()
     graph.add_constant("c", FACT).is_literal = True
     assert [value.is_literal for value in rewrite.copy(graph).constants] == [True]
 
 
-def test_attributes_are_copied_as_they_are():
+def test_copy_node_copies_bodies_in_attributes():
     body, storage = Graph("body"), storage_of([1.0])
     attributes = {"a": 1, "pads": (1, 2), "nested": ((1, ()), storage), "body": body, "bodies": ((body, 1), (2,))}
     copied = rewrite.copy_node(Node("X", attributes=attributes), {}).attributes
@@ -225,13 +225,13 @@ def test_attributes_are_copied_as_they_are():
     assert copied["pads"] is attributes["pads"]
 
 
-def test_notes_are_not_made_by_copying():
+def test_copy_does_not_create_empty_notes():
     graph, _ = chain(1)
     twin = rewrite.copy(graph)
     assert [owner._notes for owner in (twin, first(twin), twin.inputs[0])] == [None] * 3
 
 
-def test_a_copy_of_a_body_reads_what_is_around_the_body():
+def test_copied_body_keeps_captured_operands():
     graph, (a,) = chain(1)
     _, body = branch(graph, a.output)
     body.add_output(graph.inputs[0])
@@ -309,7 +309,7 @@ def test_each_node_is_put_after_those_that_it_reads_from():
     assert order(graph) == ["v0", "v1", "v2"]
 
 
-def test_what_is_in_order_stays():
+def test_sorted_graph_is_not_reordered():
     graph = Graph()
     x = graph.add_input("x")
     for name in "dacb":
@@ -318,7 +318,7 @@ def test_what_is_in_order_stays():
     assert order(graph) == ["d", "a", "c", "b"]
 
 
-def test_the_first_node_that_can_come_next_does():
+def test_topological_sort_is_stable():
     graph = Graph()
     x = graph.add_input("x")
     late, b, _c, early, _e = (graph.append(relu(x, name)) for name in ("late", "b", "c", "early", "e"))
@@ -328,7 +328,7 @@ def test_the_first_node_that_can_come_next_does():
     assert order(graph) == ["b", "c", "early", "late", "e"]
 
 
-def test_what_a_body_reads_comes_before_the_node_that_holds_it():
+def test_captured_operands_are_sorted_before_the_node():
     graph, (a,) = chain(1)
     _node, body = branch(graph, a.output)
     deeper, _ = branch(body, a.output, "c")
@@ -338,7 +338,7 @@ def test_what_a_body_reads_comes_before_the_node_that_holds_it():
     assert order(graph) == ["v0", "late", "b_if"]
 
 
-def test_what_a_body_returns_comes_before_the_node_that_holds_it():
+def test_outer_values_returned_by_a_body_are_sorted_before_the_node():
     graph, (a,) = chain(1)
     _node, body = branch(graph, a.output)
     late = graph.append(relu(a.output, "late"))
@@ -347,7 +347,7 @@ def test_what_a_body_returns_comes_before_the_node_that_holds_it():
     assert order(graph) == ["v0", "late", "b_if"]
 
 
-def test_a_body_is_sorted_alone():
+def test_sorting_a_graph_does_not_sort_its_bodies():
     graph, (a,) = chain(1)
     _, body = branch(graph, a.output)
     body.insert_before(first(body), relu(first(body).output, "c"))
@@ -369,7 +369,7 @@ def test_a_cycle_is_returned_and_put_last():
     assert [node.output.name for node in graph] == ["free", "after", "a", "b", "c"]
 
 
-def test_a_node_that_reads_itself_is_a_cycle():
+def test_node_with_its_result_as_operand_is_a_cycle():
     graph, (a,) = chain(1)
     a.set_input(1, a.output)
     assert rewrite.sort_topologically(graph) == [a]
@@ -397,7 +397,7 @@ def test_a_graph_in_order_is_not_touched(graph):
 # --- captured values --------------------------------------------------------------------------------------------------
 
 
-def test_a_node_captures_what_its_bodies_read_from_outside():
+def test_captured_lists_outer_values_used_in_bodies():
     graph, (a, b) = chain(2)
     node, body = branch(graph, b.output)
     branch(body, a.output, "c")
@@ -407,7 +407,7 @@ def test_a_node_captures_what_its_bodies_read_from_outside():
     assert rewrite.captured(a) == {}
 
 
-def test_a_node_is_copied_without_a_look_at_all_that_is_known():
+def test_copy_node_does_not_iterate_over_the_mapping():
     class Known(dict[Value, Value]):
         def keys(self):
             raise AssertionError
@@ -440,7 +440,7 @@ def bodies_of(*read: Value) -> list[Graph]:
 
 
 @every("place", [0, 1, 3])
-def test_what_a_rule_made_before_it_gave_up_is_taken_back(place):
+def test_failed_rule_is_rolled_back(place):
     """Nodes between two, bodies that a node has, and bodies that none has; readers that were there before stay."""
     graph, nodes = chain(4)
     kept, _ = branch(graph, nodes[2].output, "kept")

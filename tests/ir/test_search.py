@@ -45,7 +45,7 @@ def all_said(found: list[Path]) -> list[str]:
     return [said(path) for path in found]
 
 
-def test_a_path_goes_over_relays_to_an_end():
+def test_path_follows_relays_to_an_end():
     graph = from_text(NETWORK)
     assert all_said(paths(graph, "Conv", "Conv", relay={"Relu", "Clip"})) == ["a b c"]
     assert all_said(paths(graph, ["Conv"], ["Conv"], relay=["Relu", "Add"])) == ["a b c", "a d e", "c d e"]
@@ -53,7 +53,7 @@ def test_a_path_goes_over_relays_to_an_end():
     assert all_said(paths(graph, "Conv", "Relu")) == ["a b"]
 
 
-def test_a_path_may_go_up():
+def test_path_direction_may_be_up():
     graph = from_text(NETWORK)
     assert all_said(paths(graph, "Add", "Conv", direction="up")) == ["d c", "d a"]
     assert all_said(paths(graph, "Conv", "Conv", relay=lambda node: True, direction="up")) == [
@@ -74,7 +74,7 @@ def test_a_path_ends_at_the_first_end():
     assert all_said(paths(graph, "B", "B", relay="B")) == ["b c"]
 
 
-def test_a_start_may_be_a_relay_of_another():
+def test_start_node_may_be_a_relay():
     graph = from_text("graph g(%x) { %a = A(%x) %b = A(%a) %c = B(%b) return %c }")
     assert all_said(paths(graph, "A", "B", relay="A")) == ["a b c", "b c"]
 
@@ -97,7 +97,7 @@ def test_operators_of_dialects_have_their_full_names():
     assert paths(graph, "nnef.conv nnef.relu", "nnef.relu") == []
 
 
-def test_a_step_knows_where_it_comes_from():
+def test_step_predicate_receives_both_nodes():
     graph = from_text(NETWORK)
 
     def is_other(here: Node, there: Node) -> bool:
@@ -111,13 +111,13 @@ def test_a_step_knows_where_it_comes_from():
     assert all_said(paths(graph, "Relu", "Add", relay="Conv", step=lambda here, there: here.op == "Relu")) == ["b c d"]
 
 
-def test_a_node_that_reads_twice_is_one_neighbour():
+def test_repeated_operand_gives_one_neighbour():
     graph = from_text("graph g(%x) { %a, %b = Split(%x) %c = Add(%a, %a, %b) return %c }")
     assert all_said(paths(graph, "Split", "Add")) == ["a c"]
     assert all_said(paths(graph, "Add", "Split", direction="up")) == ["c a"]
 
 
-def test_paths_come_in_the_order_of_starts_and_readers():
+def test_paths_are_ordered_by_start_and_consumer():
     graph = from_text("graph g(%x) { %a = A(%x) %b = A(%x) %c = C(%b) %d = C(%a, %b) %e = C(%a) return %c }")
     nodes = {node.output.name: node for node in graph}
     assert all_said(paths(graph, "A", "C")) == ["a d", "a e", "b c", "b d"]
@@ -147,7 +147,7 @@ graph g(%x) {
 """
 
 
-def test_who_holds_a_body_reads_what_is_read_in_it():
+def test_captured_operands_count_as_operands_of_the_node():
     graph, body, inner, _ = walk(from_text(WITH_BODIES))
     assert all_said(paths(graph, "Conv", "If")) == ["a b"]
     assert all_said(paths(graph, "If", "If", relay="If")) == ["b f"]
@@ -172,7 +172,7 @@ def diamonds(count: int) -> Graph:
     return graph
 
 
-def test_there_may_be_very_many_paths():
+def test_has_path_is_fast_for_exponentially_many_paths():
     graph = diamonds(1_000)
     relays = {"Relu", "Add"}
     assert len(paths(diamonds(5), "Start", "End", relay=relays)) == 32
@@ -183,13 +183,13 @@ def test_there_may_be_very_many_paths():
     assert len(paths(graph, "Start", "End", relay=relays, limit=3)) == 3
 
 
-def test_ways_that_lead_nowhere_are_not_followed():
+def test_dead_ends_are_pruned():
     graph = diamonds(1_000)
     assert paths(graph, "Start", "Nothing", relay={"Relu", "Add"}) == []
     assert nodes_on_paths(graph, "Start", "Nothing", relay={"Relu", "Add"}) == []
 
 
-def test_a_condition_is_asked_once_of_each_node():
+def test_relay_predicate_is_called_once_per_node():
     graph = diamonds(50)
     asked: list[Node] = []
 
@@ -201,7 +201,7 @@ def test_a_condition_is_asked_once_of_each_node():
     assert len(asked) == len(set(asked)) == len(graph) - 2
 
 
-def test_the_nodes_on_paths_come_in_the_order_of_the_graph():
+def test_nodes_on_paths_are_in_graph_order():
     graph = from_text(NETWORK)
     assert said(nodes_on_paths(graph, "Conv", "Conv", relay=["Relu", "Add"])) == "a b c d e"
     assert said(nodes_on_paths(graph, "Conv", "Conv", relay="Relu")) == "a b c"
@@ -209,7 +209,7 @@ def test_the_nodes_on_paths_come_in_the_order_of_the_graph():
     assert said(nodes_on_paths(graph, "Add", "Conv")) == "d e"
 
 
-def test_without_an_end_relays_are_followed_as_far_as_they_go():
+def test_nodes_on_paths_without_end_follows_all_relays():
     graph = from_text(NETWORK)
     assert said(nodes_on_paths(graph, "Add", None, relay="Conv")) == "d e"
     assert said(nodes_on_paths(graph, "Add", None)) == "d"
@@ -254,7 +254,7 @@ WORDS = st.sampled_from(["A", "B", "C"])
 
 
 @given(graphs(most_nodes=9, nesting=0), st.data(), WORDS, WORDS, st.sets(WORDS), st.sampled_from(["up", "down"]))
-def test_every_path_is_found(graph, data, start, end, relay, direction):
+def test_paths_equal_exhaustive_search(graph, data, start, end, relay, direction):
     for node in graph:
         node.dialect, node.op_type = "", data.draw(WORDS)
     expected = every_path(graph, start, end, relay, direction)

@@ -33,7 +33,7 @@ def counting():
     return graph
 
 
-def test_what_is_kept_is_found_with_its_output():
+def test_state_pairs_lists_inputs_with_their_outputs():
     graph = counting()
     x, s = graph.inputs
     assert state_of(x) is None
@@ -48,7 +48,7 @@ def test_an_output_that_is_gone_is_no_state():
     assert state_pairs(graph) == []
 
 
-def test_notes_that_state_half_are_none():
+def test_incomplete_state_notes_are_ignored():
     assert state_from_notes({"state.output": "y"}) is None
     assert state_from_notes({"state.output": 3, "state.variable": "s"}) is None
 
@@ -64,7 +64,7 @@ def test_text_has_the_numbers_that_an_input_begins_with():
     assert to_text(again) == text
 
 
-def test_notes_tell_what_was_marked():
+def test_state_notes_round_trip():
     for state in (State("y", "v"), State("y", "v", is_returned=True)):
         value = Value("x")
         mark(value, state)
@@ -89,7 +89,7 @@ def flagged(operand, *, other=""):
     return graph
 
 
-def test_a_state_waits_that_is_read_where_the_flag_states_so_alone():
+def test_waiting_lists_states_used_only_under_the_flag():
     graph = flagged("%flag")
     assert [is_flag(value) for value in (*graph.inputs, None)] == [True, False, False, False]
     assert waiting(graph) == {"s"}

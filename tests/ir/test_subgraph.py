@@ -69,14 +69,14 @@ def test_nodes_keep_their_origins():
     assert [each.origin for each in found] == [each.origin for each in list(whole)[1:3]]
 
 
-def test_what_else_is_needed_is_an_input_in_the_order_of_the_whole():
+def test_cut_adds_missing_inputs_in_graph_order():
     nodes = [node("Add", ["c", "b"], ["d"]), node("Add", ["d", "a"], ["e"]), node("Neg", ["e"], ["y"])]
     whole = gp.from_onnx(model(nodes, [("a", [1]), ("b", [1]), ("c", [1])], [("y", [1])])).graph
     assert names(subgraph.cut(named(whole, "y")).graph.inputs) == ["a", "b", "c"]
     assert names(subgraph.cut(named(whole, "y"), named(whole, "d")).graph.inputs) == ["d", "a"]
 
 
-def test_a_node_with_a_body_is_cut_with_what_the_body_reads():
+def test_cut_includes_captured_values_of_bodies():
     whole = gp.from_onnx(looped()).graph
     found = subgraph.cut(named(whole, "y"), named(whole, "outer")).graph
     verify(found)
@@ -95,14 +95,14 @@ def test_a_subgraph_of_a_body_receives_the_operands_of_its_node():
     np.testing.assert_array_equal(y, floats(-4, -6))
 
 
-def test_a_body_next_to_a_part_of_itself_gets_other_names():
+def test_cut_renames_a_body_next_to_its_own_values():
     whole = gp.from_onnx(looped()).graph
     found = subgraph.cut(named(whole, "next", "y")).graph
     verify(found)
     assert names(found.outputs) == ["next", "y"]
 
 
-def test_one_of_several_results_can_be_given():
+def test_cut_accepts_one_of_several_results_as_input():
     split = node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2)
     whole = gp.from_onnx(model([split, node("Add", ["a", "b"], ["y"])], [("x", [4])], [("y", [2])], opset=18)).graph
     found = subgraph.cut(named(whole, "y"), named(whole, "a")).graph
@@ -112,7 +112,7 @@ def test_one_of_several_results_can_be_given():
     np.testing.assert_array_equal(y, floats(12, 13))
 
 
-def test_a_given_value_forgets_what_was_known_of_its_numbers():
+def test_cut_inputs_drop_known_elements():
     nodes = [node("Shape", ["x"], ["s"]), node("Reshape", ["x", "s"], ["y"])]
     whole = gp.from_onnx(model(nodes, [("x", [2, 3])], [("y", [2, 3])])).graph
     cut = gp.cut(gp.Model(whole), ["s", "x"])
@@ -120,7 +120,7 @@ def test_a_given_value_forgets_what_was_known_of_its_numbers():
     assert str(cut.outputs["y"].fact) != "float32[2, 3]"
 
 
-def test_the_border_of_a_part_is_the_nearest_that_is_given():
+def test_border_lists_the_nearest_inputs():
     whole = from_text(
         """graph g(%x, %z) {
             constant %w = float32[](2.0)
@@ -141,7 +141,7 @@ def test_the_border_of_a_part_is_the_nearest_that_is_given():
     assert subgraph.border([h, k], {h}) == [h]
 
 
-def test_what_hangs_on_an_input_varies():
+def test_is_input_dependent_excludes_constant_values():
     whole = from_text(
         """graph g(%x) {
             constant %w = float32[](2.0)
@@ -156,7 +156,7 @@ def test_what_hangs_on_an_input_varies():
     assert [subgraph.is_input_dependent(value) for value in (x, w, b, c, d)] == [True, False, False, True, True]
 
 
-def test_an_input_is_kept_in_a_part_as_long_as_what_it_is_kept_as_is_returned():
+def test_cut_keeps_a_state_only_with_its_output():
     text = "graph g(%s: float32[1], %x: float32[1]) { %h = Add(%s, %x) %y = Neg(%h) return %y, %h }"
     whole = from_text(text)
     s, _ = whole.inputs
@@ -169,7 +169,7 @@ def test_an_input_is_kept_in_a_part_as_long_as_what_it_is_kept_as_is_returned():
 
 @settings(max_examples=times(40), deadline=None)
 @given(data=st.data())
-def test_parts_of_a_chain_compute_what_is_between(data):
+def test_cut_of_a_chain_has_the_nodes_between(data):
     graph, _ = chain(6)
     values = [graph.inputs[0], *(each.output for each in graph)]
     first = data.draw(st.integers(0, 5))
@@ -186,6 +186,6 @@ def test_names_that_do_not_exist_are_reported_with_those_that_are_near():
     assert [finding.help for finding in caught.value.diagnostics] == ["did you mean hidden?", "did you mean scores?"]
 
 
-def test_several_names_may_have_commas_between_them():
+def test_split_accepts_comma_separated_names():
     lookup = Names(gp.from_onnx(perceptron()).graph)
     assert lookup.split(["hidden, scores", "y"]) == ["hidden", "scores", "y"]

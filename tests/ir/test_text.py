@@ -70,7 +70,7 @@ def test_the_example_is_in_normal_form():
     assert to_text(graph) == EXAMPLE
 
 
-def test_the_example_states_what_it_looks_like():
+def test_example_text_is_parsed():
     graph = from_text(EXAMPLE)
     dense, top, branch, call = graph
     n = Symbol("N", 1, 64)
@@ -115,7 +115,7 @@ def test_the_example_states_what_it_looks_like():
 
 
 @given(graphs())
-def test_a_graph_comes_back_as_it_was(graph):
+def test_graph_text_round_trips(graph):
     text = to_text(graph, inline=None)
     read = from_text(text)
     verify(read)
@@ -124,7 +124,7 @@ def test_a_graph_comes_back_as_it_was(graph):
 
 
 @given(graphs())
-def test_tensors_come_back_from_a_table(graph):
+def test_tensors_round_trip_through_a_table(graph):
     table: dict[str, Storage] = {}
 
     def refer(storage: Storage) -> str:
@@ -147,12 +147,12 @@ def test_tensors_come_back_from_a_table(graph):
 @example("graph")
 @example(b'"\\\n\xff')
 @example("\ud800\u2028\U0010ffff")
-def test_an_attribute_comes_back_as_it_was(attribute):
+def test_attribute_text_round_trips(attribute):
     assert_same_attribute(attribute, attribute_of(text_of(attribute, inline=None)), {})
 
 
 @given(facts())
-def test_a_fact_comes_back_as_it_was(fact):
+def test_fact_text_round_trips(fact):
     read = attribute_of(text_of(fact))
     assert read == fact
     assert hash(read) == hash(fact)
@@ -167,7 +167,7 @@ def test_tensors_round_trip_bit_for_bit(dtype, data):
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in DType if dtype.is_floating and dtype.bits <= 8], ids=str)
-def test_every_small_float_comes_back(dtype):
+def test_every_8_bit_float_round_trips(dtype):
     every = np.arange(1 << dtype.bits, dtype=np.uint8).view(dtype.numpy)
     storage = ArrayStorage(every, dtype)
     assert_same_attribute(storage, attribute_of(text_of(storage, inline=None)), {})
@@ -274,7 +274,7 @@ def test_values_look_like_this(name, text):
     assert names(from_text(to_text(graph)).outputs) == [name]
 
 
-def test_names_of_graphs_domains_and_attributes_are_quoted_where_they_need_it():
+def test_special_names_are_quoted():
     graph = Graph("a b", opsets={"ai.onnx": 1, "a=b": 2})
     graph.append(Node("X", attributes={"a-b": 1, "c": 2}, name="n"))
     text = to_text(graph)
@@ -284,12 +284,12 @@ def test_names_of_graphs_domains_and_attributes_are_quoted_where_they_need_it():
     assert_same(graph, from_text(text), with_notes=False)
 
 
-def test_blanks_and_comments_may_stand_anywhere():
+def test_whitespace_and_comments_are_ignored():
     text = '#!\n graph # a (\n g ( % x:int8 [ ] ) {#}\n%y,_=X(%x,_){a=1}name"n"\r\nreturn%y\t}  # end'
     assert to_text(from_text(text)) == 'graph g(%x: int8[]) {\n  %y = X(%x) {a = 1} name "n"\n  return %y\n}\n'
 
 
-def test_integers_may_stand_for_floats_in_tensors():
+def test_integer_literals_are_accepted_in_float_tensors():
     assert attribute_of("float32[3](1, -2, 3e0)").numpy().tolist() == [1, -2, 3]
     assert attribute_of("complex(1, 2.0)") == 1 + 2j
 
@@ -311,7 +311,7 @@ def test_large_tensors_are_omitted_without_being_read():
         attribute_of(text)
 
 
-def test_as_many_elements_are_written_as_wanted():
+def test_inline_option_limits_written_elements():
     storage = storage_of(np.arange(INLINE + 1))
     assert "..." in text_of(storage)
     assert "..." not in text_of(storage_of(np.arange(INLINE)))
@@ -321,7 +321,7 @@ def test_as_many_elements_are_written_as_wanted():
     assert "..." not in text_of(storage_of([]), inline=0)
 
 
-def test_larger_tensors_stand_in_a_table():
+def test_large_tensors_are_written_as_references():
     large, small = storage_of(np.arange(20)), storage_of([1])
     assert text_of((small, large), refer=lambda storage: f"w{storage.count}") == "(int64[1](1), int64[20]@w20)"
     assert text_of(large, refer=lambda storage: "a b") == 'int64[20]@"a b"'
@@ -357,7 +357,7 @@ def test_bounds_are_stated_again_when_they_change():
     )
 
 
-def test_bounds_stand_after_lists_and_elements():
+def test_symbol_bounds_follow_the_fact():
     fact = SequenceFact(TensorFact(DType.INT64, (1,), (Symbol("N", -3, -1),)))
     assert facts_of(fact) == "%x0: sequence(int64[1]{N}) where N in -3..-1"
 
@@ -417,7 +417,7 @@ OPERATIONS = st.sampled_from([lambda a, b: a + b, lambda a, b: a * b, lambda a, 
 @example(["T", "a)"], None)
 @example(["T", "(a"], None)
 @settings(max_examples=times(20))
-def test_what_symbols_stand_for_is_read_wherever_it_is_written(symbols, data):
+def test_symbol_definitions_are_read_at_every_position(symbols, data):
     """Before a comma, before the bracket that ends the inputs, and in a tuple: names and expressions of any signs."""
     others = [Symbol(name) for name in symbols[1:]]
     dim = (others[0] + 1) // 2
@@ -439,7 +439,7 @@ def _with_definition(name: str, dim: Dim) -> Graph:
     return graph
 
 
-def test_a_symbol_that_stands_for_something_is_declared_though_no_shape_has_it():
+def test_defined_symbols_are_declared_without_use():
     text = """graph g(%x: int8[H, K] where T2 = H+2 and K = 3*T2 and V = 7) {
       return %x
     }"""
@@ -458,7 +458,7 @@ def test_two_bounds_at_once_cannot_be_written():
 # --- depth ------------------------------------------------------------------------------------------------------------
 
 
-def test_tuples_may_be_nested_deeply():
+def test_deeply_nested_tuples_round_trip():
     nested = ()
     for _ in range(5_000):
         nested = (nested, 1)
@@ -467,7 +467,7 @@ def test_tuples_may_be_nested_deeply():
     assert_same_attribute(attribute_of(text), nested, {})
 
 
-def test_facts_may_be_nested_deeply():
+def test_deeply_nested_facts_round_trip():
     text = "sequence(" * 5_000 + "int8[]" + ")" * 5_000
     assert text_of(attribute_of(text)) == text
 
@@ -481,7 +481,7 @@ def nested_bodies(count: int) -> Graph:
     return outermost
 
 
-def test_bodies_may_be_nested_as_far_as_the_limit():
+def test_nested_bodies_round_trip_up_to_the_limit():
     graph = nested_bodies(MOST_NESTED)
     assert_same(from_text(to_text(graph)), graph, with_notes=False)
     with pytest.raises(DiagnosticError, match=f"IO0102.*graphs are nested more than {MOST_NESTED}"):
@@ -576,7 +576,7 @@ def found_in(text: str, **options: Any) -> list[tuple[str, int | None, int | Non
         pytest.param('graph g() { %x = Y() {a = b"é€"', 27, '"€" is not a byte', id="no byte"),
     ],
 )
-def test_a_word_out_of_place_is_named(text, column, message):
+def test_unexpected_token_is_reported(text, column, message):
     assert found_in(text)[-1] == ("IO0101", 1, column, message)
 
 
@@ -725,22 +725,22 @@ def test_a_word_out_of_place_is_named(text, column, message):
         ),
     ],
 )
-def test_what_no_graph_can_be_is_named(text, code, column, message):
+def test_invalid_graph_is_reported(text, code, column, message):
     found = found_in(f"graph g() {{\n{text}\nreturn }}", table={"there": storage_of([1, 2], DType.INT8)})
     assert found == [(code, 2, column, message)]
 
 
-def test_an_input_comes_once():
+def test_duplicate_input_is_reported():
     assert found_in("graph g(%x, %x) { return %x }") == [("IO0104", 1, 13, "duplicate value %x")]
 
 
-def test_numpy_has_limits_of_its_own():
+def test_shapes_above_numpy_limits_are_reported():
     for text in ("int8[0, 99999999999999999999]()", f"int8[{', '.join('1' * 70)}](1)"):
         ((code, *_),) = found_in(f"graph g() {{ () = X() {{a = {text}}} return }}")
         assert code == "IO0105"
 
 
-def test_all_findings_before_the_first_syntax_error_are_reported():
+def test_findings_before_a_syntax_error_are_reported():
     text = textwrap.dedent("""\
         graph g(%x, %x) opsets {a = 1, a = 2} {
           %y = X(%p)
@@ -752,7 +752,7 @@ def test_all_findings_before_the_first_syntax_error_are_reported():
     ]  # fmt: skip
 
 
-def test_a_place_names_the_source_and_ends_with_the_word():
+def test_finding_span_covers_the_token():
     source = Source("model.txt", "graph g() {\n  () = Y(%abc   # why\n )return }")
     with pytest.raises(DiagnosticError) as caught:
         from_text(source)
@@ -772,7 +772,7 @@ def test_a_place_names_the_source_and_ends_with_the_word():
         pytest.param(f"graph g() {{() = X() {{a = {'1' * (MOST_DIGITS + 1)} ", "1" * (MOST_DIGITS + 1), id="digits"),
     ],
 )
-def test_the_last_finding_spans_what_is_out_of_place(text, place):
+def test_last_finding_spans_the_unexpected_token(text, place):
     with pytest.raises(DiagnosticError) as caught:
         from_text(text)
     span = caught.value.diagnostics[-1].span
@@ -780,7 +780,7 @@ def test_the_last_finding_spans_what_is_out_of_place(text, place):
     assert text[span.start : span.stop] == place
 
 
-def test_integers_may_be_as_long_as_the_limit():
+def test_integers_up_to_most_digits_are_read():
     assert attribute_of("1" * MOST_DIGITS) == int("1" * MOST_DIGITS)
 
 
@@ -809,7 +809,7 @@ def test_a_damaged_text_is_read_or_refused(place, length, pieces):
 
 
 @given(dtypes)
-def test_the_usual_nan_is_written_as_such(dtype):
+def test_default_nan_is_written_as_nan(dtype):
     if dtype.is_floating and dtype is not DType.FLOAT4E2M1:
         (text,) = (text_of(ArrayStorage(np.array([np.nan]).astype(dtype.numpy), dtype)),)
         assert text == f"{dtype}[1](nan)"
@@ -821,7 +821,7 @@ def test_nans_of_64_bits_are_attributes():
         assert_same_attribute(attribute_of(text_of(number)), number, {})
 
 
-def test_a_node_knows_its_place_in_the_text():
+def test_parsed_node_has_its_source_span():
     graph = from_text("graph g(%x: float32[2]) {\n  %y = nnef.relu(%x)\n  return %y\n}")
     origin = graph.first_node.origin
     assert (origin.line, origin.column) == (2, 8)

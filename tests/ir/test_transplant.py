@@ -25,7 +25,7 @@ def whole():
     )
 
 
-def test_copies_stand_before_the_place_and_read_what_is_given():
+def test_transplant_copies_a_body_before_a_node():
     graph = whole()
     (branch,) = graph
     (body,) = branch.bodies()
@@ -51,7 +51,7 @@ def test_copies_stand_before_the_place_and_read_what_is_given():
     assert len(called) == len(set(called)) == 14
 
 
-def test_copies_have_the_names_of_their_nodes_and_what_is_put_after():
+def test_transplant_appends_a_suffix_to_node_names():
     graph = whole()
     (branch,) = graph
     (body,) = branch.bodies()
@@ -61,7 +61,7 @@ def test_copies_have_the_names_of_their_nodes_and_what_is_put_after():
     assert [node.name for node in graph] == ["sum/1", "", "", "sum/2", "", "", "branch"]
 
 
-def test_a_node_in_no_graph_is_no_place():
+def test_transplant_before_a_node_without_graph_raises():
     (body,) = next(iter(whole())).bodies()
     with pytest.raises(ValueError, match="the node is in no graph"):
         transplant(body, Node("If"), {})

@@ -274,7 +274,7 @@ def test_every_broken_law_is_reported():
     ]
 
 
-def test_bodies_side_by_side_may_use_the_same_names():
+def test_sibling_bodies_may_use_equal_names():
     graph = model()
     body = Graph("other")
     body.add_output(body.append(Node("Relu", [graph.inputs[0]], [Value("d")])).output)
@@ -282,19 +282,19 @@ def test_bodies_side_by_side_may_use_the_same_names():
     verify(graph)
 
 
-def test_a_name_of_a_body_may_be_used_after_it():
+def test_name_of_a_body_value_may_be_reused_after_the_body():
     graph = model()
     graph.append(Node("Relu", [], [Value("d")]))
     verify(graph)
 
 
-def test_a_body_may_return_what_is_around_it():
+def test_body_may_return_an_outer_value():
     graph = model()
     body_of(graph).add_output(graph.inputs[0])
     verify(graph)
 
 
-def test_bodies_may_be_nested_deeply():
+def test_deeply_nested_bodies_are_verified():
     graph = outermost = Graph()
     value = graph.add_input("x")
     for _ in range(2_000):
