@@ -97,7 +97,7 @@ def _stored(node: Node, index: int = 1) -> Stored:
 
 
 def _replace(node: Node, new: dict[int, Reals | Scaled | None]) -> None:
-    """Set all operands, or none of them if one fails."""
+    """Compute all replacement operands, then set them; if one fails, the node is unchanged."""
     dtype = _dtype(node)
     storages: dict[int, Storage] = {}
     for index, array in new.items():
@@ -120,7 +120,7 @@ def _dtype(node: Node) -> DType:
 
 
 def _mapped(bias: Reals | None, affine: Affine) -> Reals | None:
-    """Return `b * k + s`, or None if both are absent."""
+    """Return `bias * factor + summand`, or None if bias and summand are absent."""
     if bias is not None and affine.factor is not None:
         bias = bias * affine.factor
     if affine.summand is None:

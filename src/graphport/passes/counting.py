@@ -64,7 +64,7 @@ def _covers_all(indices: Value | None, dims: Sequence[Dim]) -> bool:
 
 
 def _numbers_all(indices: Value | None, dims: Sequence[Dim], axis: int) -> bool:
-    """Whether the indices along `axis` equal their own position everywhere."""
+    """Whether `indices`, of shape `dims`, are constant and equal 0, 1, 2, … along `axis`."""
     positions, counted = constant_elements(indices), _closed(dims)
     if positions is None or counted is None or positions.shape != counted:
         return False
@@ -72,7 +72,7 @@ def _numbers_all(indices: Value | None, dims: Sequence[Dim], axis: int) -> bool:
 
 
 def _counts(indices: Value | None, dims: Sequence[Dim]) -> bool:
-    """Whether indices of shape `dims` count from 0 in steps of 1."""
+    """Whether `indices` have shape `dims` and are 0, 1, 2, … in row-major order (constant or a Range)."""
     shape = shape_of(indices)
     if indices is None or shape is None or not same_dims(shape, dims):
         return False

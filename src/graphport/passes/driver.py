@@ -61,7 +61,7 @@ class Pass:
 class PassList:
     """Passes in order, and the name of the list.
 
-    `least_room` is the number of bytes that folding and copies may add to the smallest model. Without it they add only
+    `least_room` is the number of bytes that folding and copies may always add. Without it they add only
     as much as leaves no work for a second run. A list that `keeps_old_forms` leaves it to the format to write operators
     in the source's opset.
     """
@@ -194,11 +194,11 @@ class _Sweep:
         return journal
 
     def wants(self) -> list[int]:
-        """Return the bytes that each change skipped for lack of room needs."""
+        """Return the bytes that each change needs that was skipped because of the size limit."""
         return [want for each in self._wanted.values() for want in each]
 
     def would_go_on(self) -> bool:
-        """Whether a skipped change fits into a model of the present size."""
+        """Whether the smallest skipped change fits into the room that the present model size permits."""
         return min(self.wants(), default=0) > 0 and min(self.wants()) <= _size(self._graph) // GROWTH_DIVISOR
 
     def outcomes(self) -> list[Outcome]:
@@ -219,7 +219,7 @@ class _Budget:
         return cls(size + max(least, size // GROWTH_DIVISOR), least)
 
     def fresh(self, graph: Graph) -> int:
-        """Return the room of a new run."""
+        """Return the bytes that a new run may add to `graph`."""
         size = _size(graph)
         return min(self.most - size, max(self.least, size // GROWTH_DIVISOR))
 

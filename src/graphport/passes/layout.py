@@ -21,7 +21,7 @@ _LEAST_IMAGE = 4
 def channels(graph: Graph, *, are_last: bool) -> dict[str, tuple[int, ...]]:
     """Return, for each image or volume among inputs and outputs, the permutation that moves its channels.
 
-    Channels are assumed to be where they should not be yet: after the batch if they should become last, else last.
+    With `are_last`, channels move from axis 1 to the last axis; else from the last axis to axis 1.
     """
     found: dict[str, tuple[int, ...]] = {}
     for value in (*graph.inputs, *graph.outputs):

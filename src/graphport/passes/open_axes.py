@@ -79,7 +79,7 @@ def _retarget(graph: Graph, node: Node, before: Mapping[Value, object], changes:
 
 
 def _lengthen(graph: Graph, node: Node, changes: Mapping[int, Dim]) -> None:
-    """Update a repetition count along the first axis that equals its old length."""
+    """Replace the first element of an Expand's target shape by the new length if it is an old length."""
     target = node.operand(1)
     if target is None or target.storage is None:
         return
@@ -117,7 +117,7 @@ class _Step(NamedTuple):
 
 
 def _update_target(target: list[int], shapes: tuple[Sequence[Dim], Sequence[Dim]], step: _Step) -> None:
-    """Replace the old length of an axis in a target by the new one."""
+    """Update in a Reshape target the element that contains the old length of an axis."""
     old, made = shapes
     lengths = [each for each in made if isinstance(each, int)]
     if len(lengths) != len(target) or any(isinstance(each, Symbolic) for each in old[: step.axis]):

@@ -34,7 +34,7 @@ def fill_value(made: Node) -> NDArray[Any]:
 
 
 def is_available(node: Node, op_type: str) -> bool:
-    """Whether the operator is available: in the source's opset, or in `NEWEST`."""
+    """Whether `op_type` exists in the source file's opset or in `MAX_CREATED_OPSET`."""
     return registry.op_defs()[op_type].since <= max(MAX_CREATED_OPSET, opset_of(node))
 
 

@@ -63,7 +63,7 @@ def _refusal(reason: str) -> DiagnosticError:
 
 
 def _find_batch_dependence(graph: Graph, twin: Graph, before: int, batch: int) -> Node | None:
-    """Return the first node with an input-dependent result whose element count is not proportional to the batch."""
+    """Return the first node with an input-dependent result whose element count does not scale with the batch."""
     reached = {value.name for value in graph.inputs}
     for node, other in zip(graph, twin, strict=True):
         if not any(value.name in reached for value in node.operands):

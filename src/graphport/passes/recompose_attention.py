@@ -95,7 +95,7 @@ def _weighted_sum(softmax: Node) -> Node | None:
 
 
 def _without_nan(shares: Value) -> Value:
-    """Skip a Where that replaces NaN, or rows without keys, by 0."""
+    """Return the result of a Where that replaces NaN, or rows of -inf scores, by 0; else the softmax itself."""
     readers = [use.user for use in shares.uses]
     choices = [node for node in readers if isinstance(node, Node) and node.op == "Where"]
     test = next((node for node in readers if isinstance(node, Node) and node.op == "IsNaN"), None)

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def repeat_items(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> None:
-    """Resize the batch axis of such constants for inputs that will have the given `shapes`.
+    """Resize constants that repeat one item along the batch axis, for inputs that will have `shapes`.
 
     Before  y = Concat(c, x, axis=1)   of a constant c [2, 1, 8] with equal batch elements, and x [2, 16, 8]
     After   y = Concat(c, x, axis=1)   of c [5, 1, 8], and x [5, 16, 8]; of x [N, 16, 8] with Expand(c, [N, 1, 8])
 
-    Applies only beside an operand of equal rank and old batch, concatenated along another axis or combined
+    Requires another operand of equal rank and old batch, in a Concat along another axis or
     element-wise.
     """
     source = next((value for value, shape in shapes.items() if shape and _dims(value.fact)[:1] != (shape[0],)), None)
@@ -51,7 +51,7 @@ def repeat_items(graph: Graph, shapes: Mapping[Value, Sequence[Dim]]) -> None:
 
 
 def _batched_operands(node: Node, was: int) -> list[int]:
-    """Return the constant operands of a node that have one element per batch element."""
+    """Return the indices of constant operands whose axis 0 has the old batch size `was`."""
     op_def = None if node.dialect else registry.op_defs().get(node.op_type)
     ranks = [len(_dims(value.fact)) for value in node.operands]
     rank = max(ranks, default=0)

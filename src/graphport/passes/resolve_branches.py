@@ -66,7 +66,7 @@ def _is_within(inner: Graph | None, outer: Graph) -> bool:
 
 
 def _is_possible(node: Node, body: object) -> bool:
-    """Whether the nodes after an `If` in its own graph, which always run, accept the results of `body`."""
+    """Whether shape inference of the nodes after an `If` accepts the results of its branch `body`."""
     if not isinstance(body, Graph):
         return True
     inference = Inference()

@@ -40,7 +40,7 @@ def split_parameters(graph: Graph, journal: Journal) -> None:
 
 
 def split_every_parameter(graph: Graph, journal: Journal) -> None:
-    """Give each constant operand a constant of its own, of any size.
+    """Copy each shared constant, of any size, so that each operand has its own.
 
     Like `split_parameters` without its size limit.
     """

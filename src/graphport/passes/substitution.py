@@ -29,7 +29,7 @@ _PIECE = 1 << 20
 
 
 def is_real_constant(value: Value | None) -> bool:
-    """Whether `reals` returns an array for this value; does not read the storage."""
+    """Whether `float_elements` returns an array for this value; does not read the storage."""
     if value is None or value.storage is None or not value.is_constant:
         return False
     return value.storage.dtype.is_floating
@@ -137,7 +137,7 @@ def take_over(old: Value, new: Value) -> None:
 def bypass(node: Node, new: Value) -> bool:
     """Remove `node` and use `new` for its first result; return whether that was possible.
 
-    It is not if a public name would need another copy.
+    It is not if an Identity separates two public names (inputs, outputs).
     """
     old = node.output
     if old.is_output and node.op == "Identity" and (new.is_input or new.is_output or new.graph is not old.graph):
