@@ -86,7 +86,7 @@ class Search:
     """Values with equal elements in another shape, and whether their rank differs."""
 
     def run(self) -> FirstDifference | None:
-        """The first value that differs, within the body where it does; see `_outside`.
+        """Return the first difference, from inside a body where possible; see `_outside`.
 
         Raises:
             DiagnosticError: the first graph does not run.
@@ -176,11 +176,11 @@ class Search:
         )
 
     def _moved_first(self) -> FirstDifference | None:
-        """Return a value with equal elements in another shape, which its consumers may not accept."""
+        """Return the first value with equal elements but another shape, which its consumers may reject."""
         return self._of_shape(next(iter(self._moved))) if self._moved else None
 
     def _of_shape(self, value: Value) -> FirstDifference | None:
-        """A value that has another shape, if it has it when it is computed by itself, too."""
+        """Return the difference of a value of another shape, if it persists with the first graph's operands."""
         partner = self.pairs[value]
         cell = self._cell(value, {})
         local = self._local(Pair(partner, value, None, None), cell)
@@ -243,7 +243,7 @@ class Search:
             raise TimeoutError
 
     def _cell(self, value: Value, known: Mapping[Value, Any]) -> _Cell:
-        """The parts of both graphs that compute a value, from the nearest values that both have."""
+        """Return the subgraphs of both graphs that compute a value from the nearest paired values."""
         partner = self.pairs[value]
         stops_b = {each for each in self.pairs if each is not value and each not in self._moved}
         partners = {self.pairs[each]: each for each in stops_b if self.pairs[each] is not partner}
@@ -277,7 +277,7 @@ class Search:
         return found
 
     def _reduced(self, pair: Pair, cell: _Cell, local: Difference) -> FirstDifference:
-        """The same with values between that turn out to be equal, though they have other names."""
+        """Return the difference in a smaller subgraph, by pairing inner values of other names with equal elements."""
         if len(cell.nodes) > SMALL:
             for inner, partner in self._equal_within(cell):
                 self.pairs.setdefault(inner, partner)
@@ -308,7 +308,7 @@ class Search:
         return found
 
     def _unanswered(self, step: Unanswered, stream: Stream) -> FirstDifference | None:
-        """Return a node that fails on its operands."""
+        """Return the difference of a node of the second graph that fails to run."""
         (node,) = step.nodes
         value = next((value for value in node.results if value in self.pairs), None)
         if value is None:
@@ -361,7 +361,7 @@ def _as_declared(x: Any, value: Value) -> Any:
 
 
 def _rounded(x: Any, twin: Value) -> Any:
-    """`x` with the digits that it keeps in the precision of its twin."""
+    """Round `x` to the float precision of its twin."""
     return x if not is_array(x) else _as_declared(x, twin).astype(x.dtype)
 
 
@@ -394,7 +394,7 @@ def _next_pair(node: Node, pairs: Mapping[Value, Value]) -> Value | None:
 
 
 def _call(graph: Graph, value: Value, name: str) -> None:
-    """Let `value` have a name; another one that has it is called otherwise."""
+    """Rename `value` to `name`; rename another value with that name."""
     if value.name == name:
         return
     for other in graph.values():

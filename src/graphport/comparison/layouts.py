@@ -71,7 +71,7 @@ def _is_candidate(value: Value, partner: Value) -> bool:
 
 
 def _order(x: Any, y: Any) -> tuple[int, ...] | None:
-    """The order in which `y` is nearest to `x`; `None` if that is its own."""
+    """Return the permutation of the axes of `y` with the least difference to `x`; `None` for the identity."""
     if (
         not is_array(x)
         or not is_array(y)

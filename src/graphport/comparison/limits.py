@@ -28,7 +28,7 @@ class Limits:
     of: Mapping[str, Limits] = field(default_factory=dict[str, "Limits"])
 
     def difference(self, name: str, a: Any, b: Any, *, other: str | None = None) -> Difference:
-        """How `b` differs from `a`, and whether that passes.
+        """Compute the difference of `b` from `a`, and check it against the limits.
 
         Raises:
             ValueError: there is a `least_metric` and no `metric`.

@@ -239,7 +239,7 @@ def _text(name: str, other: str, a: Any, b: Any) -> Difference:
 
 
 def _compare_arrays(name: str, other: str, a: Any, b: Any, within: tuple[float, float]) -> Difference:
-    """Of arrays of one type and shape; in blocks, so that a comparison takes hardly more memory than they have."""
+    """Compare arrays of one type and shape in blocks, which needs little additional memory."""
     is_exact = a.dtype.kind in "biu"
     x, y = np.ravel(a), np.ravel(b)
     blocks = [slice(start, start + _BLOCK) for start in range(0, x.size, _BLOCK)]
@@ -330,7 +330,7 @@ class _ScaledSums:
 
 
 def _scale(largest: float) -> float:
-    """The power of two that brings a largest entry near 1, so that squares neither vanish nor overflow."""
+    """Return the power of two that scales `largest` to about 1, so that squares neither underflow nor overflow."""
     _, exponent = math.frexp(largest)
     return 2.0 ** -max(exponent, -1000)
 

@@ -23,7 +23,7 @@ QUANTIZED = 25.0
 
 
 def quantized_snr(graph: Graph) -> float | None:
-    """Decibels that outputs reach where each quantized number may be a step off; `None` if nothing is quantized."""
+    """Return the SNR in dB of outputs if each quantized value may be off by one step; `None` for float models."""
     words = {node.op_type for inner in walk(graph) for node in inner if not node.dialect}
     return QUANTIZED if QuantizeLinear.name in words else None
 

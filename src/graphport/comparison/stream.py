@@ -42,7 +42,7 @@ class Pair(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """Nodes of the second graph that do not run, the reason, and their operands."""
+    """Nodes of the second graph that fail to run, the reason, and their operands."""
 
     nodes: list[Node]
     reason: DiagnosticError
@@ -159,7 +159,7 @@ def is_array(x: object) -> TypeGuard[np.ndarray[Any, Any]]:
 
 
 def has_floats(x: np.ndarray[Any, Any]) -> bool:
-    """Whether an array has floats of any precision."""
+    """Whether an array has a float dtype of any precision."""
     return x.dtype.kind == "f" or (x.dtype.kind not in "biucOSU" and DType.of(x.dtype).is_floating)
 
 
@@ -198,7 +198,7 @@ def computed(
 def values_of(
     graph: Graph, given: Mapping[str, Any], wanted: Iterable[Value], backend: str = "auto"
 ) -> dict[Value, Any]:
-    """Some values of a graph in a run on inputs by name, computed slice by slice."""
+    """Return the `wanted` values of a graph for inputs by name, computed slice by slice."""
     asked = set(wanted)
     slices = sliced(graph)
     last = _index_last_reads(slices)
@@ -215,12 +215,12 @@ def values_of(
 
 
 def _index_last_reads(slices: Iterable[Sequence[Node]]) -> dict[Value, int]:
-    """The number of the last slice that reads a value."""
+    """Return the index of the last slice that reads each value."""
     return {value: number for number, nodes in enumerate(slices) for node in nodes for value in subgraph.reads(node)}
 
 
 def _is_read(value: Value, last: Mapping[Value, int], number: int) -> bool:
-    """Whether a slice after this index uses a value."""
+    """Whether a slice after index `number` uses `value`."""
     return value in last and last[value] > number
 
 
