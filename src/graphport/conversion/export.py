@@ -154,7 +154,7 @@ def _remedy(failed: _Unsupported, binding: str, *, dialect: str, cuts: _Cuts) ->
 
 
 class _Cuts(NamedTuple):
-    """Names of values at which a model can be cut, and of the results of unsupported nodes."""
+    """Names of values at which the model can be cut (`--outputs`), and of results of unsupported nodes."""
 
     names: Container[str]
     unsupported: Container[str]
@@ -200,7 +200,7 @@ def unsupported(graph: Graph, dialect: str, stands_for: Mapping[str, int] = ONE_
 
 
 def _primary(failed: list[_Unsupported]) -> list[_Unsupported]:
-    """Drop the nodes that are unsupported because their operands are, unless there are no others."""
+    """Drop the nodes that are unsupported only because of other nodes, unless there are no others."""
     return [each for each in failed if not each.is_secondary] or failed
 
 
@@ -523,7 +523,7 @@ def _export_node(graph: Graph, node: Node, state: _ExportState, key: Hashable) -
 
 
 def _violation(op_def: OpDef, node: Node, inference: Inference) -> UnsupportedError | None:
-    """The violated signature or shape rule of a node that lacks an operand or the shape of a result.
+    """Return the violated signature or shape rule of a node that lacks an operand or the shape of a result.
 
     Export rules rely on both. A dtype that only ONNX forbids is no violation.
     """
@@ -546,7 +546,7 @@ def _violation(op_def: OpDef, node: Node, inference: Inference) -> UnsupportedEr
 
 
 def _missing_result(node: Node, answer: tuple[Value | None, ...]) -> int | None:
-    """The first result of `node` that a rule does not compute."""
+    """Return the index of the first result of `node` that the rule did not compute; `None` without one."""
     for index, old in enumerate(node.outputs):
         if old is not None and (index >= len(answer) or answer[index] is None):
             return index
