@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def blamed(graph: Graph, text: str, patterns: Iterable[re.Pattern[str]]) -> Node | None:
-    """The node of `graph`, or of a body in it, that the first group of a pattern names: by its name or by a result's.
+    """Return the node of `graph` or a body whose name, or a result's, is group 1 of a pattern's match in `text`.
 
-    `None` where no pattern is found or no node is called so: runtimes put nodes together and give them new names.
+    `None` if no pattern matches or no node has the name: runtimes fuse and rename nodes.
     """
     names = [found[1] for pattern in patterns for found in pattern.finditer(text)]
     if not names:

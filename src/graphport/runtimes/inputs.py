@@ -270,7 +270,7 @@ def _random_arrays(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, 
 
 
 def _input_type(value: Value, numbers: Mapping[str, int]) -> tuple[DType, list[int]]:
-    """Element type and shape of an input."""
+    """Return the element type and the shape of an input for given sizes of symbols."""
     fact = value.fact
     if not isinstance(fact, TensorFact) or fact.shape is None or fact.dtype is None:
         message = f"cannot generate an input for {value.name!r}: {fact}"

@@ -47,7 +47,7 @@ _SHARE = 0.7
 
 
 def shortage(needed: int) -> str | None:
-    """Why a run that takes so many bytes is not begun, if so."""
+    """Return why a run of `needed` bytes is refused (too little free memory); `None` if it is not."""
     free = int(_SHARE * free_bytes())
     if needed <= free:
         return None
@@ -55,7 +55,7 @@ def shortage(needed: int) -> str | None:
 
 
 def excess(graph: Graph, sizes: Mapping[str, int], size: int | None) -> str | None:
-    """Why a run of a graph is not made unless its user allows it, if so; `size` is that of its file, if it has one."""
+    """Return why a run exceeds the memory limit for a file of `size` bytes; `None` if it does not or has no file."""
     if size is None:
         return None
     most = most_unasked(size)
@@ -69,7 +69,7 @@ def excess(graph: Graph, sizes: Mapping[str, int], size: int | None) -> str | No
 
 
 def most_unasked(size: int) -> int:
-    """Bytes of arrays that a run which a verb starts by itself may hold for files of `size` bytes."""
+    """Return the array bytes that an implicit run (a proof) may hold for files of `size` bytes."""
     return budget.limit("proof.memory", MOST_UNASKED) + _FOR_A_BYTE * size
 
 
@@ -106,7 +106,7 @@ def _alive(graph: Graph, sizes: Mapping[str, int]) -> int:
 
 
 def size_of(graph: Graph, path: Path | None) -> int | None:
-    """Bytes of the files that `graph` was read from, of which one is at `path`; `None` if it was made in memory."""
+    """Return the bytes of the files that `graph` was read from, one of them at `path`; `None` without files."""
     if path is None:
         return None
     files = {each.path: each.size for each in map(_file, _constants(graph)) if each is not None}
@@ -129,7 +129,7 @@ def _file(storage: Storage) -> MappedFile | None:
 
 
 def free_bytes() -> int:
-    """Memory that a new process can take without pushing others out."""
+    """Return the bytes that a new process can allocate without swapping."""
     free = free_memory()
     for limit, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -149,7 +149,7 @@ def _read_integer(path: str) -> int | None:
 
 
 def weights(graph: Graph) -> int:
-    """Bytes of the constants that are read."""
+    """Return the bytes of the constants that have consumers."""
     constants = [value for inner in walk(graph) for value in inner.constants if value.uses]
     return sum(value.storage.nbytes for value in constants if value.storage is not None)
 

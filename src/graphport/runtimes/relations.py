@@ -154,7 +154,7 @@ def _singles(related: list[str], others: Mapping[str, Symbolic], lengths: Iterab
 
 
 def _terms(chosen: Iterable[tuple[str, Dim]]) -> int:
-    """Return the complexity of relations: a mask that is too long runs too, so simpler relations come first."""
+    """Return the number of terms, the sort key of relations: the simplest relation that runs is preferred."""
     return sum(1 if isinstance(dim, int) else len(dim.terms) for _, dim in chosen)
 
 

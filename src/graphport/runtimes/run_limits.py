@@ -73,7 +73,7 @@ class RunLimits:
         return 0.0 if self.reason is not None else max(min(self.seconds, self.until - time.monotonic()), 0.0)
 
     def check(self, runtime: str) -> None:
-        """Refuse to begin a run after another one was stopped.
+        """Refuse to start a run after another run of this block was stopped.
 
         Raises:
             RunLimitError: the reason of that one.
@@ -82,7 +82,7 @@ class RunLimits:
             raise RunLimitError(runtime, self.reason)
 
     def exceeded(self, runtime: str, reason: str) -> RunLimitError:
-        """The error for a run that was stopped for `reason`, the last run of the block."""
+        """Return the error for a run that was stopped for `reason`; further runs of the block are refused."""
         self.reason = self.reason or reason
         return RunLimitError(runtime, reason)
 
@@ -111,7 +111,7 @@ class RunLimits:
         self._check_work(title, work.largest_macs(graph, sizes), _INTERPRETED_MACS_PER_SECOND)
 
     def check_loops(self, graph: Graph, title: str) -> None:
-        """Refuse a graph with a loop that a runtime would not leave at the limit.
+        """Refuse a graph with a loop of many iterations, which a runtime cannot interrupt at the limit.
 
         Raises:
             RunLimitError: with the reason.
@@ -211,12 +211,12 @@ OUT_OF_MEMORY = f"exceeded the memory limit for a model of its size; set {budget
 
 
 def _least_sizes(graph: Graph) -> dict[str, int]:
-    """Every open dim as 1."""
+    """Return size 1 for every open dim."""
     return dict.fromkeys((name for axes in open_axes(graph) for name in axes), 1)
 
 
 def out_of_time(seconds: float) -> str:
-    """The message for a run that was stopped after `seconds`."""
+    """Return the message for a run that was stopped after `seconds`."""
     return f"did not finish within {max(seconds, 0):.0f} s; set {budget.LIMITS}=proof.seconds=N to raise the limit"
 
 

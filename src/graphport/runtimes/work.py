@@ -20,12 +20,12 @@ MAX_ITERATIONS = 1 << 16
 
 
 def total_macs(graph: Graph, sizes: Mapping[str, int]) -> int:
-    """Multiply-accumulates of one run of `graph`, each body once; nodes of unknown shapes count 0."""
+    """Return the multiply-accumulates of one run of `graph`, each body once; nodes of unknown shapes count 0."""
     return sum(_macs(node, sizes) for inner in walk(graph) for node in inner)
 
 
 def largest_macs(graph: Graph, sizes: Mapping[str, int]) -> int:
-    """Multiply-accumulates of the node of `graph` that has the most."""
+    """Return the multiply-accumulates of the node of `graph` with the most."""
     return max((_macs(node, sizes) for inner in walk(graph) for node in inner), default=0)
 
 
@@ -43,7 +43,7 @@ def _macs(node: Node, sizes: Mapping[str, int]) -> int:
 
 
 def endless_loop(graph: Graph) -> str | None:
-    """The reason why a loop of `graph` may not end in reasonable time; `None` where all trip counts are small."""
+    """Return why a Loop may run too many iterations; `None` if all constant trip counts are small."""
     for inner in walk(graph):
         for node in inner:
             count = node.operand(0) if node.op == "Loop" else None

@@ -43,7 +43,7 @@ _SECONDS = struct.Struct("<d")
 
 @dataclass(slots=True)
 class Trips:
-    """Seconds that arrays were on their way to processes and back, in which no runtime has computed."""
+    """Seconds spent on transferring arrays to processes and back, without computation."""
 
     seconds: float = 0.0
 
@@ -76,11 +76,11 @@ class _Process:
 
     @property
     def can_be_asked(self) -> bool:
-        """Whether it runs, and is not that of a program which this one was forked from."""
+        """Whether the process runs and was started by this process, not by the parent that it was forked from."""
         return self.program == os.getpid() and self._process.poll() is None
 
     def ask(self, state: bytes, content: bytes) -> None:
-        """Let it do something."""
+        """Send a request: a state and its data."""
         with suppress(OSError):  # the missing answer reports the failure
             _send(self._stdin, state, content)
 
@@ -99,7 +99,7 @@ class _Process:
             return None
 
     def wait(self) -> int:
-        """Wait and return the exit status."""
+        """Wait for the end of the process and return its exit status."""
         return self._process.wait()
 
 
@@ -226,7 +226,7 @@ def bound(graph: Graph, shapes: Shapes) -> Graph:
 
 
 def returned(graph: Graph, *, every_value: bool) -> list[Value]:
-    """The outputs, each once, and with `every_value` all else that is computed."""
+    """Return the distinct outputs, and with `every_value` all other computed values."""
     computed = [value for node in graph for value in node.results] if every_value else []
     return list(dict.fromkeys([*graph.outputs, *computed]))
 
