@@ -84,6 +84,7 @@ def _read_elements(blob: Message, findings: Findings, what: str) -> Storage | No
     kind = blob.text("raw_data_type", Identifier("DOUBLE"))
     dtype = _RAW.get(kind)
     if dtype is None or raw.count % (dtype.bits // 8):
-        findings.error("CAFFE0304", f"{what} has {raw.count} bytes of {kind}", blob.span)
+        remedy = f"expected whole elements of {', '.join(_RAW)}"
+        findings.error("CAFFE0304", f"{what} has {raw.count} bytes of {kind}", blob.span, remedy)
         return None
     return FileStorage(raw.file, raw.start, dtype, (raw.count // (dtype.bits // 8),))

@@ -39,7 +39,7 @@ def eltwise(at: Layer, *, operation: str = "SUM", coeff: tuple[float, ...] = ())
     """Sum with coefficients, product or maximum of blobs of one shape."""
     op_defs = {"SUM": Add, "PROD": Mul, "MAX": Max}
     if operation not in op_defs:
-        message = f"operation is {operation}"
+        message = f"operation is {operation}, expected {', '.join(op_defs)}"
         raise UnsupportedError(message)
     if not at.bottoms or (coeff and (len(coeff) != len(at.bottoms) or operation != "SUM")):
         message = f"{len(coeff)} coefficients for a {operation} of {len(at.bottoms)} bottoms"
@@ -60,7 +60,7 @@ def _check_shapes(at: Layer) -> None:
     for index in range(1, len(at.bottoms)):
         dims = at.dims(index)
         if len(dims) != len(first) or any(decide_equal(m, n) is False for m, n in zip(first, dims, strict=True)):
-            message = f"blobs of the shapes {list(first)} and {list(dims)}"
+            message = f"the first bottom has shape {list(first)}, bottom {index + 1} has shape {list(dims)}"
             raise ShapeError(message, "use equal shapes; only Scale and Bias broadcast")
 
 

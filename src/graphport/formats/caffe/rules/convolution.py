@@ -123,7 +123,7 @@ def _window(at: Layer, index: int, group: int, stated: ConvolutionAttributes) ->
     """Return the number of channels, and the window over the spatial axes."""
     dims = at.dims(index)
     if at.axis(stated.axis, index) != 1:
-        message = f"the channels are on axis {stated.axis}"
+        message = f"the channels are on axis {stated.axis}, expected axis 1"
         raise UnsupportedError(message)
     if group < 1 or stated.num_output < 1:
         message = f"num_output is {stated.num_output}, group is {group}"

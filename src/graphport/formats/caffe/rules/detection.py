@@ -110,7 +110,7 @@ def prior_box(at: Layer, **attributes: Any) -> Value:
 def _static_size(dims: tuple[Dim, ...]) -> tuple[int, int]:
     found = [dim for dim in dims if isinstance(dim, int)]
     if len(found) != 2 or len(dims) != 2 or min(found) < 1:
-        message = f"the dims {list(dims)} of a feature map"
+        message = f"the spatial dims of a feature map are {list(dims)}, expected a static height and width"
         raise UnsupportedError(message)
     return found[0], found[1]
 

@@ -283,7 +283,11 @@ def parse_binary(data: bytes, findings: Findings) -> list[Layer]:
         findings.settle()
     count, blobs = fields.read_integer(), fields.read_integer()
     if not 0 <= count <= len(data) // 16 or not 0 <= blobs <= len(data):
-        findings.error("NCNN0002", f"{count} layers and {blobs} blobs in {len(data)} bytes", None)
+        findings.error(
+            "NCNN0002",
+            f"the header declares {count} layers and {blobs} blobs, but the file has {len(data)} bytes",
+            None,
+        )
         findings.settle()
     layers: list[Layer] = []
     for index in range(count):

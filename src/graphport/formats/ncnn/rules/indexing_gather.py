@@ -188,7 +188,7 @@ def _numbered(*values: Value, b: Builder) -> list[np.ndarray[Any, Any]]:
     shapes = [sizes(b.dims(x), "the rearranged tensor") for x in values]
     starts = np.cumsum([0, *(prod(shape) for shape in shapes)])
     if starts[-1] >= MOST_ENTRIES:
-        message = f"{starts[-1]} elements would be copied by single slices"
+        message = f"{starts[-1]} elements to rearrange one by one, at most {MOST_ENTRIES - 1} are supported"
         raise UnsupportedError(message)
     return [np.arange(start, start + prod(shape)).reshape(shape) for start, shape in zip(starts, shapes, strict=False)]
 

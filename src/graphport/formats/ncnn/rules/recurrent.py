@@ -112,7 +112,7 @@ def _dequantized(at: Layer, index: int, place: int, shape: Sequence[int]) -> Val
     scales = at.stored(place)
     rows = shape[0] * shape[1]
     if scales.count != rows or at.stored(index).dtype is not DType.INT8:
-        message = f"{scales.count} scales for {rows} rows of {at.stored(index).dtype}"
+        message = f"{scales.count} scales for {rows} rows of {at.stored(index).dtype}, expected one scale per int8 row"
         raise UnsupportedError(message)
     steps = Computed(lambda array: inverse(array.reshape(-1)), (scales,), DType.FLOAT32, (rows,))
     codes = at.b.constant(at.stored(index).reshaped([rows, shape[2]]))

@@ -134,10 +134,10 @@ class FlatBuffer:
         length = self._scalar("H", vtable)
         size = self._scalar("H", vtable + 2)
         if length < 4 or length % 2 or vtable + length > self.size:
-            message = f"the vtable at byte {vtable} has {length} bytes"
+            message = f"the vtable at byte {vtable} has {length} bytes, expected even and 4 to {self.size - vtable}"
             raise CorruptFileError(message)
         if size < 4 or at + size > self.size:
-            message = f"the table at byte {at} declares a size of {size} bytes"
+            message = f"the table at byte {at} declares a size of {size} bytes, expected 4 to {self.size - at}"
             raise CorruptFileError(message)
         return vtable, length, size
 

@@ -46,7 +46,7 @@ def dense(
         positions = positions[origin]
         positions[:, axis] = indices
     if len(positions) != values.size:
-        message = f"it has {values.size} values at {len(positions)} indices"
+        message = f"it has {values.size} values, expected {len(positions)}, one per index"
         raise CorruptFileError(message)
     rank = len(shape)
     block_map = [int(axis) for axis in _index_array(buffer, sparsity["block_map"])]

@@ -41,7 +41,7 @@ def export_dropout(
     del seed
     is_trained = training_mode is not None and (not _is_false(training_mode)) and float_element(ratio) != 0
     if is_trained:
-        message = "it is random"
+        message = "Dropout in training mode is random"
         raise UnsupportedError(message)
     mask = b.constant(np.ones(bounded(sizes(b.dims(data), "the mask")), np.bool_)) if b.count > 1 else None
     y = b(Identity, data)

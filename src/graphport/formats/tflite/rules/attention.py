@@ -120,7 +120,7 @@ def export_tensor_scatter(b: Builder, op: TensorScatterView) -> Exported:
     dims, given = sizes(b.dims(op.past_cache), "the cache"), sizes(b.dims(op.update), "the update")
     at = op.axis % len(dims)
     if at == 0:
-        message = "a cache that grows along the batch axis"
+        message = "the cache is updated along axis 0, expected another axis than the batch"
         raise UnsupportedError(message)
     reserve(*given)
     behind = [1] * (len(dims) - at - 1)

@@ -279,7 +279,7 @@ def _check_element_types(op: Operator) -> None:
     """
     dtypes: Sequence[Any] = op.types
     if any(each is not None and not isinstance(each, DType) for each in dtypes):
-        message = "element types are integers here, as in an ONNX file that keeps the operator unchanged"
+        message = "the attribute types contains integers, expected element types"
         raise UnsupportedError(message)
     facts = [value.fact for value in op.operands if value is not None]
     for dtype in (*op.types, *(fact.dtype for fact in facts if isinstance(fact, TensorFact))):
@@ -384,7 +384,7 @@ def pads_of(
         ShapeError: the window exceeds its input, or has another number of axes.
     """
     if len(dims) != len(kernel):
-        message = f"a window {list(kernel)} over {len(dims)} spatial axes"
+        message = f"the window {list(kernel)} has {len(kernel)} axes, the operand has {len(dims)} spatial axes"
         raise ShapeError(message)
     if op.option("padding") != 0:
         for n, k, d in zip(dims, kernel, dilations, strict=True):

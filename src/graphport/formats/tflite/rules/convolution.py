@@ -78,7 +78,7 @@ def depthwise_conv_2d(op: Operator) -> Value:
     (channels,) = sizes(op.dims(0, 4)[3:], "the channels")
     maps = op.dims(1, 4)[-1]
     if op.dims(1)[0] != 1 or not isinstance(maps, int) or maps % max(channels, 1):
-        message = f"filters {list(op.dims(1))} for {channels} channels"
+        message = f"the filters have shape {list(op.dims(1))}, the input has {channels} channels"
         raise ShapeError(message, "expected [1, height, width, channels * multiplier]")
     return _convolve(op, op.weight(1, (3, 0, 1, 2)), channels, _TALL)
 
@@ -111,8 +111,8 @@ def _convolve_transposed(op: Operator, perm: Sequence[int], axes: str) -> Value:
     x, bias = to_channels_first(b, op[2]), op.bias(3, 2)
     wanted = _output_sizes(op) or ()
     if any(decide_less(out, 1) is True for out in wanted):
-        message = f"a result of {list(wanted)}"
-        raise ShapeError(message)
+        message = f"the output size is {list(wanted)}"
+        raise ShapeError(message, "expected positive sizes")
     excess = [n for n in (f - out for f, out in zip(full, wanted, strict=False)) if isinstance(n, int)]
     if len(excess) < len(full):
         cut = _crop_dynamic(b, b(ConvTranspose, x, w, **stated), as_int64(b, op.raw(0)), len(full))
@@ -156,6 +156,6 @@ def _output_sizes(op: Operator) -> tuple[Dim, ...] | None:
     if elements is None:
         return None
     if len(elements) != len(op.dims(2)):
-        message = f"an output shape of rank {len(elements)} for an operand of rank {len(op.dims(2))}"
-        raise ShapeError(message)
+        message = f"the output shape has {len(elements)} dims, the operand has rank {len(op.dims(2))}"
+        raise ShapeError(message, "expected equal ranks")
     return elements[1:-1]

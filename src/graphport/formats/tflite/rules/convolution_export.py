@@ -65,7 +65,7 @@ def as_image(b: Builder, x: Value) -> tuple[Value, int]:
         batch, channels, length = b.dims(x, 3)
         return shaped(b, x, (batch, channels, 1, length)), 1
     if rank != _IMAGE:
-        message = f"a window over {rank - 2} axes"
+        message = f"a window over {rank - 2} spatial axes, expected 1 or 2"
         raise UnsupportedError(message)
     return x, 2
 
@@ -116,7 +116,7 @@ def pad_window(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, An
     if pads == [same_pads(*each, "SAME_UPPER") for each in axes]:
         return x, 0
     if any((bounds(n)[0] or 0) < 0 for pair in pads for n in pair):
-        message = "negative padding"
+        message = "negative padding of a window, expected at least 0"
         raise UnsupportedError(message)
     table = size_table(b, [(0, 0), *pads, (0, 0)], x)
     if filler:
@@ -252,7 +252,7 @@ def export_deform_conv(b: Builder, op: DeformConvView) -> Exported:
     Each offset group samples its channels as a separate image.
     """
     if len(b.dims(op.x)) != _IMAGE:
-        message = f"a window over {len(b.dims(op.x)) - 2} axes"
+        message = f"a window over {len(b.dims(op.x)) - 2} spatial axes, expected 2"
         raise UnsupportedError(message)
     if dtype_of(op.x) is not DType.FLOAT32:
         return None

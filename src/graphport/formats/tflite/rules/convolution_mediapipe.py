@@ -49,8 +49,8 @@ def _fields(op: Operator, count: int) -> tuple[int, ...]:
         raise ShapeError(message)
     found = struct.unpack_from(f"<{count}i", data)
     if min(found) < 0 or 0 in found[1:5]:
-        message = f"options {list(found)}"
-        raise ShapeError(message)
+        message = f"custom_options contains the integers {list(found)}"
+        raise ShapeError(message, "expected no negative integer, and positive ones at indices 1 to 4")
     return found
 
 
@@ -110,7 +110,7 @@ def max_unpooling_2d(op: Operator) -> Value:
     """
     b, (kernel, strides, _, _) = op.b, _pool(op)
     if kernel != strides:
-        message = f"windows {list(kernel)} with strides {list(strides)}"
+        message = f"unpooling windows {list(kernel)} with strides {list(strides)}, expected equal sizes"
         raise UnsupportedError(message)
     n, height, width, channels = sizes(op.dims(0, 4), "the dilated tensor")
     place = b(Unsqueeze, cast(b, op[1], DType.INT32), vector(b, [4]))

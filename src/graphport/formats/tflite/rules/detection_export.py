@@ -74,7 +74,7 @@ def _corners(b: Builder, boxes: Value) -> Value:
 def export_roi_align(b: Builder, op: RoiAlignView) -> Exported:
     """Export RoiAlign (average) as row weights x image x column weights; a bilinear sample mixes four pixels."""
     if not op.sampling_ratio:
-        message = "a sampling_ratio of 0"
+        message = "a sampling_ratio of 0: the number of samples depends on the regions"
         raise UnsupportedError(message, help="set sampling_ratio")
     if dtype_of(op.x) is not DType.FLOAT32:
         return None
@@ -87,7 +87,10 @@ def export_roi_align(b: Builder, op: RoiAlignView) -> Exported:
         sides = [b(Max, side, b.like(side, 1)) for side in sides]
     each = op.sampling_ratio
     if each * max(op.output_height, op.output_width) > _MAX_SAMPLES:
-        message = f"a sampling_ratio of {each}"
+        samples = each * max(op.output_height, op.output_width)
+        message = (
+            f"sampling_ratio {each}: {samples} samples along one axis of a region, expected at most {_MAX_SAMPLES}"
+        )
         raise UnsupportedError(message)
     rows = _points(b, top, sides[0], op.output_height * each, height)
     columns = _points(b, left, sides[1], op.output_width * each, width)

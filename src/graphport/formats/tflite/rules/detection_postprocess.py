@@ -76,11 +76,11 @@ def _options(op: Operator) -> _Options:
     is_regular = bool(options.get("use_regular_nms", False))
     per_class = int(options.get("detections_per_class", _PER_CLASS))
     if not is_regular and kinds != 1:
-        message = f"{kinds} classes of each box"
+        message = f"max_classes_per_detection is {kinds}, expected 1 without use_regular_nms"
         raise UnsupportedError(message)
     if min(most, classes, per_class) < 1 or not 0 < limits[0] <= 1 or 0 in scales:
-        message = f"custom_options {options}"
-        raise ShapeError(message)
+        message = f"custom_options is {options}"
+        raise ShapeError(message, "expected positive counts, nms_iou_threshold above 0 and at most 1, nonzero scales")
     return _Options(most, classes, per_class, *limits, scales, is_regular)  # type: ignore[arg-type]
 
 

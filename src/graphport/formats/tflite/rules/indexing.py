@@ -55,8 +55,8 @@ def gather(op: Operator) -> Value:
     axis, batch = int(op.option("axis")), int(op.option("batch_dims"))
     axis, batch = axis + rank * (axis < 0), batch + depth * (batch < 0)
     if not 0 <= batch <= min(depth, axis) or not axis < rank:
-        message = f"axis {axis} and {batch} batch dims of operands of rank {rank} and {depth}"
-        raise ShapeError(message)
+        message = f"axis {axis} and batch_dims {batch} for an operand of rank {rank} and indices of rank {depth}"
+        raise ShapeError(message, "expected batch_dims <= axis < operand rank, and batch_dims <= rank of the indices")
     if not batch:
         return b(Gather, x, indices, axis=axis)
     permuted = transposed(b, x, (*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)))
@@ -122,7 +122,7 @@ def reverse_sequence(op: Operator) -> Value:
     time, batch = (int(op.option(name)) % max(rank, 1) for name in ("seq_dim", "batch_dim"))
     if time == batch:
         message = f"seq_dim and batch_dim are both {time}"
-        raise ShapeError(message)
+        raise ShapeError(message, "expected different axes")
     order = [batch, time, *[axis for axis in range(rank) if axis not in (batch, time)]]
     found = b(ReverseSequence, transposed(b, x, order), as_int64(b, op.raw(1)), batch_axis=0, time_axis=1)
     return transposed(b, found, [order.index(axis) for axis in range(rank)])
@@ -135,8 +135,8 @@ def dynamic_update_slice(op: Operator) -> Value:
     dims, own = sizes(b.dims(x), "the updated tensor"), sizes(b.dims(update), "the update")
     starts = as_vector(b, op.raw(2))
     if len(dims) != len(own) or any(n < k for n, k in zip(dims, own, strict=True)):
-        message = f"an update {list(own)} of {list(dims)}"
-        raise ShapeError(message)
+        message = f"the update has shape {list(own)}, the operand has shape {list(dims)}"
+        raise ShapeError(message, "expected equal ranks, and no update dim above the operand dim")
     room = [n - k for n, k in zip(dims, own, strict=True)]
     starts = b(Max, b(Min, starts, vector(b, room)), vector(b, [0] * len(room)))
     strides = [int(np.prod(dims[axis + 1 :], dtype=np.int64)) for axis in range(len(dims))]
