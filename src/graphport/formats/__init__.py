@@ -201,7 +201,7 @@ def _mode(place: Path) -> int | None:
 
 
 def called(name: str) -> Format:
-    """The format of that name.
+    """Return the format named `name`.
 
     Raises:
         DiagnosticError: IO0003 there is none.

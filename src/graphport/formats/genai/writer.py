@@ -26,7 +26,7 @@ _CHUNK = 1 << 20
 
 
 def write(graph: Graph, path: str | os.PathLike[str]) -> None:
-    """Write a decoder with caches as a new folder; its configuration is written last, so that it is complete then.
+    """Write a decoder with caches as a new folder; the configuration is written last and marks it complete.
 
     Raises:
         DiagnosticError: GENAI0002 the graph has no caches or no generation settings; GENAI0003 a file cannot be copied,

@@ -138,12 +138,12 @@ if TYPE_CHECKING:
 
 
 def magic(*marks: bytes, at: int = 0) -> Signature:
-    """The bytes from offset `at` on are one of `marks`."""
+    """Return a signature: one of `marks` is at offset `at`."""
     return lambda e: any(e.head.startswith(mark, at) for mark in marks)
 
 
 def ends(mark: bytes) -> Signature:
-    """The file ends with `mark`."""
+    """Return a signature: the file ends with `mark`."""
     return lambda e: bool(e.head) and _tail(e.path, len(mark)) == mark
 
 
@@ -157,43 +157,43 @@ def _tail(path: Path, length: int) -> bytes:
 
 
 def pattern(expression: bytes) -> Signature:
-    """The first bytes match a regular expression."""
+    """Return a signature: the first bytes match a regular expression."""
     compiled = re.compile(expression, re.DOTALL)
     return lambda e: compiled.match(e.head) is not None
 
 
 def text(expression: str) -> Signature:
-    """The text begins with a match of a regular expression, white space aside."""
+    """Return a signature: the text, without leading white space, begins with a match of a regular expression."""
     compiled = re.compile(rf"\s*(?:{expression})")
     return lambda e: compiled.match(e.text) is not None
 
 
 def keys(*names: str) -> Signature:
-    """The text is a JSON object with `names` among its keys."""
+    """Return a signature: the text is a JSON object with the keys `names`."""
     compiled = [re.compile(rf'"{re.escape(name)}"\s*:') for name in names]
     return lambda e: e.text.lstrip().startswith("{") and all(each.search(e.text) for each in compiled)
 
 
 def members(*globs: str) -> Signature:
-    """The folder or archive has a member for each pattern."""
+    """Return a signature: the folder or archive has a member that matches each pattern."""
     return lambda e: all(any(fnmatchcase(name, glob) for name in e.members) for glob in globs)
 
 
 def named(*globs: str) -> Signature:
-    """The file name matches at least one pattern."""
+    """Return a signature: the file name matches at least one pattern."""
     return lambda e: any(fnmatchcase(e.name, glob) for glob in globs)
 
 
 def has_sibling(*extensions: str) -> Signature:
-    """A file with this stem and one of `extensions` exists."""
+    """Return a signature: a file with this stem and one of `extensions` exists."""
     return lambda e: bool(e.head) and any(e.path.with_suffix(each).is_file() for each in extensions)
 
 
 def both(*signatures: Signature) -> Signature:
-    """All signatures hold."""
+    """Return a signature: all signatures hold."""
     return lambda e: all(each(e) for each in signatures)
 
 
 def either(*signatures: Signature) -> Signature:
-    """At least one signature holds."""
+    """Return a signature: at least one signature holds."""
     return lambda e: any(each(e) for each in signatures)

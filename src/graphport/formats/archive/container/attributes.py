@@ -24,7 +24,7 @@ _FOREIGN = "write the archive with graphport"
 
 
 def faults(graph: Graph) -> list[Diagnostic]:
-    """Return a diagnostic for each attribute of another type than its operator declares, and each invalid input dim."""
+    """Return a diagnostic for each canonical attribute that does not match its signature, and each bad extent."""
     found = [finding for inner in walk(graph) for node in inner for finding in _faults(node)]
     return found + [finding for inner in walk(graph) for value in inner.inputs for finding in _extents(value)]
 
@@ -51,7 +51,7 @@ def _faults(node: Node) -> list[Diagnostic]:
 
 
 def has_signature_type(annotation: Any, attribute: Attribute) -> bool:
-    """Whether `attribute` has the type that `annotation`, from an operator definition's signature, declares."""
+    """Whether `attribute` has the type that an operator's signature declares."""
     if get_origin(annotation) in (Union, UnionType):
         return any(has_signature_type(each, attribute) for each in get_args(annotation))
     if get_origin(annotation) is tuple:

@@ -21,7 +21,7 @@ _KNOWN = frozenset({"graph", "notes", WEIGHTS, *SECTIONS})
 
 
 class Weight(NamedTuple):
-    """A weight: its archive member, element type and shape."""
+    """Location of a weight's elements in a member."""
 
     member: str
     dtype: DType
@@ -90,7 +90,7 @@ def _is_deep(document: dict[str, Any]) -> bool:
 
 
 def understood(document: dict[str, Any], source: Source) -> tuple[Manifest, list[Diagnostic]]:
-    """Parse the manifest; return it with warnings.
+    """Parse and check the manifest; return it with warnings.
 
     Raises:
         DiagnosticError: IO0204 the major version is newer than supported, IO0206 a required section is unknown,

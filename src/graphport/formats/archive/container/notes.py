@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def gathered(graph: Graph) -> dict[str, Any]:
-    """Return the notes of `graph`, of its values by name and of its nodes by index, as JSON; empty without notes."""
+    """Return the notes of `graph`, its values (by name) and its nodes (by index) as JSON; empty if there are none."""
     found = {
         "graph": _notes_to_json(graph.notes) if graph.has_notes else {},
         "values": {v.name: notes for v in _values(graph) if v.has_notes and (notes := _notes_to_json(v.notes))},

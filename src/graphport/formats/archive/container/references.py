@@ -17,7 +17,7 @@ _ROWS = (("dispatch", "nodes", "node"), ("quantization", "grids", "value"))
 
 
 def dangling(graph: Graph, documents: Documents, source: Source) -> list[Diagnostic]:
-    """Return a warning for each section that names nodes or values that `graph` does not contain."""
+    """Return a warning for each section that names values or nodes which are missing in the graph."""
     found: list[Diagnostic] = []
     names: set[str] | None = None
     for section, rows, entry in _ROWS:

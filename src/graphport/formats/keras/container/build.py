@@ -231,7 +231,7 @@ class GraphBuilder:
             self._findings.refuse("KERAS0403", message, model.location, _HELP)
 
     def _shifts(self, model: LayerConfig, calls: Mapping[str, list[Call]]) -> dict[str, int]:
-        """The index of the first call of each model inside of a model: Keras 2 counts its construction as call 0."""
+        """Return 1 for each nested model whose first use is call 1: Keras 2 counts its construction as call 0."""
         names = {each.name: each for each in model.layers}
         used: dict[str, set[int]] = {}
         for each in calls.values():
@@ -672,7 +672,7 @@ def _count_slices(layers: Mapping[str, LayerConfig], references: Sequence[Refere
 
 
 def _pattern(value: Any) -> Any:
-    """A list of tensors and Python scalars with `None` for each tensor."""
+    """Return a list of arguments with `None` in place of each tensor; Python scalars remain."""
     return [None if isinstance(each, Tensor) else each for each in value]
 
 

@@ -195,7 +195,7 @@ def _functions() -> dict[str, Function]:
 
 
 def _defaults(target: str) -> dict[str, Any]:
-    """`tf.argmax` uses axis 0 by default, and returns int64."""
+    """Return the defaults of `tf.argmax` and `tf.argmin`: axis 0, result int64."""
     return {"axis": 0, "output_type": "int64"} if target.startswith("Arg") else {}
 
 

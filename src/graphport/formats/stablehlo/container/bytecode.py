@@ -164,7 +164,7 @@ class _BytecodeReader:
     # Operations
 
     def _functions(self) -> list[Function]:
-        """The functions of the module, and of modules inside it."""
+        """Read the functions of the module and of nested modules."""
         found: list[Function] = []
         for operation in self._block(self._sections["ir"], [], 0).operations:
             found += self._functions_of(operation)

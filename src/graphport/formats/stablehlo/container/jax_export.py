@@ -133,7 +133,7 @@ class Exported:
 
     @property
     def platform_index(self) -> int:
-        """The index of the CPU among the platforms, else 0."""
+        """Index of the CPU in the list of platforms; 0 if it is not listed."""
         return self.platforms.index("cpu") if "cpu" in self.platforms else 0
 
     def has_platform_argument(self, count: int) -> bool:

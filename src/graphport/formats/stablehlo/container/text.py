@@ -304,7 +304,7 @@ class TextReader:
         return scope[name][0] if count else 0
 
     def _use(self) -> int:
-        """The key of the value that is the current token."""
+        """Return the key of the value at the current token."""
         lexer = self._lexer
         name, _, index = lexer.text.partition("#")
         for scope in reversed(self._scopes):
@@ -430,7 +430,7 @@ class TextReader:
         return Operation(name, operands, [], results, _normalized(attributes), regions)
 
     def _operands(self) -> list[int]:
-        """`(%a, %b)`."""
+        """Parse operands: `(%a, %b)`."""
         lexer = self._lexer
         operands: list[int] = []
         lexer.expect("(")
@@ -442,7 +442,7 @@ class TextReader:
         return operands
 
     def _properties(self) -> dict[str, Any]:
-        """`<{...}>`, or nothing."""
+        """Parse properties, `<{...}>`, if there are any."""
         lexer = self._lexer
         if not lexer.accept("<{"):
             return {}
@@ -451,7 +451,7 @@ class TextReader:
         return found
 
     def _signature(self) -> tuple[list[Type], list[Type]]:
-        """A function type."""
+        """Parse a function type: `(types) -> types`."""
         lexer = self._lexer
         given = self._type_list()
         lexer.expect("->")
@@ -479,7 +479,7 @@ class TextReader:
         return self._pretty_default(name) if special is None else special(name)
 
     def _pretty_sdy_sharding_constraint(self, name: str) -> Operation:
-        """`sdy.sharding_constraint %x <@mesh, [...]> : type`."""
+        """Parse `sdy.sharding_constraint %x <@mesh, [...]> : type`."""
         operand = self._use()
         self._skip_angles()
         if self._lexer.at("{"):
@@ -488,7 +488,7 @@ class TextReader:
         return Operation(name, [operand], [], [self._type()], {})
 
     def _check(self, name: str) -> Operation:
-        """An operation of StableHLO's own tests: `check.expect_eq_const %x, dense<...> : type`."""
+        """Parse an operation of StableHLO's own tests: `check.expect_eq_const %x, dense<...> : type`."""
         lexer = self._lexer
         operation = Operation(name, [], [], [], {})
         while lexer.kind == "value":
@@ -566,7 +566,7 @@ class TextReader:
         return first
 
     def _ranges(self) -> list[tuple[int, ...]]:
-        """Parse the ranges of a slice, start:limit:stride of each axis: `[0:3, 0:8:2]`."""
+        """Parse the ranges of a slice, `start:limit:stride` for each axis (the stride is optional)."""
         lexer = self._lexer
         lexer.expect("[")
         found: list[tuple[int, ...]] = []
@@ -581,7 +581,7 @@ class TextReader:
         return found
 
     def _types_of(self, operation: Operation) -> None:
-        """`: type`, `: types`, `: (types) -> types`, `: type -> types`."""
+        """Parse the types of an operation: `: type`, `: types`, `: (types) -> types` or `: type -> types`."""
         lexer = self._lexer
         lexer.expect(":")
         offset = lexer.start
@@ -639,7 +639,7 @@ class TextReader:
     _pretty_chlo_constant = _pretty_constant
 
     def _pretty_reduce(self, name: str) -> Operation:
-        """`(%x init: %c), (%y init: %d) applies op across dimensions = [..]`, or with `reducer`."""
+        """Parse the short form of reduce: `(%x init: %c) applies op across dimensions = [..]`, or with `reducer`."""
         lexer = self._lexer
         inputs: list[int] = []
         initial: list[int] = []
@@ -673,7 +673,7 @@ class TextReader:
         return operation
 
     def _reducer(self, count: int) -> Block:
-        """`reducer(%a: T, %b: T) (%c: U, %d: U) {...}`: the block has all left arguments, then all right ones."""
+        """Parse `reducer(%a: T, %b: T) (%c: U, %d: U) {...}`; block arguments are %a, %c, then %b, %d."""
         lexer = self._lexer
         lexer.expect("reducer")
         self._scopes.append({})
@@ -697,7 +697,7 @@ class TextReader:
         return block
 
     def _pretty_while(self, name: str) -> Operation:
-        """`(%a = %x, ...) : types cond {...} do {...}`: both regions have equal arguments."""
+        """Parse `(%a = %x, ...) : types cond {...} do {...}`: both regions have equal arguments."""
         lexer = self._lexer
         names: list[str] = []
         operation = Operation(name, [], [], [], {})
@@ -774,7 +774,7 @@ class TextReader:
         return found
 
     def _convolution_dims(self) -> dict[str, Any]:
-        """`[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`."""
+        """Parse the `dimension_numbers` of a convolution: `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`."""
         lexer = self._lexer
         parts = [self._dim_letters()]
         lexer.expect("x")
@@ -889,7 +889,7 @@ class TextReader:
         return TensorType(element, tuple(shape), quantization, is_bounded)
 
     def _quantization(self) -> tuple[Quantization, str]:
-        """`!quant.uniform<i8:f32, 0.1:-3>`, `<i8<-127:127>:f32:1, {0.1:0, 0.2:0}>`."""
+        """Parse a quantized type: `!quant.uniform<i8:f32, 0.1:-3>`, or with ranges, axis and per-channel parameters."""
         lexer, name = self._lexer, self._lexer.text
         if name.encode() in self._aliases:
             found = self._alias(name, self._attributes, self._quantization)
@@ -1025,7 +1025,7 @@ class TextReader:
         return self._lexer.kind == "word" and self._lexer.text.isupper()
 
     def _array(self) -> list[Any]:
-        """`array<i64: 1, 2>`."""
+        """Parse a dense array attribute: `array<i64: 1, 2>`."""
         lexer = self._lexer
         lexer.advance()
         lexer.expect("<")
@@ -1085,7 +1085,7 @@ class TextReader:
         return raw_dense(self.file, start + 2, (end - start - 2) // 2, type, is_hex=True)
 
     def _resource(self) -> Any:
-        """`dense_resource<name> : type`; its bytes are at the end of the file, after four bytes of alignment."""
+        """Parse `dense_resource<name> : type`; the bytes are in the resource section, after 4 bytes of alignment."""
         lexer, offset = self._lexer, self._lexer.start
         lexer.advance()
         lexer.expect("<")
@@ -1100,7 +1100,7 @@ class TextReader:
         return raw_dense(self.file, start + 10, (end - start - 10) // 2, type, is_hex=True)
 
     def _named_attribute(self) -> Any:
-        """`#alias`, `#stablehlo<comparison_direction LT>`, `#stablehlo.gather<...>`, `#other.dialect<...>`."""
+        """Parse an attribute that begins with `#`: an alias, an attribute of StableHLO, or of another dialect."""
         lexer, name = self._lexer, self._lexer.text
         if name.encode() in self._aliases:
             found = self._alias(name, self._attributes, self._attribute)

@@ -115,7 +115,7 @@ def _triangular_solve(e: Emitter, op: Operation, xs: Sequence[Held]) -> list[Hel
 
 
 def _all_equal(e: Emitter, xs: Sequence[Held]) -> Value:
-    """Whether all elements of two tensors are equal, as StableHLO's own tests ask."""
+    """Whether all elements of two tensors are equal (`check.expect_eq`)."""
     values = [value for x in xs for value in flattened(x)]
     if len(values) != 2:
         refuse("SH0006", "unsupported: check.eq of non-numeric tensors")

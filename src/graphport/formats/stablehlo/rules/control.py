@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 @rule("call", takes_codes=True)
 @complex_rule("call")
 def call(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
-    """A function, inlined."""
+    """Inline the called function."""
     return e.call(str(op.attributes.get("callee", "")), xs)
 
 
 @rule("composite", takes_codes=True)
 @complex_rule("composite")
 def composite(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
-    """A composite by its own rule, or by its decomposition."""
+    """Convert a composite by its own rule, else by its decomposition."""
     from graphport.formats.stablehlo.rules.special import COMPOSITES
 
     known = COMPOSITES.get(str(op.attributes.get("name", "")))
@@ -44,7 +44,7 @@ def composite(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
 
 @rule("if", takes_codes=True)
 def if_(e: Emitter, op: Operation, condition: Held) -> list[Held]:
-    """One of two regions."""
+    """Convert to If: run one of two regions."""
     if not isinstance(condition, Value):
         refuse("SH0007", "if: the condition is not a tensor")
     known = e.scalar(condition)
@@ -55,7 +55,7 @@ def if_(e: Emitter, op: Operation, condition: Held) -> list[Held]:
 
 @rule("case", takes_codes=True)
 def case(e: Emitter, op: Operation, index: Held) -> list[Held]:
-    """One of several regions; an index out of range takes the last."""
+    """Convert to nested Ifs: run the region of the index; an index out of range selects the last region."""
     if not op.regions or not isinstance(index, Value) or not e.dtype(index).is_integer:
         refuse("SH0007", "case: expected an integer tensor and regions")
     known = e.scalar(index)
@@ -107,7 +107,7 @@ def _return(e: Emitter, body: Graph, results: Sequence[Held]) -> None:
 @rule("while", takes_codes=True)
 @complex_rule("while")
 def while_(e: Emitter, op: Operation, *initial: Held) -> list[Held]:
-    """A loop with a condition."""
+    """Convert to a Loop with a condition."""
     condition, step = op.regions
     start = _condition(e, condition, initial)
     count, known = _trip_count(e, condition, step, initial)
@@ -217,14 +217,14 @@ def _adds_one(e: Emitter, step: Block, result: int, argument: int) -> bool:
 
 @rule("create_token", "after_all", takes_codes=True)
 def token(e: Emitter, op: Operation, *xs: Held) -> Held:
-    """An order of side effects, of which there are none."""
+    """Return a token, which orders side effects; there are none."""
     del e, op, xs
     return Token()
 
 
 @rule("replica_id", "partition_id")
 def device_id(e: Emitter, op: Operation) -> Value:
-    """The number of the only device."""
+    """Return the id of the only device."""
     del op
     return e.constant(0, DType.UINT32)
 
@@ -240,7 +240,7 @@ def device_id(e: Emitter, op: Operation) -> Value:
     moves=True,
 )
 def collective(e: Emitter, op: Operation, *xs: Value) -> list[Held]:
-    """An exchange between devices; among one device, the operands."""
+    """Return the operands of a collective operation: there is only one device."""
     del e
     groups = op.attributes.get("replica_groups", op.attributes.get("source_target_pairs"))
     members = ints_of(groups, "replica_groups") if groups is not None else []
@@ -254,12 +254,12 @@ def collective(e: Emitter, op: Operation, *xs: Value) -> list[Held]:
 
 @rule("sdy.sharding_constraint", "builtin.unrealized_conversion_cast", moves=True, takes_codes=True)
 def sharding_constraint(e: Emitter, op: Operation, x: Value) -> Value:
-    """How a tensor is divided among devices, which does not change it; in bytecode, with casts of its type around."""
+    """Return the operand: a sharding does not change values."""
     del e, op
     return x
 
 
 @rule("map")
 def map_(e: Emitter, op: Operation, *xs: Value) -> list[Held]:
-    """A region of scalars for all elements."""
+    """Apply a region of scalars to all elements."""
     return e.vectorized(op.regions[0], xs, len(op.results))

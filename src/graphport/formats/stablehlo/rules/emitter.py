@@ -75,7 +75,7 @@ def complex_rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def as_results(found: Held | list[Held]) -> list[Held]:
-    """The results of a rule as a list; a rule with one result may return it without a list."""
+    """Return the results of a rule as a list; a single result need not be in a list."""
     return found if isinstance(found, list) else [found]
 
 
@@ -261,7 +261,7 @@ class Emitter:
 
     @contextmanager
     def inside(self, body: Graph) -> Generator[None]:
-        """Make nodes in `body` for a while."""
+        """Add nodes to `body` inside the `with` block."""
         outer, builder = self.graph, self._builder
         outer.share_names(body)
         self.graph = body
@@ -415,7 +415,7 @@ class Emitter:
     # Operations
 
     def block(self, block: Block, operands: Sequence[Held]) -> list[Held]:
-        """Emit the operations of a block with `operands` as its arguments. Return the operands of its return."""
+        """Emit a block's operations inline, with `operands` as its arguments; return the operands of its return."""
         if len(block.arguments) != len(operands):
             refuse("SH0007", f"a region has {len(block.arguments)} arguments, got {len(operands)}")
         for (key, _), operand in zip(block.arguments, operands, strict=True):
@@ -471,7 +471,7 @@ class Emitter:
             self.values = outer
 
     def operation(self, operation: Operation) -> None:
-        """Apply the rule of an operation."""
+        """Emit an operation by its rule."""
         self.at(operation)
         results = self.apply(operation, self._operands(operation))
         if len(results) != len(operation.results):
@@ -481,7 +481,7 @@ class Emitter:
             self.values[key] = self.checked(operation, result, type)
 
     def apply(self, operation: Operation, operands: list[Held]) -> list[Held]:
-        """The results of an operation for operands.
+        """Emit an operation with `operands`; return its results.
 
         Raises:
             RefusedError: SH0006 there is no rule, or it does not support the operands.
@@ -634,7 +634,7 @@ def _check_fits(data: Any, dtype: DType | None) -> None:
 
 
 def element_type(type: Type, default: DType) -> DType:
-    """The element type that an operation's result has; in a short form it is that of its operands."""
+    """Return the element type of an operation's result; in a short form without result type, that of the operands."""
     if isinstance(type, OtherType):
         return default
     if type.quantization is not None:
@@ -645,7 +645,7 @@ def element_type(type: Type, default: DType) -> DType:
 
 
 def expanded_operations(program: Program, entry: Function) -> int:
-    """The number of operations of a function with all calls inlined.
+    """Count the operations of a function with all calls inlined.
 
     Raises:
         RefusedError: SH0008 functions call each other in a circle.

@@ -58,7 +58,7 @@ def _counting(e: Emitter, size: int | Value) -> Value:
 
 @rule("dynamic_slice", moves=True)
 def dynamic_slice(e: Emitter, op: Operation, x: Value, *starts: Value) -> Value:
-    """Take as many entries of each axis from a computed start on, which is moved so that they fit."""
+    """Slice from a computed start, clamped so that the slice is inside the operand."""
     sizes = ints_of(op.attribute("slice_sizes"), "slice_sizes")
     if len(sizes) != e.rank(x) or len(starts) != len(sizes) or min(sizes, default=0) < 0:
         refuse("SH0007", f"dynamic_slice: {len(starts)} starts and {len(sizes)} sizes for rank {e.rank(x)}")
@@ -76,7 +76,7 @@ def dynamic_slice(e: Emitter, op: Operation, x: Value, *starts: Value) -> Value:
 
 @rule("dynamic_update_slice", moves=True)
 def dynamic_update_slice(e: Emitter, op: Operation, x: Value, update: Value, *starts: Value) -> Value:
-    """Replace entries from a computed start on, which is moved so that they fit."""
+    """Replace a slice at a computed start, clamped so that the update is inside the operand."""
     rank = e.rank(x)
     if e.rank(update) != rank or len(starts) != rank:
         refuse("SH0007", f"{op.shown()}: {len(starts)} starts and an update of rank {e.rank(update)} for rank {rank}")
@@ -259,7 +259,7 @@ class _WindowIndices:
 
 @rule("gather", moves=True)
 def gather(e: Emitter, op: Operation, x: Value, indices: Value) -> Value:
-    """Take windows at computed offsets, which are moved so that the windows fit."""
+    """Gather windows at computed starts, clamped so that the windows are inside the operand."""
     return _gathered(e, op, x, indices, list(ints_of(op.attribute("slice_sizes"), "slice_sizes")))
 
 
@@ -409,7 +409,7 @@ def _scattered_in_turn(e: Emitter, op: Operation, xs: list[Any], indices: Value,
 
 
 def _is_single(e: Emitter, indices: Value) -> bool:
-    """Whether there is one window alone."""
+    """Whether there is exactly one window."""
     numbers = [dim for dim in e.dims(indices)[:-1] if dim != 1]
     return not numbers
 
@@ -517,7 +517,7 @@ def _skipping(
     windows: Value,
     mode: str | None,
 ) -> Value:
-    """Scatter into the indexed axes as one, with an entry more that takes the windows which do not fit."""
+    """Scatter into the flattened indexed axes, extended by one element that receives windows which do not fit."""
     count = len(places.axes)
     sizes = e.sizes(moved)
     indices = places.joined(starts)

@@ -253,7 +253,7 @@ def padded(
     high: Sequence[int],
     interior: Sequence[int] | None = None,
 ) -> Value:
-    """`x` with elements added at the edges (or cut) and between elements."""
+    """Add elements at the edges (negative: crop) and between elements of `x`."""
     for axis, gap in enumerate(interior or []):
         x = insert_gaps(e, x, number, axis, gap)
     before, after = [max(n, 0) for n in low], [max(n, 0) for n in high]
@@ -400,27 +400,27 @@ def set_dimension_size(e: Emitter, op: Operation, x: Value, size: Value) -> Valu
 
 @rule("optimization_barrier", takes_codes=True)
 def optimization_barrier(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
-    """The operands."""
+    """Return the operands."""
     del e, op
     return list(xs)
 
 
 @complex_rule("optimization_barrier")
 def complex_barrier(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
-    """The operands."""
+    """Return the operands."""
     return optimization_barrier(e, op, *xs)
 
 
 @rule("tuple", takes_codes=True)
 def make_tuple(e: Emitter, op: Operation, *xs: Held) -> Held:
-    """Several values as one."""
+    """Combine values to a tuple."""
     del e, op
     return TupleValue(xs)
 
 
 @rule("get_tuple_element", takes_codes=True)
 def get_tuple_element(e: Emitter, op: Operation, x: Held) -> Held:
-    """One value of several."""
+    """Return one element of a tuple."""
     del e
     ranges = op.attributes.get("ranges")
     index = op.attribute("index") if ranges is None else (ints_of(ranges, "ranges") or [-1])[0]

@@ -144,14 +144,14 @@ def _order_by_key(
 
 
 def _top(e: Emitter, x: Value, axis: int, largest: int) -> Value:
-    """The stable order of all elements."""
+    """Return the permutation that sorts an axis stably."""
     length = e.dim(x, axis)
     count = e.ints(length) if isinstance(length, int) else length
     return e.results("TopK", 2, x, count, axis=axis, largest=largest)[1]
 
 
 def _order_by_pairs(e: Emitter, block: Block, xs: tuple[Held, ...], axis: int) -> Value:
-    """The stable order by any comparator.
+    """Return the permutation that sorts an axis stably by any comparator.
 
     The place of an element is the number of elements before it: those less than it, and equal ones with a lower index.
     """

@@ -48,7 +48,7 @@ def square(e: Emitter, x: Value) -> Value:
 
 @elementwise("chlo.conj")
 def conjugate(e: Emitter, x: Value) -> Value:
-    """A real number is its conjugate."""
+    """Return the operand: real tensors are their own conjugate."""
     del e
     return x
 
@@ -269,7 +269,7 @@ def is_neg_inf(e: Emitter, x: Value) -> Value:
 
 @rule("chlo.next_after", "chlo.broadcast_next_after")
 def next_after(e: Emitter, op: Operation, x: Value, y: Value) -> Value:
-    """The next float from x towards y: its bits one up or down."""
+    """Return the next representable float from x towards y."""
     del op
     dtype = e.dtype(x)
     if not dtype.is_floating or dtype.bits < 16:

@@ -156,7 +156,7 @@ class Building:
 
     @contextmanager
     def inside(self, body: Graph) -> Generator[None]:
-        """Make nodes in `body` for a while."""
+        """Add nodes to `body` inside the `with` block."""
         outer = self.graph
         outer.share_names(body)
         self.graph = body

@@ -64,7 +64,7 @@ class ComplexPair:
 
 @dataclass(eq=False, slots=True)
 class Dead:
-    """The result of an operator that is not executed."""
+    """The absent result of an operator in a branch that is not executed."""
 
 
 DEAD = Dead()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _nudged(
     low: np.ndarray, high: np.ndarray, num_bits: int, *, narrow_range: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """The scale, the zero point, the least value, and the range of the integers of a range of floats, in float32."""
+    """Return scale, zero point, lowest float and integer range of a float range moved so that 0 is an integer."""
     least, most = int(narrow_range), (1 << num_bits) - 1
     one = np.float32
     scale = ((high - low) / one(most - least)).astype(np.float32)
@@ -43,7 +43,7 @@ def _constant(value: Value, name: str) -> np.ndarray:
 def _faked(
     b: Builder, x: Value, low: np.ndarray, high: np.ndarray, num_bits: int, *, narrow_range: bool, axis: int | None
 ) -> Value:
-    """`x` rounded to integers and back."""
+    """Quantize `x` to the integer range and dequantize it."""
     scale, zero, first, least, most = _nudged(low, high, num_bits, narrow_range=narrow_range)
     last = ((most - zero) * scale).astype(np.float32)
     clipped = b(Min, b(Max, x, b.constant(first)), b.constant(last))
@@ -208,7 +208,7 @@ def quantize(
 
 
 def _first_steps(first: float, last: float, least: int, most: int) -> float:
-    """Integers for each real unit in the mode MIN_FIRST."""
+    """Return the number of integers per unit of the float range (mode MIN_FIRST)."""
     return (most - least) / (last - first)
 
 

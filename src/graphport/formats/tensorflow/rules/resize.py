@@ -105,7 +105,7 @@ def _cubic(b: Builder, x: Value, a: float, *, is_far: bool) -> Value:
 
 
 def _spots(b: Builder, n: Value, m: Value, places: str) -> Value:
-    """The place in an axis of length `n` of each of `m` pixels, both float32 of rank 1."""
+    """Return the input coordinate of each of `m` output pixels on an axis of length `n` (both float32 of rank 1)."""
     steps = cast(b, counted(b, as_int64(b, m)), DType.FLOAT32)
     if places == "align_corners":
         one = _float32(b, 1)
@@ -126,7 +126,7 @@ def _by_matrices(
     spots: Callable[[Value, Value], Value],
     shares: Callable[[Value, Value], list[tuple[Value, Value]]],
 ) -> Value:
-    """Height and width multiplied by matrices that have the share of each pixel in each pixel of the result."""
+    """Multiply height and width by interpolation matrices [output, input]."""
     y = x if dtype_of(x) is DType.FLOAT32 else cast(b, x, DType.FLOAT32)
     wanted = cast(b, as_vector(b, size), DType.FLOAT32)
     for place, axis in enumerate((1, 2)):
