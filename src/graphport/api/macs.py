@@ -24,7 +24,7 @@ _USUAL = 128
 
 
 def with_example(found: Inspection, graph: Graph) -> Inspection:
-    """`found` of `graph`, its work in the symbols of the inputs; with an example where not all of that is short."""
+    """Express the work of `found` in the symbols of the inputs; add an example if some formulas are long."""
     extents = graph.extents
     found = replace(
         found,
@@ -78,7 +78,7 @@ def _unfolded(dim: Dim, extents: Extents) -> Dim:
 
 
 def _is_short(dim: Dim, extents: Extents) -> bool:
-    """Whether a person can read the dim, and needs no definition for it."""
+    """Whether the dim is short and contains no symbol that needs a definition."""
     return isinstance(dim, int) or (len(str(dim)) <= MOST_TEXT and extents.definitions.keys().isdisjoint(symbols(dim)))
 
 

@@ -145,7 +145,7 @@ def size_of_files(*models: Model) -> int | None:
 
 
 def tolerance(model: Model, least: float | None = None) -> Tolerance:
-    """What passes as equal where `model` is computed by two programs, and weights keep `least` decibels."""
+    """Return the tolerance for two runs of `model`; `least` is the SNR in dB that converted weights guarantee."""
     narrow = least_snr(model.graph)
     if least is not None and (narrow is None or least < narrow):
         return Tolerance(least_snr=least, reason="quantized weights")
@@ -171,7 +171,7 @@ def reason_to_skip(model: Model, limit: int | None, *, verify: bool | None) -> s
 
 
 def refused_if(reason: str, *, is_demanded: bool) -> str:
-    """`reason`, why nothing is proven.
+    """Return `reason`, why there is no proof; if a proof was demanded, raise it as an error.
 
     Raises:
         DiagnosticError: RUN0010, a proof was demanded.

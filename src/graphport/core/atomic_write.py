@@ -54,7 +54,7 @@ _POLL_SECONDS = 0.01
 
 
 class _Named(FileIO):
-    """A file whose faults name the file that it is going to be."""
+    """A temporary file whose operating system errors name the final path."""
 
     def __init__(self, path: Path, target: Path) -> None:
         super().__init__(path, "w+b")
@@ -90,7 +90,7 @@ class _Named(FileIO):
 
 @contextmanager
 def _naming(path: Path) -> Generator[None]:
-    """Let a fault of the system inside name that file."""
+    """Set `path` as the file name of operating system errors inside the block."""
     try:
         yield
     except OSError as error:
@@ -359,7 +359,7 @@ def _settle(journal: journals.Journal) -> None:
 
 
 def _clear(journal: journals.Journal) -> None:
-    """Remove the old files, and the folders that the new ones were written in."""
+    """Remove the old files, and the temporary folders of the new files."""
     for move in journal.moves:
         if move.old_number is not None and journals.inode(move.aside) == move.old_number:
             _remove(move.aside)
@@ -434,7 +434,7 @@ def _flush(path: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Generator[None]:
-    """Be the only process that moves files in `folder`.
+    """Hold the exclusive lock for moving files in `folder`.
 
     Raises:
         TimeoutError: another process holds the folder's lock.
@@ -492,7 +492,7 @@ def _uninterrupted() -> Generator[None]:
 
 
 def _mask() -> int:
-    """The permissions that the user takes from new files."""
+    """Return the umask: the permissions that new files do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -105,14 +105,14 @@ def reserve_expanded(count: int, what: str) -> int:
 
 
 def bounded(extents: Iterable[int], what: str = "elements of a generated constant") -> tuple[int, ...]:
-    """`extents`, of an array that `reserve` allows."""
+    """Return `extents` after `reserve` has accepted an array of this shape."""
     found = tuple(extents)
     reserve(*found, what=what)
     return found
 
 
 def fits_in_memory(shape: Iterable[int]) -> bool:
-    """Whether memory can hold an array of that shape; of none, too, all other extents are to be below its end."""
+    """Whether an array of this shape can be addressed; dims of 0 are ignored, because NumPy checks all others too."""
     return prod(filter(None, shape)) < _FARTHEST
 
 
@@ -130,5 +130,5 @@ def _decimal(text: str, default: int) -> int:
 
 
 def shown(count: int) -> str:
-    """A number that a file may make as long as it likes."""
+    """Format a count; 2^63 or more, which may have any number of digits, is `more than 2^63`."""
     return str(count) if count < 1 << 63 else "more than 2^63"

@@ -176,7 +176,7 @@ OPEN_ELEMENT = Symbol(_OPEN, None)
 
 
 def open_dim(upper: Dim | None) -> Dim:
-    """A dim like `OPEN` that is no greater than `upper`, where that is a number."""
+    """Return an open dim like `OPEN` with the upper bound `upper`, if that is an integer."""
     return Symbol(_OPEN, 0, upper) if isinstance(upper, int) and upper >= 0 else OPEN
 
 
@@ -186,7 +186,7 @@ def is_open_dim(dim: Dim) -> bool:
 
 
 def closed(dim: Dim, make: Callable[[int | None, int | None], Dim]) -> Dim:
-    """The dim with what `make` gives for the bounds of an open dim in its place."""
+    """Replace the open dim in `dim` by the result of `make(lower, upper)` for its bounds."""
     opened = symbols(dim).get(_OPEN)
     return dim if opened is None else substitute(dim, {_OPEN: make(*opened.bounds)})
 

@@ -24,12 +24,12 @@ _DEBUGGING: ContextVar[bool] = ContextVar("_DEBUGGING", default=False)
 
 
 def is_debugging() -> bool:
-    """Whether our own mistakes are to be seen with their traceback."""
+    """Whether internal errors propagate with their traceback."""
     return _DEBUGGING.get() or bool(os.environ.get(VARIABLE))
 
 
 def debug() -> None:
-    """Let our own mistakes through from now on."""
+    """Let internal errors propagate with their traceback from now on."""
     _DEBUGGING.set(True)
 
 
@@ -51,7 +51,7 @@ def stumbled(
 def failed(
     what: str, error: BaseException, span: Span | None = None, severity: Severity = Severity.ERROR
 ) -> Diagnostic:
-    """The finding that `what` of ours stumbled over an input."""
+    """Return BUG0001: `what`, a part of graphport, failed with `error`."""
     return Diagnostic(
         "BUG0001",
         f"{what} failed: {described(error)}",
@@ -64,7 +64,7 @@ def failed(
 def exhausted(
     what: str, error: BaseException, span: Span | None = None, severity: Severity = Severity.ERROR
 ) -> Diagnostic:
-    """The finding that `what` takes more memory than there is."""
+    """Return LIMIT0001: `what` ran out of memory."""
     return Diagnostic(
         "LIMIT0001",
         f"out of memory: {what}{f': {error}' if str(error) else ''}",
@@ -87,7 +87,7 @@ def is_ours(finding: Diagnostic) -> bool:
 
 @contextmanager
 def as_finding(what: str, span: Span | None = None) -> Generator[None]:
-    """Let a mistake of ours inside end as a finding: `what` of ours failed.
+    """Convert internal errors inside the block to a diagnostic that `what` failed.
 
     Raises:
         DiagnosticError: BUG0001, with the exception as its cause; LIMIT0001 if memory did not suffice.

@@ -67,7 +67,7 @@ class FileNames:
         self._counters: dict[str, int] = {}
 
     def make(self, name: str, content: Hashable = None) -> str:
-        """The path for `content`, without the extension: `name` made safe, with a number where it is in use."""
+        """Return a path without extension for `content`: `name` made safe, with a numeric suffix if it is used."""
         base = safe_path(name) or "_"
         if any(parent in self._files for parent in _parents(_key(base))):
             base = safe_part(base)

@@ -13,12 +13,12 @@ UNFLUSHED = "GRAPHPORT_UNFLUSHED"
 
 
 def is_flushing() -> bool:
-    """Whether files are flushed."""
+    """Whether files are flushed to disk."""
     return not os.environ.get(UNFLUSHED)
 
 
 def flush(path: Path) -> None:
-    """Wait until the disk holds a file, or the names of a folder.
+    """Flush a file, or the entries of a folder, to disk.
 
     Raises:
         OSError: the disk does not.

@@ -50,12 +50,12 @@ class Move:
 
     @property
     def is_done(self) -> bool:
-        """Whether the new one is in its place."""
+        """Whether the new file is at its target."""
         return inode(self.target) == self.number
 
     @property
     def is_pending(self) -> bool:
-        """Whether the new one waits, and the old one, if any, is in its place or aside."""
+        """Whether the new file is at its temporary path, and the old one, if any, at the target or its backup path."""
         if inode(self.source) != self.number:
             return False
         at_target, at_aside = inode(self.target), inode(self.aside)

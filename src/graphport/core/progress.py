@@ -26,21 +26,21 @@ class Stage:
     began: float = field(default_factory=time.monotonic)
 
     def go_on(self, name: str, done: int, total: int) -> None:
-        """Tell how far it is; under another name, or where less is done than before, something else has begun."""
+        """Set the progress; another name, or a smaller `done`, restarts the elapsed time."""
         if name != self.name or done < self.done:
             self.began = time.monotonic()
         self.name, self.done, self.total = name, done, total
 
 
 class Listener(Protocol):
-    """Who hears of stages; they are nested."""
+    """Receiver of begin and end events of nested stages."""
 
     def begin(self, stage: Stage) -> None:
         """Begin a stage inside the stages that have not ended."""
         ...
 
     def end(self, stage: Stage) -> None:
-        """The innermost stage ends."""
+        """End the innermost stage."""
         ...
 
 

@@ -115,7 +115,7 @@ def store_converted(array: np.ndarray[Any, Any], dtype: DType) -> Storage:
 def rounded_pieces(
     pieces: Callable[[], Iterable[np.ndarray[Any, Any]]], shape: tuple[int, ...], dtype: DType
 ) -> Storage:
-    """`rounded_to` of an array that is never there as a whole: `pieces` gives it, flat and in order, each time anew."""
+    """Convert an array to `dtype` piece by piece; each call of `pieces` yields it anew, flat and in order."""
     written = _write_blocks(pieces(), shape, dtype)
     if written is not None:
         return written

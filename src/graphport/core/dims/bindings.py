@@ -43,7 +43,7 @@ def symbols(dim: Dim) -> dict[str, Symbolic]:
 
 
 def rebuilt(terms: Terms, replacement: Callable[[Atom], Dim | None]) -> Dim:
-    """The dim of `terms` with what `replacement` gives in the place of atoms; inner ones where it gives `None`."""
+    """Rebuild a dim from terms, with each atom replaced by `replacement(atom)`; for `None` its operands are rebuilt."""
     total: Dim = 0
     for monomial, coefficient in terms:
         total = total + coefficient * product([_rebuilt_atom(atom, replacement) for atom in monomial])

@@ -26,7 +26,7 @@ def is_short(dim: Dim) -> bool:
 
 
 def primitive(dim: Dim) -> Dim:
-    """The dim without the factors of all its terms that are never 0."""
+    """Divide the dim by the positive factor that all its terms share."""
     if isinstance(dim, int):
         return dim
     return split_factor(dim)[1]
@@ -43,7 +43,7 @@ def split_factor(dim: Symbolic) -> tuple[Dim, Dim]:
 
 
 def solutions(terms: Terms) -> Iterator[tuple[Atom, Dim]]:
-    """Return each atom that occurs exactly once, as a term by itself, and its value if the sum is 0."""
+    """Yield each atom that occurs once, as a term with coefficient 1 or -1, and its value if the terms sum to 0."""
     for monomial, coefficient in terms:
         if len(monomial) != 1 or abs(coefficient) != 1:
             continue

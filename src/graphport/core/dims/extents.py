@@ -448,6 +448,6 @@ class Extents:
 
 
 def str_name(symbol: Symbolic) -> str:
-    """The name of a symbol, which its text has in quotes where it would be read as something else."""
+    """Return the text of a symbol's name; it is quoted if it would be parsed as something else."""
     (name,) = symbols(symbol)
     return name

@@ -55,14 +55,14 @@ def _end_product(a: float, b: float) -> float:
 
 
 def interval_product(a: Interval, b: Interval) -> Interval:
-    """What products of a number of each lie in."""
+    """Return the interval of the products of two intervals."""
     (low, high), (other_low, other_high) = _outward(*a), _outward(*b)
     ends = [_end_product(x, y) for x in (low, high) for y in (other_low, other_high)]
     return _outward(min(ends), max(ends))
 
 
 def interval_quotient(a: Interval, b: Interval) -> Interval:
-    """What floor quotients of a number of each lie in; divisors of 0 do not count."""
+    """Return the interval of the floor quotients of two intervals; a divisor of 0 is excluded."""
     numerators, (low, high) = _outward(*a), _outward(*b)
     if low == high and low > 0:
         return _end_quotient(numerators[0], low), _end_quotient(numerators[1], low)
@@ -120,7 +120,7 @@ def _summands(terms: Terms) -> list[_Summand]:
 
 
 def _relaxed_intervals(terms: Terms) -> Iterator[Interval]:
-    """`x//n` is `(x - r)/n` with an `r` between 0 and `n - 1`: so `H - H//2` is not negative if `H` is not."""
+    """Bound the terms by replacing `x//n` by `(x - r)/n`, 0 <= r < n: this proves `H - H//2 >= 0` for `H >= 0`."""
     scale = 1
     slack: list[_Summand] = []
     current: dict[Monomial, int] = dict(terms)
@@ -159,7 +159,7 @@ def _constant_quotient(monomial: Monomial) -> tuple[Quotient, int] | None:
 
 
 def _extreme_intervals(terms: Terms) -> Iterator[Interval]:
-    """A sum with a maximum in it is the maximum of the sums with its operands: so `N - min(N,1)` is not negative."""
+    """Bound the terms by moving the sum into a maximum or minimum: this proves `N - min(N,1) >= 0`."""
     for monomial, coefficient in terms:
         atom = monomial[0] if len(monomial) == 1 else None
         if not isinstance(atom, Extreme):
