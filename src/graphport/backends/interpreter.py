@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.01
 
 
 def check(graph: Graph) -> None:
-    """Refuse a graph with operators that have no page.
+    """Refuse a graph with operators that have no operator definition.
 
     Raises:
         DiagnosticError: RUN0003 names every one.
@@ -181,7 +181,7 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
 
 
 def _size_fault(node: Node, operands: list[Any], work: _Work) -> str:
-    """Why a result whose size the elements of operands decide is not computed; empty if it is.
+    """Return why a result whose size depends on operand elements is not computed; empty if it is.
 
     The memory of a run is only checked between nodes, and one node may take all memory of the machine.
     """
@@ -239,7 +239,7 @@ def _array(answer: Any, value: Value | None) -> Any:
 
 
 class _BoundBody:
-    """A body with the values around it."""
+    """A body together with the outer values that it reads."""
 
     def __init__(self, graph: Graph, outer: Mapping[Value, Any], work: _Work) -> None:
         self._graph = graph

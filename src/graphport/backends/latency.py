@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Latency(NamedTuple):
-    """Milliseconds of the clock of one run: the median and the least of so many, what 10 % and 90 % took."""
+    """Wall time of one run in milliseconds over `runs` runs: median, minimum, and the 10th and 90th percentiles."""
 
     median: float
     least: float

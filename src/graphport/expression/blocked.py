@@ -111,7 +111,7 @@ class BlockedProgram:
             _SILENT.copy().run(self._run_blocks, values, out)
 
     def _run_whole(self, values: list[Any], out: Array) -> None:
-        """All at once: the temporaries are no larger than a block."""
+        """Evaluate all elements at once, if the temporaries are no larger than a block."""
         last = self.operations[-1]
         for operation in self.operations[:-1]:
             arguments = [values[argument] for argument in operation.arguments]
@@ -322,7 +322,7 @@ def _flattened(loads: Sequence[tuple[int, Array]], out: Array) -> tuple[Sequence
 
 
 def _within(place: tuple[slice, ...], shape: Shape) -> tuple[slice, ...]:
-    """The part of an operand of shape `shape` that a block of the result needs."""
+    """Return the index of the part of an operand of shape `shape` that a block of the result reads."""
     whole = slice(None)
     inner = place[len(place) - len(shape) :]
     return tuple(whole if extent == 1 else part for extent, part in zip(shape, inner, strict=True))
@@ -335,7 +335,7 @@ def _block_shape(shape: Shape, block: Shape) -> Shape:
 
 
 def _registers(count: int, size: int) -> list[Array]:
-    """Memory for each register, which begins where a line of the cache does."""
+    """Allocate `count` registers of `size` bytes, aligned to cache lines."""
     size = -(-size // _LINE) * _LINE
     memory = np.empty(count * size + _LINE, np.uint8)
     start = -memory.ctypes.data % _LINE

@@ -26,12 +26,12 @@ class Fault(Exception):  # noqa: N818  it becomes a diagnostic as soon as the pl
         self.help = help
 
     def at(self, span: Span) -> DiagnosticError:
-        """The same, at its place."""
+        """Return the fault with a location."""
         return DiagnosticError(Diagnostic(self.code, self.message, span, self.help))
 
 
 def misfit(shapes: Sequence[tuple[int, ...]]) -> int:
-    """The first of several shapes that does not broadcast with those before it."""
+    """Return the first shape that does not broadcast with the preceding ones."""
     joined: tuple[int, ...] = ()
     for index, shape in enumerate(shapes):
         try:

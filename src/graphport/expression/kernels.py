@@ -39,7 +39,7 @@ def rsqrt(x: Array, out: Array | None = None) -> Array:
 
 
 def power(x: Array, y: Array, out: Array | None = None) -> Array:
-    """x to the power y; of integers with a negative exponent the whole part, so 0 unless x is 1 or -1."""
+    """x to the power y; integers with a negative exponent give 0, except 1 and -1."""
     if x.dtype.kind == "f" and y.size == 1 and y == 0.5:
         return _root(x, out)
     if x.dtype.kind != "i":
@@ -62,7 +62,7 @@ def _root(x: Array, out: Array | None) -> Array:
 
 
 def logaddexp(x: Array, y: Array, out: Array | None = None) -> Array:
-    """log(exp(x) + exp(y)), without overflow between."""
+    """log(exp(x) + exp(y)), without intermediate overflow."""
     if x.dtype.kind != "c":
         return np.logaddexp(x, y, out=out)
     is_larger = x.real >= y.real
@@ -105,7 +105,7 @@ def fmod(x: Array, y: Array, out: Array | None = None) -> Array:
 
 
 def copy(x: Array, out: Array | None = None) -> Array:
-    """The same values; in `out`, in its type."""
+    """Copy the elements; with `out`, cast to its type."""
     if out is None:
         return x
     np.copyto(out, x, casting="unsafe")

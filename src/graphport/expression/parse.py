@@ -204,7 +204,7 @@ class _Parser:
         return self.stop("EXPR0101", f"missing operand{where} before '{token.text}'", token)
 
     def broken_off(self) -> DiagnosticError:
-        """The text ends too early."""
+        """Return the error that the text ends too early."""
         end = self.tokens[-1].end
         if not self.open:
             return self.stop("EXPR0101", "missing operand at the end", None)

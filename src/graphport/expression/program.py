@@ -188,7 +188,7 @@ class Builder:
         return apply_to_scalars(function, [_require_number(function.name, entry) for entry in taken])
 
     def compute(self, function: Function, taken: list[object], position: int) -> _Tensor:
-        """The value of a function of which at least one argument is a tensor."""
+        """Emit a function with at least one tensor argument; return its result."""
         shape = _broadcast(function.name, taken)
         operands = [self.operand(function.name, entry) for entry in taken]
         resolution = resolve(function.name, function.signature, operands, self.default_float)
@@ -210,7 +210,7 @@ class Builder:
         return Operand(scalar_dtype(number, self.default_float), Priority.SCALAR, number)
 
     def converted(self, entry: object, resolution: Resolution, position: int) -> int:
-        """The number of the value that has `entry` as the kernel wants it."""
+        """Return the index of `entry` after the conversions that the kernel requires."""
         if not isinstance(entry, _Tensor):
             return self.constant(_require_number("", entry), resolution.computed, position)
         number = entry.number

@@ -33,7 +33,7 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What promotion sees of an operand; `value` is that of a weak scalar."""
+    """Properties of an operand that determine promotion; `value` is the value of a weak scalar."""
 
     dtype: DType
     priority: Priority
@@ -123,7 +123,7 @@ def result_dtype(operands: Sequence[Operand], default_float: DType) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The smallest type of the higher category that both fit.
+    """Return the smallest type of the higher category that contains both types.
 
     Raises:
         Fault: `EXPR0203`, wide unsigned integers meet other integers.

@@ -176,7 +176,7 @@ def _cast(name: str, value: Number) -> Number:
 
 
 def _computed(function: Function, arguments: Sequence[Number], kind: str) -> Number:
-    """The result in doubles; roundings give integers where there is one."""
+    """Compute a function in float64; rounding functions return an integer if the result is finite."""
     if function.name in _ROUNDING:
         value = float(arguments[0].real)
         return check_int64(_ROUNDING[function.name](value)) if math.isfinite(value) else value

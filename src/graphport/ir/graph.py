@@ -44,7 +44,7 @@ class Use(NamedTuple):
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]  the tuple method of that name is unused
 
     def read(self, value: Value) -> None:
-        """Let it read `value` there."""
+        """Replace the value that is read here."""
         if isinstance(self.user, Node):
             self.user.set_input(self.index, value)
         else:
@@ -605,7 +605,7 @@ class Graph(Body, Ports[Node, Value]):
         return found
 
     def fresh_names(self, name: str, count: int) -> list[str]:
-        """As many names as `fresh` would give one after another."""
+        """Return `count` names, as repeated calls of `fresh` would."""
         names = self._names
         taken, counters, found = names.taken, names.counters, list[str]()
         for _ in range(count):
@@ -623,7 +623,7 @@ class Graph(Body, Ports[Node, Value]):
         value.name = name
 
     def reserve(self, name: str) -> None:
-        """Let `fresh` never give `name`."""
+        """Reserve a name, so that `fresh` does not return it."""
         self._names.taken.add(name)
 
     def is_reserved(self, name: str) -> bool:
@@ -645,7 +645,7 @@ class Graph(Body, Ports[Node, Value]):
             inner._names = names
 
     def leave(self, node: Node) -> None:
-        """Be no body of `node` any more, if this is one: nothing in here reads anything from then on."""
+        """Detach this body from `node`; its nodes no longer use outer values."""
         if self.parent is not node:
             return
         for inner in walk(self):

@@ -15,7 +15,7 @@ _NOTE = "own_rounding"
 
 @dataclass(frozen=True, slots=True)
 class _Rounding:
-    """A note that files have no room for: it is of the file that was read."""
+    """Note on operators with implicit rounding; it is not written to files."""
 
     words: tuple[str, ...]
 
@@ -26,6 +26,6 @@ def mark_operators(graph: Graph, words: Iterable[str]) -> None:
 
 
 def rounded_operators(graph: Graph) -> tuple[str, ...]:
-    """These operators; none where nothing is noted."""
+    """Return the operators recorded by `mark_operators`; empty without a record."""
     note = graph.notes.get(_NOTE) if graph.has_notes else None
     return note.words if isinstance(note, _Rounding) else ()

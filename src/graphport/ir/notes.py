@@ -39,7 +39,7 @@ class Noted:
 
     @property
     def notes(self) -> Notes:
-        """What its format needs to write it back."""
+        """Notes by key, with which the format writes the object back; allocated on first access."""
         notes = self._notes
         if notes is None:
             notes = self._notes = {}
@@ -49,11 +49,11 @@ class Noted:
 
     @property
     def has_notes(self) -> bool:
-        """Whether there is any; asking costs no memory."""
+        """Whether there are notes; does not allocate."""
         return bool(self._notes)
 
     def note(self, name: str) -> object:
-        """One note, `None` where there is none; asking costs no memory."""
+        """Return one note, or `None`; does not allocate."""
         return None if self._notes is None else self._notes.get(name)
 
     @property

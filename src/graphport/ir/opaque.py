@@ -16,7 +16,7 @@ _NOTE = "opaque"
 
 @dataclass(frozen=True, slots=True)
 class _Opaque:
-    """A note that files have no room for: reading them again finds the reason anew."""
+    """Note on the reason why a node has no canonical form; not written to files, because readers find it again."""
 
     reason: str
 

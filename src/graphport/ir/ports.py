@@ -20,7 +20,7 @@ class Port(Protocol):
 
     @property
     def uses(self) -> Collection[Any]:
-        """What reads it."""
+        """The uses of the value."""
         ...
 
 
@@ -46,7 +46,7 @@ class Ports(Chain[N], Generic[N, V]):
 
     @abstractmethod
     def reserve(self, name: str) -> None:
-        """Let no new value get `name`."""
+        """Reserve a name, so that no new value gets it."""
 
     @property
     def inputs(self) -> list[V]:

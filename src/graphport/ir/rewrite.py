@@ -41,7 +41,7 @@ def replace(old: Value, new: Value, *, keep: Container[Node] = ()) -> None:
 
 
 def swap_names(a: Value, b: Value) -> None:
-    """Let two values of one graph change names."""
+    """Exchange the names of two values of one graph."""
     a.name, b.name = b.name, a.name
 
 
@@ -120,7 +120,7 @@ def take_back(graph: Graph, before: Node | None, node: Node) -> None:
 
 
 def _forget(value: Value, graph: Graph) -> None:
-    """Let bodies that belong to no node stop reading a value: the last that began to, up to one in the graph itself."""
+    """Remove the uses of a value by detached bodies, newest first, up to a use in the graph itself."""
     while value.uses:
         user, _ = next(reversed(value.uses))
         home = user.graph if isinstance(user, Node) else user

@@ -79,7 +79,7 @@ def cut(outputs: Sequence[Value], inputs: Collection[Value] = ()) -> Subgraph:
 
 
 def border(outputs: Sequence[Value], stops: Container[Value]) -> list[Value]:
-    """The nearest of `stops`, inputs included, that `outputs` are computed from."""
+    """Return the values of `stops`, or inputs, at which a walk backwards from `outputs` ends."""
     nodes = _nodes(outputs, stops)
     computed = {value for node in nodes for value in node.results}
     read = dict.fromkeys(value for node in nodes for value in reads(node))
@@ -156,7 +156,7 @@ def rename_duplicates(part: Graph) -> None:
 
 
 def _forget_states(part: Graph) -> None:
-    """Let an input be one like any other whose output is not here."""
+    """Make state inputs whose next value is not an output of the part ordinary inputs."""
     kept = {value for value, _, _ in states.state_pairs(part)}
     for value in part.inputs:
         if value not in kept:

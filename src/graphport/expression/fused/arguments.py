@@ -29,7 +29,7 @@ _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 
 @dataclass(frozen=True, slots=True)
 class ObjectLayout:
-    """Where in the objects of Python and NumPy things lie, in bytes from their beginning."""
+    """Byte offsets of the fields of Python and NumPy objects."""
 
     type: int
     bytes: int
@@ -103,7 +103,7 @@ def emit_entry(memories: Sequence[Memory], objects: ObjectLayout, slots: int, la
 
 
 def _checked(memory: Memory, objects: ObjectLayout, *, is_result: bool) -> list[str]:
-    """Refuses an argument that is no array of the right element type, lying as wanted."""
+    """Emit checks that an argument is an array of the right dtype and layout."""
     p = memory.position
     wanted = _CONTIGUOUS | _ALIGNED | (_WRITEABLE if is_result else 0)
     return [

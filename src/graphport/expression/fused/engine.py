@@ -182,7 +182,7 @@ def _digest(key: str, compiled: bytes) -> bytes:
 
 
 def _write(key: str, compiled: bytes) -> None:
-    """Keep `compiled`; a disk that is full or read-only only costs the time to compile again."""
+    """Write `compiled` to the cache; a full or read-only disk only costs another compilation."""
     import tempfile
 
     folder = _trusted_folder()

@@ -51,7 +51,7 @@ _PLAIN = frozenset({"add", "sub", "mul", "neg", "square"})
 
 
 def can_compile(program: Program) -> bool:
-    """Whether there is code for every value of `program`, and it is short enough to be compiled while one waits."""
+    """Whether all kernels of `program` can be compiled, and it is short enough to compile quickly."""
     if not 0 < program.operation_count <= LONGEST or not engine.is_available():
         return False
     for value in program.values:
@@ -63,7 +63,7 @@ def can_compile(program: Program) -> bool:
 
 
 class _Chunk:
-    """A stretch of a computation, ready to be called: its axes, and where every operand begins."""
+    """A part of a computation for one thread: its axes, and the start address of each operand."""
 
     def __init__(self, plan: Layout, offsets: tuple[int, ...]) -> None:
         self.offsets = offsets
@@ -95,7 +95,7 @@ class _Work:
 
 
 class FusedProgram:
-    """A program that is compiled, once for every way that operands lie along the innermost axis."""
+    """A compiled program, with one kernel per memory layout of the operands along the innermost axis."""
 
     def __init__(self, program: Program, functions: Mapping[str, Function], threads: int | None = None) -> None:
         """Prepare `program`, for which `can_compile` holds, on up to `threads` threads (`None`: the processors)."""
@@ -125,7 +125,7 @@ class FusedProgram:
             self._compute(arrays)
 
     def kernel(self, access: Access) -> tuple[Callable[..., int], engine.Code]:
-        """The function for operands that lie so."""
+        """Return the compiled function for operands with this memory layout."""
         known = self._kernels.get(access)
         if known is None:
             target = engine.target()
@@ -155,11 +155,11 @@ class FusedProgram:
         return CompiledEntry(code, [*dtypes, self.program.dtype], self._constants)
 
     def _largest_alone(self) -> int:
-        """Elements up to which one thread computes them all."""
+        """Number of elements up to which a single thread is used."""
         return LARGE if (self.threads or processors()) == 1 else _WORTH_THREADS
 
     def _lanes(self, target: engine.Target) -> int:
-        """As many elements at a time as registers hold with all operands."""
+        """Number of elements processed at a time, chosen so that all operands fit into registers."""
         computed = [value for value in self.program.values if isinstance(value, Apply)]
         width = max(4, min(value.dtype.numpy.itemsize for value in computed))
         most = 6 if target.registers > 16 else 4

@@ -34,7 +34,7 @@ class Layout:
 
 
 def layout(shape: Sequence[int], arrays: Sequence[Array]) -> Layout:
-    """How to walk over `arrays`, of which the last one is the result and has that shape; no extent is 0."""
+    """Return the loop axes and strides for `arrays`, the last of which is the result of shape `shape`; no dim is 0."""
     axes: list[Axis] = []
     for axis, extent in enumerate(shape):
         if extent == 1:

@@ -280,7 +280,7 @@ def _log_of(block: Block, f: Vector, k: Vector) -> Vector:
 
 
 def _finished_log(block: Block, x: Vector, value: Vector) -> Vector:
-    """`value`, but for arguments that are not positive and finite."""
+    """Replace `value` by the logarithm of special arguments: zero, negative, infinite or NaN."""
     infinity, zero = block.like(math.inf, x), block.like(0.0, x)
     value = block.select(block.compare("ult", x, infinity), value, x)
     value = block.select(block.compare("oeq", x, zero), block.like(-math.inf, x), value)

@@ -28,5 +28,5 @@ class Memory:
 
 
 def fetched(name: str, of: str, table: str, offset: int) -> list[str]:
-    """An entry of a table, `offset` bytes in."""
+    """Emit a load of a table entry at `offset` bytes."""
     return [f"  {name}.at = getelementptr i8, ptr {table}, i64 {offset}", f"  {name} = load {of}, ptr {name}.at"]

@@ -48,12 +48,12 @@ def is_compiled(kernel: str, dtype: DType) -> bool:
 
 
 def divides_integers(kernel: str, dtype: DType) -> bool:
-    """Whether a zero among the second arguments is an error."""
+    """Whether the kernel divides integers, so that a divisor of 0 is an error."""
     return kernel in _ZERO_DIVISORS and dtype.kind in "iu"
 
 
 def emit(block: Block, kernel: str, dtype: DType, arguments: Sequence[Vector]) -> Vector:
-    """The code of `kernel` on arguments of type `dtype`."""
+    """Emit the code of `kernel` for arguments of type `dtype`."""
     return _TABLES[dtype.kind][kernel](block, *arguments)
 
 
@@ -96,7 +96,7 @@ def convert(block: Block, x: Vector, source: DType, target: DType) -> Vector:
 
 
 def nonzero(block: Block, x: Vector) -> tuple[Vector, Vector]:
-    """Where `x` is zero, and `x` with ones there: processors stop at a division by zero."""
+    """Return where `x` is zero, and `x` with zeros replaced by ones, because integer division by zero traps."""
     is_zero = block.compare("eq", x, block.like(0, x))
     return is_zero, block.select(is_zero, block.like(1, x), x)
 

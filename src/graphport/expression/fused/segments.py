@@ -25,12 +25,12 @@ class Segment:
 
 
 def slot_count(program: Program) -> int:
-    """How many intermediate values the segments of `program` hand on at a time."""
+    """Return the maximum number of intermediate values that are stored between segments."""
     return segments_of(program)[1]
 
 
 def segments_of(program: Program) -> tuple[list[Segment], int]:
-    """The program in stretches of `SEGMENT` operations, and how many slots for values between them it takes."""
+    """Split the program into segments of `SEGMENT` operations; return them and the number of slots between them."""
     owner: dict[int, int] = {}
     stretches: list[list[int]] = [[]]
     count = 0

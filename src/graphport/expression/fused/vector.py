@@ -42,7 +42,7 @@ class Block:
         return self.constant(value, other.element)
 
     def add_line(self, text: str) -> str:
-        """Put down an instruction that gives a value; its name."""
+        """Append an instruction; return the name of its result."""
         name = f"%{self.prefix}{self._count}"
         self._count += 1
         self.lines.append(f"  {name} = {text}")
@@ -77,7 +77,7 @@ class Block:
         return Vector(self.add_line(f"call {of} {full}({given})"), arguments[0].element)
 
     def scaled(self, x: Vector, n: Vector) -> Vector:
-        """x * 2^n for a whole n of the type of x, rounded once: one instruction of AVX-512, if `scales`."""
+        """Return x * 2^n, rounded once, for an integer n in the type of x (one AVX-512 instruction if `scales`)."""
         kind, width, mask = ("ps", 16, "i16") if x.element == "float" else ("pd", 8, "i8")
         whole, of = self.type(x.element), f"<{width} x {x.element}>"
         tail = f"v{width}{_MANGLED[x.element]}"
@@ -103,7 +103,7 @@ class Block:
         return self.add_line(f"call i1 @llvm.vector.reduce.or.v{self.lanes}i1({of} {condition.name})")
 
     def library(self, function: str, *arguments: Vector) -> Vector:
-        """A function of the C library, lane by lane."""
+        """Call a function of the C library for each lane."""
         element = arguments[0].element
         name = function + ("f" if element == "float" else "")
         self.declarations.add(f"declare {element} @{name}({', '.join([element] * len(arguments))})")
@@ -123,7 +123,7 @@ _MANGLED = {"half": "f16", "float": "f32", "double": "f64", "i8": "i8", "i16": "
 
 
 def literal(value: float, element: str) -> str:
-    """A number as LLVM wants it: floats by the bits of the double that they are."""
+    """Format a number as an LLVM constant; floats by the bits of the equal double."""
     if element == "i1":
         return "true" if value else "false"
     if element not in INTEGER_OF:

@@ -37,7 +37,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 class Misfit(Exception):  # noqa: N818  an error of the input: the caller reports it as a diagnostic
-    """An element is not one of its type."""
+    """An element does not have its declared type."""
 
 
 def element_texts(storage: Storage) -> Iterable[str]:

@@ -153,7 +153,7 @@ class _GraphParser(Scanner):
         return None if self.accept_keyword("_") else self.resolve_value("a value or '_'")
 
     def resolve_value(self, expected: str = "a value") -> Value:
-        """A value that may be read here."""
+        """Return the named value, which must be visible here."""
         start = self.at
         name = self.value(expected)
         value = self.scope.get(name)
@@ -219,7 +219,7 @@ class _GraphParser(Scanner):
                 return item
 
     def leaf(self) -> Attribute:
-        """Whatever may be an attribute and is no tuple."""
+        """Parse an attribute that is not a tuple."""
         if self.is_next('"'):
             return self.string()
         if self.is_next('b"'):

@@ -113,7 +113,7 @@ class Scanner:
         self.stop(Diagnostic("IO0101", message, self.span(self.at, self.at + len(token)), REMEDY))
 
     def stop(self, finding: Diagnostic) -> NoReturn:
-        """Stop with all that was found."""
+        """Raise all diagnostics found so far, `finding` last."""
         raise DiagnosticError(*self.findings, finding)
 
     def name(self, expected: str = "a name") -> str:
