@@ -1,7 +1,7 @@
-"""Cases of one test that ask a judge which takes as long for many questions as for one: all are asked together.
+"""Run the cases of one test concurrently and batch their requests to an oracle with a high fixed cost.
 
-Each case is a thread, and one runs at a time: until it asks, or ends. When all have, the questions are answered
-together, and each goes on with its answer.
+Each case is a thread, and one runs at a time until it makes a request or ends. Then all pending requests are processed
+in one batch, and each case continues with its result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _here = threading.local()
 
 
 class _Case(threading.Thread):
-    """A case that stops where it asks."""
+    """A case that pauses at each request."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         super().__init__(daemon=True)
@@ -35,7 +35,7 @@ class _Case(threading.Thread):
         _here.case = self
         try:
             self._context.run(self._work)
-        except BaseException as error:  # noqa: BLE001  told by who waits
+        except BaseException as error:  # noqa: BLE001  re-raised by the waiting thread
             self.error = error
         self.asked = None
         self._stopped.release()
@@ -56,7 +56,7 @@ class _Case(threading.Thread):
 
 
 def ask(question: Any, answers: Callable[[list[Any]], list[Any]]) -> Any:
-    """The answer to a question, which is asked together with those of the other cases; an exception is raised."""
+    """Return the result of a request, batched with those of the other cases; raise it if it is an exception."""
     case = getattr(_here, "case", None)
     if case is not None:
         return case.ask((question, answers))
@@ -67,7 +67,7 @@ def ask(question: Any, answers: Callable[[list[Any]], list[Any]]) -> Any:
 
 
 def together(works: Sequence[Callable[[], object]]) -> list[BaseException | None]:
-    """Do all `works`, those that ask together, and return what they raise."""
+    """Run all `works` with batched requests and return their exceptions."""
     cases = [_Case(work) for work in works]
     for case in cases:
         case.start()
@@ -85,7 +85,7 @@ def together(works: Sequence[Callable[[], object]]) -> list[BaseException | None
 def at_once(
     names: str | Sequence[str], cases: Iterable[Any], *, ids: Callable[[Any], object] | Iterable[str] | None = None
 ):
-    """Run a test with all `cases`; written as `pytest.mark.parametrize` is, in one test, and several of them multiply."""
+    """Run a test with all `cases`, like `pytest.mark.parametrize` but in one test; several decorators multiply."""
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     told = ids if ids is None or callable(ids) else list(ids)
     rows = [row(case, index, len(arguments), told) for index, case in enumerate(cases)]

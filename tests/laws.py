@@ -1,7 +1,7 @@
-"""What holds of any graph and its inputs, whatever it is made of: a graph that is said in other ways computes the same.
+"""Invariants of graphs: equivalent forms of a graph compute equal results.
 
-A law takes a graph of any dialect and arrays for its inputs and says what is wrong, in one sentence each; nothing if
-nothing is. What the graph computes as it is stands beside it: of a suite the answer that it expects.
+A property takes a graph of any dialect and arrays for its inputs, and returns one sentence for each violation. The
+expected results are the outputs of the unchanged graph, or those of the conformance suite.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ Arrays = Sequence[Any]
 
 
 class Opaque(Exception):
-    """A node has no canonical form, or none as long as that is open which the law opens."""
+    """A node has no canonical form, or none with the symbolic dims of the property."""
 
 
 def canonical(graph: Graph) -> Graph:
-    """`graph` in canonical words.
+    """Legalize `graph`.
 
     Raises:
-        DiagnosticError: it is wrong.
-        Opaque: not all of it has a canonical form.
+        DiagnosticError: the graph is invalid.
+        Opaque: a node has no canonical form.
     """
     found, findings = legalize(graph)
     raise_errors(findings)
@@ -55,10 +55,10 @@ def computed(graph: Graph, arrays: Mapping[str, Any]) -> list[Any]:
 
 
 def folded(graph: Graph, arrays: Arrays, file: Path) -> list[Any]:
-    """The outputs where all inputs that are tensors are constants read from `file`, and all that can be is folded.
+    """Return the outputs with tensor inputs replaced by constants in `file`, after constant folding.
 
     Raises:
-        Opaque: not all of it has a canonical form.
+        Opaque: a node has no canonical form.
     """
     twin, free = _stored(graph, arrays, file)
     found = canonical(twin)
@@ -67,7 +67,7 @@ def folded(graph: Graph, arrays: Arrays, file: Path) -> list[Any]:
 
 
 def _stored(graph: Graph, arrays: Arrays, file: Path) -> tuple[Graph, dict[str, Any]]:
-    """A copy of `graph` with constants for its inputs, and the arrays of those that no file holds."""
+    """Return a copy of `graph` with constants for its inputs, and the arrays that cannot be stored in a file."""
     twin = rewrite.copy(graph)
     free: dict[str, Any] = {}
     places: list[tuple[Value, ArrayStorage, int]] = []
@@ -76,7 +76,7 @@ def _stored(graph: Graph, arrays: Arrays, file: Path) -> tuple[Graph, dict[str, 
             if not isinstance(value.fact, TensorFact) or not isinstance(array, np.ndarray) or array.dtype.kind in "OSU":
                 free[value.name] = array
                 continue
-            out.write(b"\0")  # the numbers are not aligned, as they need not be
+            out.write(b"\0")  # the elements are unaligned on purpose
             storage = ArrayStorage(array)
             places.append((value, storage, out.tell()))
             out.writelines(storage.chunks())
@@ -93,14 +93,14 @@ def _stored(graph: Graph, arrays: Arrays, file: Path) -> tuple[Graph, dict[str, 
 
 
 def opened(graph: Graph, arrays: Arrays, *, is_shared: bool) -> tuple[Graph, dict[str, int]]:
-    """A copy of `graph` with a symbol for every extent of an input, and the sizes of these.
+    """Return a copy of `graph` with a symbol for every dim of an input, and the values of the symbols.
 
-    Extents of 0 stay, for a symbol is at least 1. What the file claims of other values is forgotten.
+    Dims of 0 stay, because a symbol is at least 1. Declared shapes of other values are removed.
 
     Args:
         graph: in any dialect.
         arrays: for its inputs.
-        is_shared: whether equal extents have one symbol; else each has its own.
+        is_shared: whether equal dims have one symbol; otherwise each has a separate one.
     """
     twin = rewrite.copy(graph)
     sizes: dict[str, int] = {}
@@ -119,10 +119,10 @@ def opened(graph: Graph, arrays: Arrays, *, is_shared: bool) -> tuple[Graph, dic
 
 
 def wrong_when_opened(graph: Graph, arrays: Arrays, *, is_shared: bool) -> tuple[list[str], list[Any], list[Any]]:
-    """What is wrong of the extents that are claimed behind symbolic axes, and the outputs, before and after `simplify`.
+    """Return the wrong dims inferred from symbolic inputs, and the outputs before and after `simplify`.
 
     Raises:
-        Opaque: some of it has a canonical form only where extents are known.
+        Opaque: a node has a canonical form only for static dims.
     """
     twin, sizes = opened(graph, arrays, is_shared=is_shared)
     found = canonical(twin)
@@ -135,7 +135,7 @@ def wrong_when_opened(graph: Graph, arrays: Arrays, *, is_shared: bool) -> tuple
 
 
 def _misjudged(graph: Graph, sizes: Mapping[str, int], values: Mapping[str, Any]) -> Iterator[str]:
-    """Facts of top-level values that are not what the run has shown."""
+    """Yield the facts of top-level values that differ from the values of a run."""
     for value in graph.values():
         array, fact = values.get(value.name), value.fact
         if isinstance(array, list) != isinstance(fact, SequenceFact) and isinstance(fact, TensorFact | SequenceFact):
@@ -151,20 +151,20 @@ def _misjudged(graph: Graph, sizes: Mapping[str, int], values: Mapping[str, Any]
         for extent, dim in zip(array.shape, fact.shape, strict=True):
             try:
                 claimed = graph.extents.evaluate(dim, sizes)
-            except KeyError:  # only a run tells it
+            except KeyError:  # only a run determines the symbol
                 continue
             if claimed != extent:
                 yield f"{value.name} has shape {list(array.shape)}, {fact} with {dict(sizes)} claimed"
 
 
 def twice(graph: Graph, arrays: Arrays) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
-    """The outputs of a first and a second run of one session, and those of both halves of a doubled and simplified graph.
+    """Return the outputs of two runs of one session, and those of both halves of a doubled and simplified graph.
 
-    The first are copies, so that a second run that writes into results of the first is seen.
+    The first outputs are copies, so that a second run that overwrites results of the first is detected.
 
     Raises:
-        Opaque: not all of it has a canonical form.
-        AssertionError: a run has changed what it was given.
+        Opaque: a node has no canonical form.
+        AssertionError: a run has changed its inputs.
     """
     found = canonical(graph)
     given = [array.copy() if isinstance(array, np.ndarray) else array for array in arrays]
@@ -187,7 +187,7 @@ def twice(graph: Graph, arrays: Arrays) -> tuple[list[Any], list[Any], list[Any]
 
 
 def _doubled(graph: Graph) -> Graph:
-    """Every node once more, the results of both halves as outputs, simplified."""
+    """Duplicate every node, with the results of both halves as outputs, and simplify."""
     twin = rewrite.copy(graph)
     pairs: dict[Value, Value] = {}
     for node in list(twin):

@@ -1,4 +1,4 @@
-"""Whether two graphs have the same content, told by where they differ."""
+"""Structural equality of graphs, with the first difference."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from graphport.ir.graph import Graph, Node, Value, walk
 
 
 def assert_same(one: Graph, two: Graph, *, with_notes: bool = True) -> None:
-    """Both have the same content, field by field, in the same order, numbers bit for bit.
+    """Assert that both have equal content, field by field, in the same order, elements bit for bit.
 
     Args:
         one: a graph or body.
-        two: another one; values from outside of both are the same ones.
+        two: another one; values from outside of both are identical.
         with_notes: whether origins and notes are compared, too.
     """
     bodies = list(zip(walk(one), walk(two), strict=True))
@@ -54,7 +54,7 @@ def assert_same_node(n: Node, m: Node, twins: dict[Any, Any], *, with_notes: boo
 
 
 def assert_same_attribute(one: Any, two: Any, twins: dict[Any, Any]) -> None:
-    """Both are of one type and equal, or `twins` has the one for the other."""
+    """Assert that both have one type and are equal, or that `twins` maps one to the other."""
     pending = [(one, two)]
     while pending:
         a, b = pending.pop()
@@ -77,7 +77,7 @@ def assert_same_attribute(one: Any, two: Any, twins: dict[Any, Any]) -> None:
 
 
 def bits(storage: Storage) -> object:
-    """The numbers in a form that tells every bit."""
+    """Return the elements in a form that is equal only if all bits are."""
     if storage.dtype is DType.STRING:
         return [(type(text), text) for text in storage.numpy().reshape(-1).tolist()]
     return b"".join(bytes(piece) for piece in storage.chunks())

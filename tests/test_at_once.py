@@ -1,4 +1,4 @@
-"""Cases that ask together: each goes on with its own answer, and one that fails leaves the others alone."""
+"""Batched requests: each case continues with its own result, and a failing case does not affect the others."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.at_once import ask, at_once, together
 
 
 def answered(asked):
-    """A judge that counts how often it is asked."""
+    """Return an oracle that records its batches."""
 
     def answers(questions):
         asked.append(list(questions))

@@ -1,4 +1,4 @@
-"""Threads and processes: the same bytes and numbers as one after the other gives."""
+"""Threads and processes give the bytes and results of sequential execution."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _network(path: Path) -> Path:
 
 
 def _work(path: Path, given: gp.Model | None = None) -> str:
-    """A digest of all that one user of the library makes of a model."""
+    """Return a digest of all results for a model."""
     loaded = gp.load(path) if given is None else given
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         digest = hashlib.sha256()
@@ -88,7 +88,7 @@ print(*found)
 
 
 def test_eight_threads_that_are_the_first_to_use_anything_get_what_one_gets(tmp_path):
-    # Pages, rules and kernels are imported, built and compiled when they are first asked for; threads change often.
+    # Operator definitions, rules and kernels are loaded at first use; the thread switch interval is short.
     path = _network(tmp_path / "net.onnx")
     command = [sys.executable, "-W", "error", "-c", FIRST, path]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
@@ -118,7 +118,7 @@ print("equal")
 
 @pytest.mark.parametrize("method", sorted(set(multiprocessing.get_all_start_methods()) & {"fork", "spawn"}))
 def test_processes_get_what_one_gets(tmp_path, method):
-    # By itself: what other tests leave behind, such as clients of Ray, does not bear a fork.
+    # In a separate process: state of other tests, such as Ray clients, does not survive a fork.
     command = [sys.executable, "-c", PROCESSES, _network(tmp_path / "net.onnx"), method]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=120)
     assert done.stdout.split() == ["equal"], done.stderr
@@ -146,7 +146,7 @@ def test_eight_threads_share_a_session(tmp_path, backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_session_and_what_is_compiled_for_it_go_through_a_fork(tmp_path, backend):
-    # ONNX Runtime's threads do not: on one thread, which is the caller's, it has none of its own.
+    # ONNX Runtime's threads do not survive; with one thread it uses only the caller's.
     session = gp.session(
         gp.load(_network(tmp_path / "net.onnx")), backend=backend, threads=int(backend == "onnxruntime")
     )

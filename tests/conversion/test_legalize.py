@@ -1,4 +1,4 @@
-"""Dialects in canonical words: names, facts, what stays, and what is said about it."""
+"""Legalization of dialects: names, facts, unconverted nodes and diagnostics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FACT = TensorFact(DType.FLOAT32, (2, 3))
 
 @pytest.fixture
 def speak(monkeypatch):
-    """Let a word of a made-up dialect be said by a function."""
+    """Return a function that registers an import rule for an op type of a fictional dialect."""
 
     def rule(op_type, function):
         monkeypatch.setitem(IMPORT_RULES, ("madeup", op_type), [Rule("madeup", op_type, function)])
@@ -188,7 +188,7 @@ def test_legalize_converts_bodies_with_captured_values():
     assert is_canonical(graph)
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     found = reference.prepare(graph).run({"x": x, "c": np.array(True)})["y"]
-    # Softmax-1 made x a matrix at axis 1 first; along the last axis that is the same here.
+    # Softmax-1 flattened x to a matrix at axis 1; for the last axis that is equivalent.
     np.testing.assert_allclose(found.sum(axis=1), [1, 1], rtol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Nodes that are alike become the same as they would one by one, and only those are taken for alike."""
+"""Cached conversions of equal nodes equal those of separate rule calls, and only equal nodes share a cache entry."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_cache_does_not_change_results(name, tmp_path, monkeypatch):
-    """Reading, and writing as five formats: the same text with the rules asked for every node."""
+    """Reading, and writing as five formats: equal texts with and without the cache."""
     FILES[name](tmp_path / name, 48)
     found = []
     for is_forgetful in (False, True):
@@ -78,14 +78,14 @@ def test_rule_cache_hits_for_layers_that_differ_only_in_weights(tmp_path, monkey
 
 
 def told(graph: Graph) -> list[str]:
-    """The graph with values called by their order: what a rule makes beside its results may be numbered otherwise."""
+    """Return the graph's text with values renamed by order: further values of a rule may have other numbers."""
     for index, value in enumerate(graph.values()):
         graph.rename(value, f"value{index}")
     return to_text(graph).splitlines()
 
 
 def two(op_type: str, *attributes: dict, operands: str = "xy xy") -> list[dict]:
-    """What two words of OpenVINO become that differ in their attributes or in which values they read."""
+    """Convert two OpenVINO nodes that differ in their attributes or operands."""
     graph = Graph()
     fact = TensorFact(DType.FLOAT32, (2, 2))
     values = {name: graph.add_input(name, fact) for name in "xy"}
@@ -139,7 +139,7 @@ def test_a_replayed_operator_has_the_results_that_onnx_requires(tmp_path):
 
 
 def test_rule_cache_keeps_names_and_forwards_operands_of_dropped_nodes(tmp_path):
-    """A dropped layer gives what it is given; names of values and nodes are those of the file."""
+    """A dropped layer forwards its operand; values and nodes have the names of the file."""
     lines = ["Input x 0 1 x 0=4 1=4 2=2"]
     lines += [f"Dropout d{n} 1 1 {'x' if n == 0 else f'd{n - 1}'} d{n}" for n in range(3)]
     lines += [f"ReLU r{n} 1 1 {'d2' if n == 0 else f'r{n - 1}'} r{n}" for n in range(3)]
@@ -152,7 +152,7 @@ def test_rule_cache_keeps_names_and_forwards_operands_of_dropped_nodes(tmp_path)
     assert [value.name for value in graph.outputs] == ["r2"]
 
 
-# What is remembered, and what is not
+# Cached and uncached conversions
 
 
 FACT = TensorFact(DType.FLOAT32, (2,))
@@ -182,7 +182,7 @@ class Net:
         return self.graph.insert_before(self.node, Node(op_type, operands, results, **options))
 
     def kept(self, *made: Node, answer: Any = None, state_before: Any = None) -> Any:
-        """What is remembered of `made`, the last of which gives the results."""
+        """Cache the nodes `made`, the last of which has the results, and look them up."""
         given = (made[-1].outputs if made else ()) if answer is None else answer
         before = self.repetition.state_before() if state_before is None else state_before
         self.repetition.remember("key", self.node, made, given, before)
@@ -398,7 +398,7 @@ def test_rule_cache_key_compares_attributes_by_value():
     net = Net()
     keys = set()
     for number in range(5000):
-        # Objects that are let go of: the next ones may stand where these did.
+        # Freed objects: later objects may have equal ids.
         net.node.attributes = {"a": (number % 7, float(number % 3))}
         keys.add((number % 7, number % 3, net.repetition.key(net.node, 1)))
     assert len(keys) == len({key for _, _, key in keys}) == 21
@@ -468,7 +468,7 @@ def test_export_key_includes_the_producers_of_operands():
         net.node.inputs = operands
         return net.repetition.export_key(net.node)
 
-    assert key(raw) is None  # what it was made of may still be looked at
+    assert key(raw) is None  # the original graph may still be inspected
     keys = [key(x), key(made[0]), key(made[1]), key(made[0], x)]
     assert len({repr(each) for each in keys}) == len(keys)
     made[0].notes["axis"] = 1

@@ -1,4 +1,4 @@
-"""Facts in a word or two, and what pages say of them."""
+"""Short constructors of facts, and assertions on facts of operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphport.ops.infer import Inference
 
 
 def f32(*shape: Any) -> TensorFact:
-    """Real numbers of this shape."""
+    """Return a float32 fact of this shape."""
     return TensorFact(DType.FLOAT32, shape)
 
 
@@ -24,7 +24,7 @@ def i64(*shape: Any) -> TensorFact:
 
 
 def ints(*elements: Any) -> TensorFact:
-    """A vector whose elements are known."""
+    """Return the fact of an int64 vector with known elements."""
     return i64(len(elements)).with_elements(elements)
 
 
@@ -34,7 +34,7 @@ def single(data: Any) -> Any:
 
 
 def facts_of(op_def: OpDef, operands: Any, attributes: dict[str, Any], count: int) -> Any:
-    """What is known of the first `count` results of a page."""
+    """Infer the facts of the first `count` results of an operator."""
     return Inference().infer_operator(op_def, operands, attributes, count)
 
 
@@ -44,12 +44,12 @@ def rule(op_def: OpDef) -> Any:
 
 
 def fact_of(op_def: OpDef, *operands: Any, count: int = 1, **attributes: Any) -> Any:
-    """What is known of a page's result, or a tuple for the first `count` of them."""
+    """Infer the fact of an operator's result, or a tuple for the first `count` results."""
     found = facts_of(op_def, operands, attributes, count)
     return found[0] if count == 1 else found
 
 
 def refuse(op_def: OpDef, operands: Any, match: str, **attributes: Any) -> None:
-    """The page's shape rule refuses these operands and attributes with such a sentence."""
+    """Assert that the operator's shape rule refuses the operands and attributes with a matching message."""
     with pytest.raises(ShapeError, match=match):
         facts_of(op_def, operands, attributes, max(1, len(op_def.outputs)))

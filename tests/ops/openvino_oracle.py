@@ -1,4 +1,4 @@
-"""OpenVINO as the judge of its words: what the lowerings make of them, and what the liftings say, is held against it."""
+"""Compare the import and export rules of OpenVINO's operators with OpenVINO's results."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _PORTS = {"boolean": "BOOL", "f16": "FP16", "f32": "FP32", "f64": "FP64"}
 
 @cache
 def table() -> dict[str, dict[str, tuple[str, str | None]]]:
-    """Kind and default of the attributes of every word."""
+    """Return type and default of each attribute by op type."""
     found: dict[str, dict[str, tuple[str, str | None]]] = {}
     for line in (files("graphport") / "formats/openvino/container/operators.txt").read_text("utf-8").splitlines():
         if line.startswith("#"):
@@ -80,7 +80,7 @@ def table() -> dict[str, dict[str, tuple[str, str | None]]]:
 
 
 def completed(op_type: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of a node as the reader gives them: what is left out has its default."""
+    """Return attributes as the reader does: missing ones with their defaults."""
     found: dict[str, Any] = {}
     for key, (kind, default) in table()[op_type].items():
         name = key.replace("-", "_")
@@ -117,7 +117,7 @@ def _text(value: Any) -> str:
 
 
 def ir_of(*graphs: Graph) -> tuple[bytes, bytes]:
-    """Graphs of OpenVINO's words, side by side, as an IR: XML, and the numbers of its constants."""
+    """Serialize disjoint graphs of the openvino dialect as one IR: XML and the bytes of the constants."""
     layers: list[str] = []
     edges: list[str] = []
     weights = bytearray()
@@ -179,7 +179,7 @@ def _core() -> Any:
 
 
 def run_ir(graph: Graph, arrays: Mapping[str, Array], *, by_reference: bool = False) -> list[Array]:
-    """The outputs of a graph of OpenVINO's words, computed by its CPU plugin, or by its reference implementation."""
+    """Run a graph of the openvino dialect on OpenVINO's CPU plugin or its reference implementation."""
     import openvino
 
     if by_reference:
@@ -198,11 +198,11 @@ def _read(*graphs: Graph) -> Any:
 
 
 def _computed(cases: Sequence[tuple[Graph, Mapping[str, Array]]]) -> list[list[Array] | Exception]:
-    """The outputs of each graph, or what was raised over it; to compile a hundred small ones takes as long as some."""
+    """Return the outputs or the exception of each graph; compiling all in one model costs as much as one."""
     try:
         request = _core().compile_model(_read(*(graph for graph, _ in cases)), "CPU").create_infer_request()
         request.infer([arrays[value.name] for graph, arrays in cases for value in graph.inputs])
-    except Exception as error:  # noqa: BLE001  whose it is, halves tell
+    except Exception as error:  # noqa: BLE001  the halves show which graph raises
         half = len(cases) // 2
         return [error] if not half else _computed(cases[:half]) + _computed(cases[half:])
     numbers = iter(range(sum(len(graph.outputs) for graph, _ in cases)))
@@ -242,10 +242,10 @@ def check_word(
     by_reference: bool = False,
     **attributes: Any,
 ) -> list[Array]:
-    """Hold a word's lowering, computed by the pages, against OpenVINO; return what ours gives.
+    """Compare the import rule of an op type with OpenVINO. Return our results.
 
-    OpenVINO's reference implementation is asked where its plugin is known to be wrong, or to die; `expected` is the
-    judge where both are.
+    OpenVINO's reference implementation runs where its plugin is known to be wrong or to crash; `expected` replaces
+    both.
     """
     graph, values, arrays = _graph(inputs, constants, symbolic=symbolic)
     results = [Value(f"o{number}") for number in range(outputs)]
@@ -281,9 +281,9 @@ def check_operator(
     by_reference: bool = False,
     **attributes: Any,
 ) -> list[str] | None:
-    """Say a node of `op_def` in OpenVINO's words, and hold what OpenVINO makes of them, and our lowering, against it.
+    """Export a node of `op_def` to the openvino dialect, and compare OpenVINO's results and the import rule's with it.
 
-    Returns the words that were used, or `None` where the dialect cannot say it.
+    Return the exported op types, or `None` if the dialect has no equivalent.
     """
     graph, values, arrays = _graph(inputs, constants, symbolic=symbolic)
     stored = {name: storage_of(a) if isinstance(a, np.ndarray) else a for name, a in attributes.items()}

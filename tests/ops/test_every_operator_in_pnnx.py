@@ -1,4 +1,4 @@
-"""Every page on random operands: said in PNNX, written, read back, it computes the same; or there is no word for it."""
+"""Every operator on random operands: exported to PNNX and read back, it computes equal results, or is unsupported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WITHOUT_A_WORD = {
 
 
 def models(case: Case, name: str) -> Any:
-    """The model of a case with all operands given, with places and shapes known, and with all known but the first."""
+    """Yield the case's model with all operands as inputs, with constant indices and shapes, and with one input only."""
     proto, feeds = one_node(name, case.inputs, case.attributes, opset=case.opset, outputs=case.outputs)
     names = list(feeds)
     for kept in (names, [n for n in names if n == names[0] or feeds[n].dtype.kind == "f"], names[:1]):
@@ -48,7 +48,7 @@ def models(case: Case, name: str) -> Any:
 
 
 def said(case: Case, name: str, folder: Any) -> bool:
-    """Whether PNNX can say a case; what it says has to compute the same."""
+    """Return whether PNNX supports a case; a supported case must compute equal results."""
     path = folder / "one.pnnx.param"
     for proto, feeds in models(case, name):
         model = gp.from_onnx(proto)

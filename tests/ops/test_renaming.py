@@ -1,4 +1,4 @@
-"""What is known of operands is told of others whose symbols have other names, and is what would have been found."""
+"""Facts of operands are reused for operands with renamed symbols, and equal the facts inferred directly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stated(fact):
 
 
 def told(graph, findings):
-    """All that is known of a graph, to the last name."""
+    """Return all facts, symbols, definitions, constraints and findings of a graph."""
     known = graph.extents
     facts = {value.name: stated(value.fact) for inner in walk(graph) for value in inner.values()}
     constraints = [str(each) for each in known.constraints]
@@ -39,7 +39,7 @@ def told(graph, findings):
 
 
 def without():
-    """Every operation is asked for itself, or is told of the very same symbols."""
+    """Disable the reuse, so that every operation is inferred."""
     return patch.object(Renaming, "alike", lambda *_: None)
 
 
@@ -110,7 +110,7 @@ def test_decoder_with_distinct_cache_symbols_gets_full_inference_facts(tmp_path,
 
 
 def of_many():
-    """What tells facts of a graph with many symbols."""
+    """Return a `Renaming` that expects a graph with many symbols."""
     found = Renaming()
     found.expect(MIN_RENAMED_SYMBOLS)
     return found
@@ -183,7 +183,7 @@ def test_each_requirement_is_listed_once(symbols):
         assert fact == f32(maximum(left, right), 4)
         required.append([str(each) for each in inference.required])
     assert required == [["a = b, or one of them is 1"], ["b = c, or one of them is 1"], [], []]
-    # What was required is not remembered for ever, and then it is said again.
+    # The memory of constraints is bounded; a forgotten constraint is added again.
     inference._held.clear()
     inference._handed.clear()
     inference.required.clear()

@@ -1,4 +1,4 @@
-"""Random arithmetic on shapes: every extent that is claimed is the one that a run has."""
+"""Random shape arithmetic: every inferred dim equals the dim of a run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_PICTURES = 6
 
 
 class Shaped:
-    """A graph that computes numbers from shapes and gives tensors these; every number is a tensor of one entry."""
+    """A graph that computes integers from shapes and uses them as dims; every integer is a tensor of one element."""
 
     def __init__(self, draw):
         self.draw = draw
@@ -87,7 +87,7 @@ class Shaped:
         self.numbers.append(self.add("Cast", [inner], to=onnx.TensorProto.INT64))
 
     def measure(self):
-        """An extent that is computed in real numbers, as PyTorch's `int(1.7 * height)` is: nothing tells it."""
+        """Append a dim computed in floats, like PyTorch's `int(1.7 * height)`, which cannot be inferred."""
         real = self.add("Cast", [self.number()], to=onnx.TensorProto.FLOAT)
         scaled = self.add("Floor", [self.add("Mul", [real, "f1.7"])])
         self.numbers.append(self.add("Cast", [scaled], to=onnx.TensorProto.INT64))
@@ -97,7 +97,7 @@ class Shaped:
         self.numbers.append(self.add("Where", [condition, self.number(), self.number()]))
 
     def extent(self):
-        """A number that can be an extent, and does not grow beyond what is quickly computed."""
+        """Return an integer clamped to 1 to 12, a valid and small dim."""
         return self.add("Min", [self.add("Max", [self.number(), "n1"]), "n12"])
 
     def flatten(self):
@@ -127,7 +127,7 @@ class Shaped:
 
 
 class Pictured(Shaped):
-    """The same with images among the tensors: what windows and resizing make of their extents is read again."""
+    """The same with images among the tensors: dims of windows and Resize are read by Shape."""
 
     def __init__(self, draw):
         super().__init__(draw)
@@ -153,7 +153,7 @@ class Pictured(Shaped):
         """Strides, pads and dilations, which fit the kernel, as a network has them and as none has."""
         given = {"strides": [self.draw(st.integers(1, 3)), self.draw(st.integers(1, 2))]}
         automatic = self.draw(st.sampled_from(["NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]))
-        # ONNX Runtime takes dilated windows for narrower ones where it pads by itself, and has fewer of them.
+        # ONNX Runtime ignores dilations in its automatic padding, and computes fewer windows.
         if dilates and "SAME" not in automatic:
             given["dilations"] = [self.draw(st.integers(1, 2)), 1]
         if automatic != "NOTSET":
@@ -215,7 +215,7 @@ def graphs(draw):
 
 
 def claims(proto):
-    """What facts say of shapes of outputs, and of the numbers in them."""
+    """Return the facts of the outputs and their known elements."""
     graph, findings = legalize(from_proto(proto))
     names = [output.name for output in proto.graph.output]
     facts = dict(zip(names, (value.fact for value in graph.outputs), strict=True))
@@ -223,7 +223,7 @@ def claims(proto):
 
 
 def hold(extents, facts, real, sizes):
-    """Hold what is claimed against what a run has; how many numbers that were."""
+    """Compare facts with the values of a run. Return the number of compared integers."""
     count, numbers = 0, extents.evaluate_symbols(sizes)
     for name, fact in facts.items():
         if not isinstance(fact, TensorFact) or fact.shape is None:
@@ -293,7 +293,7 @@ def test_data_dependent_dim_keeps_the_other_dims_known():
     resized, filled = (fact.shape for fact in facts.values())
     assert [str(dim) for dim in (*resized[:2], resized[3])] == ["B", "3", "W"]
     assert [str(dim) for dim in (filled[0], filled[3])] == ["B", "W"]
-    # Nothing is known of it, not even that it is what it is elsewhere.
+    # These dims are unknown and must not be equated with other dims.
     unknown = [extents.free(dim) for dim in (resized[2], *filled[1:3])]
     assert all(len(names) == 1 and not names & {"B", "H", "W"} for names in unknown)
     assert len(set.union(*unknown)) == 3

@@ -1,4 +1,4 @@
-"""What `graphport ops WORD` tells, held against what words of drawn files of every dialect are read and written as."""
+"""Compare the output of `graphport ops OP_TYPE` with the rules that run on drawn files of every dialect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TRACT = json.loads((TESTS / "formats/nnef/tract/words.json").read_text())
 LARGEST = 30_000
 DRAWN = (*("tflite", "pytorch", "openvino", "nnef", "onnx", "caffe"), *("tract", "pnnx", "com.microsoft", "ncnn"))
 
-# By dialect: how its files are found, how many are drawn, and the ends of the files that they are written as.
+# By dialect: pattern of its files, number of drawn files, and suffixes of the written files.
 FILES = {
     "tflite": ("formats/tflite/cases/*.tflite", 12, ".tflite"),
     "pytorch": ("formats/pytorch/pt2/programs/*.pt2", 3, ".pnnx.param"),
@@ -68,7 +68,7 @@ def packed(**counts):
 
 
 def external(name, shape, dtype):
-    """An input in tract's words."""
+    """Return an input in tract's syntax."""
     return f"    {name} = tract_core_external(shape = {shape}, datum_type = '{dtype}');"
 
 
@@ -77,7 +77,7 @@ def bound(name, *lines):
     return TRACT_HEAD.format(f"x, {name}", "\n".join([external("x", [4, 6], "f32"), *lines]))
 
 
-# What few files have: numbers of other types, or that only a run knows, axes that are missing, extents that are open.
+# Rare inputs: other element types, values known only at run time, missing axes, symbolic dims.
 CORNERS = {
     "tract": [
         {
@@ -131,7 +131,7 @@ def drawn(folder, dialect, seed):
 
 
 def untold(recorder):
-    """What rules emit and nobody tells, and what they are told to emit in any case and do not."""
+    """Yield op types that rules emit without documentation, and op types documented as always emitted that are not."""
     for (kind, dialect, op_type), seen in recorder.seen.items():
         told = (
             operator_manual.reading(dialect, op_type)
@@ -141,7 +141,7 @@ def untold(recorder):
         if told is None:
             yield kind, dialect, op_type, "is not told"
             continue
-        # What a pattern writes is told as the pattern.
+        # The documentation of a pattern is the pattern itself.
         patterns = kind == LIFT and any("(" in name for name in told.operators)
         more, less = set(seen.some) - set(told.operators), told.always - seen.every
         if (more or less) and not patterns:

@@ -1,4 +1,4 @@
-"""A normalization by known statistics goes into the weights before or behind it, or stays and says why."""
+"""BatchNormalization with constant statistics is fused into adjacent weights, or the reason is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a layer takes in of what stands beside it: products and sums, pads, joined axes."""
+"""Fusion of adjacent operators into layers: products and sums, pads, joined axes."""
 
 from __future__ import annotations
 

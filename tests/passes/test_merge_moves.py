@@ -1,4 +1,4 @@
-"""Moves are one where a constant says both, and stay two in bodies, for other readers, and where nobody knows."""
+"""Data-moving nodes merge if their parameters are constant; not in bodies, with other consumers, or if unknown."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_reshape_with_another_consumer_is_still_merged():
 
 
 def in_a_body(first, inner, name="a"):
-    """A node that stands around a branch, in which `inner` reads its result."""
+    """Return a node and an If, in a branch of which `inner` reads the node's result."""
     body = helper.make_graph([inner], "then", [], [info(name, None)])
     other = helper.make_graph([node("Neg", "h", "b")], "else", [], [info("b", None)])
     return [first, helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=other)]
@@ -145,7 +145,7 @@ def test_concats_along_one_axis_are_merged():
     for value in graph.values():
         value.fact = UNKNOWN
     merge_concats(graph, Journal())
-    assert [len(each.operands) for each in graph][-1] == 3  # the same number says the same axis
+    assert [len(each.operands) for each in graph][-1] == 3  # an equal index selects the same axis
 
 
 def test_concat_without_concat_operand_is_kept():
@@ -234,6 +234,6 @@ def test_empty_operands_are_not_concatenated():
     assert joined(0, "x", "a", "x") == ["Concat"]
     assert joined(1, "x", "b") == ["Concat"]
     assert joined(-2, "b", "x", "b") == ["Concat"]
-    # Without entries along another axis it still counts, and one of several that are empty has to stay.
+    # An operand that is empty along another axis still counts, and one of several empty operands must stay.
     assert joined(1, "a", "a") == ["Slice", "Concat"]
     assert joined(0, "a", "a") == ["Slice", "Concat"]

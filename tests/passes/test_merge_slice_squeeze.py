@@ -1,4 +1,4 @@
-"""Single entries of an axis are one Gather; the numbers are those of ONNX Runtime on the file as it was."""
+"""Single elements along an axis are one Gather; the results equal those of ONNX Runtime on the original file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X = (2, 3, 4)
 
 @st.composite
 def cuts(draw):
-    """A Slice of `X` that leaves one entry along an axis, however its bounds are said, and that axis."""
+    """Return a Slice of `X` with one element along an axis, with any form of its bounds, and that axis."""
     axis = draw(st.integers(0, 2))
     extent = X[axis]
     step = draw(st.sampled_from([1, 1, 2, -1, -3]))
@@ -57,7 +57,7 @@ def test_slice_of_one_element_and_squeeze_become_gather(cut, is_from_behind, squ
 @every("lengths", [*itertools.product((1, 2), repeat=3), (1,), (1, 1, 1, 1)])
 @every("wanted", range(1, 8))
 def test_split_into_single_elements_and_squeeze_become_gather(lengths, wanted):
-    """Bits of `wanted` say which pieces somebody reads; the others may be of any length."""
+    """Bits of `wanted` select the pieces with a consumer; the others may have any length."""
     count = sum(lengths)
     read = [index for index in range(len(lengths)) if wanted >> index & 1]
     if not read:
@@ -95,7 +95,7 @@ def test_values_with_other_consumers_or_unknown_facts_are_unchanged():
     two = node("Slice", "x a b k", "h")
     both = {"a": np.array([1, 1]), "b": np.array([2, 3]), "k": np.array([1, 2]), "s": np.array([1])}
     assert done(merge_slice_squeeze, [two, node("Squeeze", "h s", "y")], **both)[0] == ["Slice", "Squeeze"]
-    # The axis that is squeezed is another one than the one that is cut.
+    # The squeezed axis differs from the sliced axis.
     one = known | {"s": np.array([0])}
     assert done(merge_slice_squeeze, [cut, node("Squeeze", "h s", "y")], (("x", (1, 3, 4)),), **one)[0] == [
         "Slice",

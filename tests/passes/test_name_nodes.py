@@ -1,4 +1,4 @@
-"""Every node has a name of its own, and those that had one keep it."""
+"""Every node has a unique name, and existing names are preserved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_unnamed_nodes_and_duplicate_names_get_unique_names():
     name_nodes(graph, journal)
     names = [each.name for each in graph]
     assert len(set(names)) == 5
-    assert (names[1], names[2], names[4]) == ("a", "a_1", "Conv")  # a name that somebody has is given to nobody else
+    assert (names[1], names[2], names[4]) == ("a", "a_1", "Conv")  # existing names are not reused
     assert [note.text for note in journal.done] == ["had no name", "another node has the name a", "had no name"]
     again = Journal()
     name_nodes(graph, again)

@@ -1,4 +1,4 @@
-"""Products over joined axes work on the axes as they were; operators that broadcast read what is small."""
+"""MatMul over joined axes is rewritten to the original axes; broadcasting operators read the smaller operand."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BATCHED = [node("Reshape", "x heads", "r"), node("Reshape", "z columns", "s"), n
             [*LINEAR, node("Add", "b p", "a"), node("Reshape", "a part", "y")], X, ["MatMul", "Add"], id="with a bias"
         ),
         pytest.param([*BATCHED, node("Reshape", "p square", "y")], Z, ["MatMul"], id="heads"),
-        # What follows is left alone.
+        # Later nodes are unchanged.
         pytest.param([*LINEAR, node("Reshape", "p turned", "y")], X, ["Reshape", "MatMul", "Reshape"], id="other axes"),
         pytest.param(
             [*LINEAR, node("Add", "p many", "a"), node("Reshape", "a part", "y")],
@@ -92,7 +92,7 @@ def test_a_product_of_open_axes():
             id="zeros",
         ),
         pytest.param([node("Expand", "u batch", "e"), node("MatMul", "x e", "y")], ["MatMul"], id="a product's batch"),
-        # What follows is left alone.
+        # Later nodes are unchanged.
         pytest.param([node("Expand", "v more", "e"), node("Add", "x e", "y")], ["Expand", "Add"], id="a larger result"),
         pytest.param(
             [node("Expand", "v wide", "e"), node("MatMul", "x e", "y")], ["Expand", "MatMul"], id="a product's sum"

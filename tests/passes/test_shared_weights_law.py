@@ -1,4 +1,4 @@
-"""Random nets of convolutions that share weights, with maps behind them: the same numbers, and no larger than there is room."""
+"""Random nets of convolutions with shared weights, followed by affine maps: equal results and bounded size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BYTES = {name: CONSTANTS[name].nbytes for name in "wvb"}
 
 
 class Reader(NamedTuple):
-    """A convolution, and what stands behind it."""
+    """A convolution and the operator after it."""
 
     weight: str
     has_bias: bool
@@ -75,7 +75,7 @@ def weights(graph: Graph) -> set[Value]:
 
 
 def made(given: list[Reader], room: int, *passes: Any) -> tuple[gp.Model, Journal, int]:
-    """The net after passes, which computes the same; what they say of it, and by how much its weights became larger."""
+    """Apply passes and check the results. Return the net, the journal, and the growth of its weights in bytes."""
     told = net(given)
     feeds = {f"x{index}": some(2, CHANNELS, 3, 3, seed=index) for index in range(len(given))}
     expected = gp.run(told, feeds, backend="reference").ordered
@@ -83,7 +83,7 @@ def made(given: list[Reader], room: int, *passes: Any) -> tuple[gp.Model, Journa
     own = weights(told.graph)
     journal = Journal(room=room)
     count = -1
-    while len(journal.done) > count:  # as preparation does: what is left for want of room may be taken in later
+    while len(journal.done) > count:  # as in preparation: a fusion refused for its size may fit later
         count = len(journal.done)
         journal.left.clear()
         for work in passes:
@@ -98,7 +98,7 @@ def made(given: list[Reader], room: int, *passes: Any) -> tuple[gp.Model, Journa
 
 
 def is_of_shared(value: Value, graph: Graph, given: list[Reader]) -> bool:
-    """Whether it stands for a weight, or for the bias that there was."""
+    """Return whether a value is a weight or an original bias."""
     uses = [(use.user, use.index) for use in value.uses]
     convs = [each for each in graph if each.op == "Conv"]
     return any(index == 1 or given[convs.index(user)].has_bias for user, index in uses)

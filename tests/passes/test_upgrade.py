@@ -1,4 +1,4 @@
-"""What is told of old forms: the nodes that today's words say otherwise, wherever they stand, and no others."""
+"""Deprecated forms are reported for exactly the nodes with a newer form, at any position."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Net(NamedTuple):
 
 @st.composite
 def nets(draw: st.DrawFn) -> Net:
-    """Words in the forms of an opset, each beside `x` or behind the last one, some in a body."""
+    """Return operators in the forms of an opset, each on `x` or on the last result, some in a body."""
     opset = draw(st.integers(8, 18))
     constants: dict[str, Any] = {}
     told: list[str] = []
@@ -103,7 +103,7 @@ def nets(draw: st.DrawFn) -> Net:
         inner, end = words(stem, last, draw(st.integers(0, 3)))
         bodies.append(graph([*inner, node("Sigmoid", end, f"{stem}end")], [], [info(f"{stem}end", SHAPE)]))
     nodes.append(helper.make_node("If", ["c"], ["i"], then_branch=bodies[0], else_branch=bodies[1]))
-    # Operators of other domains stay, whatever ONNX's own were called.
+    # Operators of other domains are unchanged, even with names of former ONNX operators.
     nodes.append(helper.make_node("Gelu", ["i"], ["y"], domain="com.microsoft"))
     used = {name for each in [*nodes, *bodies[0].node, *bodies[1].node] for name in each.input}
     kept = {name: array for name, array in constants.items() if name in used}

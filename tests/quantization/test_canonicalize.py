@@ -1,4 +1,4 @@
-"""What can be said in several ways is said as kernels for integers know it, and stays what it was."""
+"""Equivalent forms are normalized to the form that integer kernels support, and results are unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _numbers(*shape, seed=0):
 
 
 def _same(found, inputs):
-    """Check that a model stays what it is; return it, plainly said."""
+    """Check that canonicalization preserves the results of a model; return the canonicalized graph."""
     made = canonicalize(found.graph)
     verify(made)
     expected = reference.prepare(found.graph).run(inputs)

@@ -1,4 +1,4 @@
-"""Samples are looked through before work: what is wrong is refused, what is poor is told."""
+"""Samples are checked before quantization: invalid ones are refused, doubtful ones reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples that go beyond all that were seen: what they lose is told from ranges, and ranges have room for them."""
+"""Samples beyond the calibrated ranges: their error is estimated from the ranges, and `auto` ranges have a margin."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _state(x):
 
 
 def _draws(kind, channels, count, seed):
-    """Samples that were seen, others, and many more; each channel as wide as the others, as far as was seen."""
+    """Yield calibration samples, held-back samples and many new ones; all channels have equal scale on the first."""
     r = np.random.default_rng(seed)
     for _ in range(count):
         parts = [(DRAWS | HEAVY)[kind](r, n, channels) for n in (SEEN, HELD, 3000)]
@@ -48,7 +48,7 @@ def _noise(x, qparams):
 @pytest.mark.parametrize("kind", list(DRAWS))
 @pytest.mark.parametrize("channels", [1, 128])
 def test_what_new_samples_lose_beyond_a_range_is_distinguished_from_it(kind, channels):
-    """On average over draws, within a factor of three of what 3,000 others lose."""
+    """On average over draws, within a factor of three of the error of 3,000 new samples."""
     told, lost = [], []
     for x, _, new in _draws(kind, channels, 60, 7):
         state = _state(x)
@@ -61,7 +61,7 @@ def test_what_new_samples_lose_beyond_a_range_is_distinguished_from_it(kind, cha
 @pytest.mark.parametrize("kind", list(DRAWS))
 @pytest.mark.parametrize("channels", [1, 16])
 def test_the_range_of_noise_holds_where_few_samples_make_most_of_it(kind, channels):
-    """In about 95 % of draws; what was held back does not show it, and a range told from that alone misses often."""
+    """In about 95 % of draws; an interval from the held-back samples alone misses often."""
     held, alone = [], []
     for x, back, new in _draws(kind, channels, 60, 11):
         state = _state(x)
@@ -77,7 +77,7 @@ def test_the_range_of_noise_holds_where_few_samples_make_most_of_it(kind, channe
 
 @pytest.mark.parametrize(("kind", "channels"), spread(list(product(HEAVY, [1, 16, 128]))))
 def test_the_range_of_noise_holds_for_heavy_tails(kind, channels, monkeypatch):
-    """In nine of ten draws or more, with the ranges that are chosen; told as for tails that fall off sooner, in half."""
+    """In at least nine of ten draws with the selected ranges; the estimate for light tails holds in about half."""
 
     told, before = [], []
     for x, back, new in _draws(kind, channels, 40, 17):
@@ -111,7 +111,7 @@ def test_channels_that_nobody_balanced_tell_of_each_other(kind):
 
 
 def test_tails_that_end_are_not_heavy():
-    """Where channels are clipped, nothing goes beyond what was seen."""
+    """For clipped channels, no element is beyond the calibrated range."""
     x = np.clip(np.random.default_rng(3).normal(size=(40, 6)) * 5, 0, 6)
     state = _state(np.concatenate([x, np.full((2, 6), 6.0)]))
     assert unseen_errors_of_heavy_tails(state, calibrate(state, DType.UINT8, "min-max")) == 0
@@ -130,7 +130,7 @@ def test_ranges_do_not_depend_on_what_is_reported_of_heavy_tails(kind, monkeypat
 @pytest.mark.parametrize("kind", list(DRAWS))
 @pytest.mark.parametrize("channels", [1, 128])
 def test_ranges_have_room_for_what_was_not_seen(kind, channels):
-    """The noise of others is the less for it, in the mean over draws; ranges that are asked for stay as they were."""
+    """The noise of new samples is lower in the mean over draws; explicitly requested ranges are unchanged."""
     plain, roomy = [], []
     for x, _, new in _draws(kind, channels, 20, 13):
         state = _state(x)

@@ -1,4 +1,4 @@
-"""What OpenVINO, ONNX Runtime and the reference make of an IR model, and whether it is the same."""
+"""Compare the results of OpenVINO, ONNX Runtime and the reference backend for an IR model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conformance.openvino.cases import NAMES, Array, Case, given
 
 @cache
 def core() -> Any:
-    """OpenVINO, as exact as it computes, without files that stay mapped."""
+    """Return an OpenVINO core in float32 on one thread, without memory-mapped files."""
     import openvino
 
     found = openvino.Core()
@@ -28,7 +28,7 @@ def core() -> Any:
 
 
 def by_plugin(path: Path, arrays: Sequence[Array]) -> list[Array]:
-    """What OpenVINO's plugin for processors computes."""
+    """Run a file on OpenVINO's CPU plugin."""
     compiled = core().compile_model(core().read_model(str(path)), "CPU")
     request = compiled.create_infer_request()
     for number, x in enumerate(arrays):
@@ -39,7 +39,7 @@ def by_plugin(path: Path, arrays: Sequence[Array]) -> list[Array]:
 
 
 def by_evaluation(path: Path, arrays: Sequence[Array]) -> list[Array]:
-    """What OpenVINO's own reference implementation computes."""
+    """Run a file on OpenVINO's reference implementation."""
     import openvino
 
     model = core().read_model(str(path))
@@ -73,12 +73,12 @@ def numbers(held: Any) -> Array:
 
 
 def by_us(path: Path, arrays: Sequence[Array], backend: str) -> list[Array]:
-    """What an IR file computes on a backend of ours."""
+    """Run an IR file on a backend of graphport."""
     return run(gp.load(path), arrays, backend)
 
 
 def run(model: gp.Model, arrays: Sequence[Array], backend: str) -> list[Array]:
-    """The outputs of a model; no layer of it may have stayed as it is."""
+    """Return the outputs of a model; raise if a node was not legalized."""
     opaque = sorted({node.op for node in model.graph if node.dialect})
     if opaque:
         message = f"opaque: {', '.join(opaque)}"
@@ -88,7 +88,7 @@ def run(model: gp.Model, arrays: Sequence[Array], backend: str) -> list[Array]:
 
 
 def by_onnx(path: Path, arrays: Sequence[Array]) -> list[Array]:
-    """What ONNX Runtime computes of an IR file that was written as ONNX."""
+    """Convert an IR file to ONNX and run it in ONNX Runtime."""
     other = path.with_name("case.onnx")
     gp.save(gp.load(path), other)
     return run(gp.load(other), arrays, "onnxruntime")
@@ -105,16 +105,17 @@ JUDGES = {"plugin": by_plugin, "evaluation": by_evaluation}
 
 
 class UnjudgedError(Exception):
-    """No judge computes what was drawn."""
+    """No oracle computes the drawn case."""
 
 
 def deviation(case: Case, path: Path) -> str | None:
-    """How what we make of a case in a file differs from what every judge says; `None` if one agrees with all of it.
+    """Return how our results of a case differ from those of every oracle; `None` if one agrees with all of them.
 
-    Ways of ours are the reference, ONNX Runtime on the file written as ONNX, and the judge on the file written as IR.
+    Our results are those of the reference backend, of ONNX Runtime on the written ONNX file, and of the oracle on the
+    written IR file.
 
     Raises:
-        UnjudgedError: every judge refuses the file itself.
+        UnjudgedError: every oracle refuses the original file.
     """
     arrays, other = given(case), again(path)
     ways = {"reference": by_us(path, arrays, "reference"), "onnx": by_onnx(path, arrays)}
@@ -142,7 +143,7 @@ def deviation(case: Case, path: Path) -> str | None:
 
 
 def difference(found: Sequence[Array], expected: Sequence[Array], tolerance: float) -> str | None:
-    """How results differ, in words; `None` where they agree."""
+    """Return a description of the first difference; `None` if the results agree."""
     if len(found) != len(expected):
         return f"{len(found)} results, not {len(expected)}"
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):
@@ -171,7 +172,7 @@ def _first(a: Array, b: Array, differs: Array) -> str:
 
 
 def facts_hold(model: gp.Model, results: Sequence[Array]) -> bool:
-    """Whether what is claimed of the outputs is so."""
+    """Return whether the facts of the outputs agree with the results."""
     for value, array in zip(model.outputs.values(), results, strict=True):
         fact = value.fact
         if not isinstance(fact, TensorFact) or fact.shape is None:

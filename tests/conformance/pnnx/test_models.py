@@ -1,4 +1,4 @@
-"""Models that pnnx wrote, of every part of PyTorch: what is read of them, and what becomes of them as ONNX."""
+"""Models that pnnx wrote, from all parts of PyTorch: reading, writing, and conversion to ONNX."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def unpack(name: str, folder: Path) -> Path:
 
 
 def check(name: str, folder: Path) -> None:
-    """Read, write again, say in ONNX, and compare with what PyTorch computed."""
+    """Read, write again, convert to ONNX, and compare with PyTorch's results."""
     path = unpack(name, folder)
     graph, _ = read(path, tolerant=True)
     write(graph, folder / "again.pnnx.param")

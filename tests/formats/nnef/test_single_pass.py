@@ -1,4 +1,4 @@
-"""A flat text that is read in one pass becomes what the stages make of it, and whatever is wrong is theirs to tell."""
+"""The single-pass reader of flat texts gives the result of the separate stages, which report all errors."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def folder(path: Path, text: str) -> Path:
 
 
 def told(path: Path, **options: Any) -> list[Any]:
-    """All that is known of a model: as text, by place, and what is found in it."""
+    """Return all content of a model: its text, locations, and findings."""
     try:
         model = gp.load(path, **options)
     except DiagnosticError as error:
@@ -139,7 +139,7 @@ def test_a_long_text_is_read_as_by_stages(monkeypatch, tmp_path):
 
 
 def changed(draw: random.Random) -> Iterator[str]:
-    """The text with one thing after another done to a line of it."""
+    """Yield the text with one random change of a line."""
     lines = BODY.splitlines()
     for _ in range(60):
         found = list(lines)

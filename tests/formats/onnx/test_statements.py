@@ -1,4 +1,4 @@
-"""What nodes say word for word is read once, and no node is taken for another."""
+"""Identical node texts are parsed once, and different nodes are never confused."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One small file spelled in many ways: what is said of each, and that the runtime takes the same ones.
+"""Syntactic variants of one small file: our diagnostics for each, and whether the runtime accepts it.
 
-The rows are the clauses of the file format, in its order. Where `taken` differs from what we say, we read what is plainly
-meant and warn, or refuse what is no XML, or what the runtime reads as something else.
+The rows follow the clauses of the file format. Where `taken` differs from our result, we accept an unambiguous file
+with a warning, or refuse a file that is no XML or that the runtime misreads.
 """
 
 import numpy as np
@@ -54,7 +54,7 @@ DEAD = '<layer id="9" name="d" type="{}" version="opset1"><output><port id="0" p
 
 
 def row(clause, *changes, says=(), taken=None):
-    """A file with these changes, what we find in it, and whether the runtime takes it: as we do, if not said."""
+    """A file with these changes, our findings, and whether the runtime accepts it (default: as we do)."""
     expected = [] if not says else says if isinstance(says, list) else [says]
     refuses = any(severity == E for severity, _ in expected)
     return pytest.param(changes, expected, not refuses if taken is None else taken, id=clause)
@@ -212,7 +212,7 @@ ROWS = [
     row("an edge without an end", (LAST, LAST.replace(' to-port="0"', "")), says=(E, "OV0104")),
     row("something else among the edges", (LAST, LAST + "<mine />")),
     row("an edge that says more", (LAST, LAST.replace("<edge", '<edge mine="1"'))),
-    # What is kept
+    # Preserved content
     row("names of a tensor", (' names="yt"', r' names="a,b\,c,d"')),
     row("attributes of the run time", (DATA, f"{DATA}<rt_info>{RT_INFO}</rt_info>")),
     row(

@@ -1,4 +1,4 @@
-"""What pnnx is known to write otherwise than it was meant is told, where the text shows it."""
+"""Known export errors of pnnx are reported where the text shows them."""
 
 from __future__ import annotations
 

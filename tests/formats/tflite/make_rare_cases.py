@@ -16,7 +16,7 @@ CASES.clear()
 
 
 def combining(m, op_type):
-    """A subgraph that combines two numbers; the second if it is called so."""
+    """Add a subgraph that combines two scalars with `op_type`, or returns the second one for "second"."""
     m.subgraph("combining")
     a, b = m.input("f4", ()), m.input("f4", ())
     m.graph.outputs = [b if op_type == "second" else m.tensor("z", "f4", ())]
@@ -45,7 +45,7 @@ def scattered(m, op_type, places):
 
 @case
 def stablehlo_scatter_adds(m):
-    """What lies outside is left out; what meets adds."""
+    """Indices out of bounds are ignored; duplicate indices accumulate."""
     scattered(m, "STABLEHLO_ADD", [[0, 1], [3, 4], [0, 0]])
 
 
@@ -56,7 +56,7 @@ def stablehlo_scatter_assigns(m):
 
 @case
 def stablehlo_reduce_window(m):
-    """Windows of 5 are put together of those of 1 and 4; what is begun with is no neutral number."""
+    """A window of 5 decomposes into windows of 1 and 4; the initial value is not the neutral element."""
     x, begins = m.input("f4", (3, 9)), m.tensor("begins", "f4", data=np.float32(1.5))
     m.graph.outputs = [m.tensor("y", "f4", (4, 5))]
     fields = {"windowDimensions": [2, 5], "windowStrides": [1, 2], "baseDilations": [2, 1], "windowDilations": [1, 1]}
@@ -95,7 +95,7 @@ for _number, _name in ((1, "second"), (7, "beyond")):
 
 @case
 def exact_stablehlo_add_int8(m):
-    """The kernel adds integers, whatever they stand for, and they wrap."""
+    """The kernel adds the stored integers, ignoring their scales, and they wrap."""
     x, y = m.input("i1", (2, 9), scale=0.02, zero=4), m.input("i1", (2, 9), scale=0.03, zero=-9)
     m.graph.outputs = [m.tensor("z", "i1", (2, 9), scale=0.05, zero=1)]
     m.op("STABLEHLO_ADD", [x, y], m.graph.outputs)
@@ -124,7 +124,7 @@ def svdf_int8(m):
 
 @case
 def spectrum(m):
-    """Sizes and both parts of spectra of what is cut along one axis and filled up along the other."""
+    """Magnitude, real and imaginary part of spectra of an input cropped along one axis and padded along the other."""
     x, lengths = m.input("f4", (2, 6, 7)), m.tensor("lengths", "i4", data=[8, 4])
     z = m.tensor("z", "c8", (2, 8, 3))
     m.op("RFFT2D", [x, lengths], [z], "Rfft2dOptions")
@@ -188,7 +188,7 @@ CASES["transpose_conv_fed_more"] = transposed_convolution([1, 10, 12, 2], 1)
 
 @case
 def exact_resize_bilinear_int8(m):
-    """Places in steps of 1/1024 drift over 15 columns."""
+    """Coordinates in fixed-point steps of 1/1024 accumulate an error over 15 columns."""
     x, size = m.input("i1", (2, 4, 5, 3), scale=0.03, zero=5), m.tensor("size", "i4", data=[8, 15])
     m.graph.outputs = [m.tensor("y", "i1", (2, 8, 15, 3), scale=0.03, zero=5)]
     m.op("RESIZE_BILINEAR", [x, size], m.graph.outputs, "ResizeBilinearOptions", version=2, alignCorners=True)
@@ -202,7 +202,7 @@ def matrix_set_diag_int16(m):
 
 
 def of_other_scales(name, op_type, options, shape=(1, 4, 5, 2), constants=(), inputs=1, version=2, **fields):
-    """Kernels that compute on integers as they are, whatever the file says that they stand for."""
+    """Return a case for kernels that compute on stored integers and ignore their scales."""
 
     def make(m):
         operands = [m.input("i1", shape, scale=0.03, zero=5) for _ in range(inputs)]
@@ -245,7 +245,7 @@ def softly_suppressed_boxes(m):
 
 @case
 def softly_suppressed_without_a_limit(m):
-    """No overlap suppresses: what is kept lowers its own score too, and may be kept again."""
+    """No box is suppressed: a selected box decays its own score too, and may be selected again."""
     softly_suppressed(m, *overlapping(2, 6), most=9, overlap=1.5, least=0.2)
 
 
@@ -270,7 +270,7 @@ def quantized_pair(m, dtype, shape=(3, 4)):
 
 @case
 def words_of_reals(m):
-    """Words that no other file has, each of its own operands."""
+    """Op types on floats that no other file has, each with separate operands."""
     x, rows = m.input("f4", (3, 4)), m.input("f4", (3, 4))
     image = m.input("f4", (1, 3, 4, 4, 2))
     kernel = m.tensor("kernel", "f4", data=m.random.normal(size=(2, 2, 2, 2, 3)))
@@ -311,7 +311,7 @@ def words_of_reals(m):
 
 @case
 def words_of_recurrence(m):
-    """A step, a sequence that begins with a batch, and an LSTM whose steps are in front."""
+    """An RNN step, a batch-major sequence, and a time-major LSTM."""
     x, sequence, major = m.input("f4", (2, 4)), m.input("f4", (2, 5, 4)), m.input("f4", (5, 2, 4))
 
     def weights(name, *shapes):
@@ -333,7 +333,7 @@ def words_of_recurrence(m):
 
 @case
 def words_of_bytes(m):
-    """Integers that stand for reals: compared, normalized, and put through functions."""
+    """Quantized integers: compared, normalized, and with elementwise functions."""
     (x, y), number = quantized_pair(m, "i1")
     steps = [
         ("LESS", [x, y], "?", {}, "LessOptions"),
@@ -361,7 +361,7 @@ def suppressed_boxes(m):
 
 
 def dilated_in_parts(m, dtype, *, space=(13,), pads=((2, 1),), crops=((0, 0),), blocks=(2,), depthwise=False, stride=1):
-    """A convolution of images of every so many elements, as TensorFlow says one with gaps."""
+    """A convolution between SpaceToBatchND and BatchToSpaceND, TensorFlow's form of a dilated convolution."""
     number = {} if dtype == "f4" else {"scale": 0.02, "zero": -3}
     padded = [n + sum(pair) for n, pair in zip(space, pads, strict=True)]
     parts = [n // block for n, block in zip(padded, blocks, strict=True)]
@@ -418,7 +418,7 @@ def dilated_in_parts_signal_int8(m):
 
 @case
 def dilated_in_parts_image(m):
-    """What is filled up so that blocks come out even is cut off behind."""
+    """Padding up to a multiple of the block is cropped at the end."""
     dilated_in_parts(m, "f4", **_IMAGE)
 
 
@@ -429,7 +429,7 @@ def dilated_in_parts_image_int8(m):
 
 @case
 def strided_in_parts(m):
-    """Each of the images is read in steps of two, which no gaps say."""
+    """The convolution has stride 2 in each block, which is not equivalent to a dilated convolution."""
     dilated_in_parts(m, "f4", **{**_IMAGE, "pads": ((2, 6), (1, 4)), "crops": ((0, 0), (0, 0))}, stride=2)
 
 
@@ -441,7 +441,7 @@ def cut_in_parts(m):
 
 @case
 def reads_before_and_after(m):
-    """What a variable holds is returned as it is read: before it is set, and then."""
+    """A variable's value is returned as read: before and after the assignment."""
     x, handle = begun(m)
     before, sum_, after = (m.tensor(name, "f4", (2, 3)) for name in ("before", "sum", "after"))
     m.op("READ_VARIABLE", [handle], [before], "ReadVariableOptions")

@@ -1,9 +1,9 @@
-"""Makes the files in `reference_cases`, and records what LiteRT's reference kernels compute of them.
+"""Write the files of `reference_cases` and the results of LiteRT's reference kernels.
 
     python make_reference_cases.py reference_cases        with ai-edge-litert 2.3.0 and NumPy
 
-A file for each element type, with one operator beside the other. Scales are such that rounding twice, once, or halves
-to even gives other numbers somewhere.
+A file for each element type, with independent operators. Scales are such that rounding once, twice, or ties to even
+gives different integers somewhere.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ KINDS = ("u1", "i1", "i2")
 
 
 class Kind:
-    """One element type: a model, and what every operator in it is given."""
+    """An element type: a model, and common operands of its operators."""
 
     def __init__(self, dtype):
         self.m: Any = Model(f"reference {dtype}")
@@ -150,7 +150,7 @@ def elements(kind):
 
 
 def reals(kind):
-    """Real numbers in steps, many of them halves."""
+    """Floats in multiples of 1/8, many of them ties."""
     halves = np.concatenate([np.arange(-40, 40) * 0.125, kind.m.random.normal(size=88) * 3])
     x = kind.m.input("f4", (168,), halves)
     zero = kind.zero

@@ -1,4 +1,4 @@
-"""Makes more files in `cases`: words that no other file has.
+"""Write more files to `cases`: op types that no other file has.
 
 python make_word_cases.py cases        with ai-edge-litert 2.3.0 and NumPy
 """
@@ -31,7 +31,7 @@ WITNESSES = {}
 
 
 def witnessed(make):
-    """A case of words that LiteRT has no kernels for; as a witness it is made of those that say the same."""
+    """Register a case of op types without LiteRT kernels; its witness has equivalent operators that LiteRT supports."""
     CASES[make.__name__] = lambda m: make(m, is_witness=False)
     WITNESSES[make.__name__] = lambda m: make(m, is_witness=True)
     return make
@@ -47,7 +47,7 @@ def several(m, steps):
 
 @case
 def floor_div(m):
-    """Quotients of both signs, exact ones and others, reals and integers of each width."""
+    """Quotients of both signs, exact and inexact, as floats and integers of each width."""
     steps = []
     for dtype, version in (("i4", 1), ("i1", 3), ("i2", 3)):
         limits = np.iinfo(dtype)
@@ -81,7 +81,7 @@ def exact_pack(m):
 
 @case
 def exact_made_of_integers(m):
-    """Zeros, ranks and diagonals of integers that stand for reals."""
+    """ZerosLike, Rank and MatrixDiag of quantized integers."""
     x = m.input("i1", (2, 3), scale=0.05, zero=3)
     long = m.input("i8", (2, 0, 3), np.zeros((2, 0, 3)))
     several(
@@ -108,7 +108,7 @@ def dynamic_update_slice(m):
 
 @case
 def exact_dynamic_update_slice(m):
-    """Integers by places of 64 bits; nothing at all, and a whole."""
+    """int64 updates at int64 indices: an empty one, a partial one, and one of the full size."""
     x = m.input("i8", (3, 4))
     told = (((1, 2), [1, 1]), ((3, 4), [1, 1]))
     steps = []
@@ -120,7 +120,7 @@ def exact_dynamic_update_slice(m):
 
 @case
 def segments(m):
-    """Rows put together by numbers; negative numbers are left out, and what has no rows has what is begun with."""
+    """Segment reductions; negative indices are ignored, and empty segments have the initial value."""
     x, pairs = m.input("f4", (5, 2)), m.input("f4", (2, 3, 2))
     whole = m.input("i4", (5, 2), m.random.integers(-9, 9, (5, 2)))
     numbers, grid = m.input("i4", (5,), [2, 0, -1, 2, 0]), m.input("i4", (2, 3), [[2, 0, -1], [2, 0, 3]])
@@ -139,7 +139,7 @@ def segments(m):
 
 @case
 def embedding_lookup(m):
-    """Rows of reals, of bytes with one scale, with one for each row, and of four bits."""
+    """Rows of floats, of int8 with one scale, with a scale per row, and of int4."""
     rows = m.input("i4", (4,), [2, 0, 2, 4])
     reals = m.tensor("reals", "f4", data=m.random.normal(size=(5, 2, 3)))
     numbers = m.random.integers(-127, 128, (5, 4))
@@ -185,7 +185,7 @@ def state(m, name, units):
 
 @case
 def bidirectional_rnn(m):
-    """Both directions apart, and merged with time in front; backward over something else, which kernels read then."""
+    """Both directions separate, and merged with time-major inputs; an auxiliary input for the backward cell."""
     x, y, major, other = (m.input("f4", shape) for shape in ((2, 5, 4), (2, 5, 4), (5, 2, 4), (5, 2, 4)))
     steps, options = [], "BidirectionalSequenceRNNOptions"
     for index, (given, beside, is_merged) in enumerate(((x, -1, 0), (major, -1, 1), (major, other, 0), (x, y, 0))):
@@ -297,7 +297,7 @@ def exact_stablehlo_shift_left(m):
 
 @case
 def stablehlo_composite(m):
-    """What a composite is stands in a subgraph."""
+    """The decomposition of a composite is a subgraph."""
     x, y = m.input("f4", (2, 3)), m.input("f4", (2, 3))
     m.subgraph("decomposition")
     a, b = m.input("f4", (2, 3)), m.input("f4", (2, 3))
@@ -338,7 +338,7 @@ def stablehlo_while(m, is_witness):
 
 @witnessed
 def call(m, is_witness):
-    """Twice the same subgraph, the second time of what it gave."""
+    """Two calls of one subgraph, the second on the results of the first."""
     x = m.input("f4", (2, 3))
     m.subgraph("called")
     a = m.input("f4", (2, 3))
@@ -358,7 +358,7 @@ def call(m, is_witness):
 
 @case
 def densify(m):
-    """Rows of a matrix, of which only numbers that are not zero are there."""
+    """A sparse matrix in CSR form with non-zero elements only."""
     x = m.input("f4", (2, 4))
     dense = np.array([[0, 2, 0, -1], [0, 0, 0, 0], [3, 0, 0, 0.5]], "f4")
     rows, columns = np.nonzero(dense)

@@ -1,4 +1,4 @@
-"""Where kernels for integers round otherwise than QuantizeLinear, who writes the file is told, and nowhere else."""
+"""A warning is reported exactly where integer kernels round differently from QuantizeLinear."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EQUAL: dict[str, dict[str, Any]] = {
 
 
 def steps_apart(case: dict[str, Any], run: LiteRT, path: Path) -> tuple[list[str], int]:
-    """What is told of a file, and how far LiteRT's integers are from those of the definition."""
+    """Return the codes reported for a file, and the difference of LiteRT's integers from the definition."""
     feeds = model(path, case)
     source = gp.load(path)
     told = [each.code for each in gp.save(source, path.with_suffix(".tflite"))]

@@ -1,4 +1,4 @@
-"""What nobody has changed is written as the bytes that were read; what somebody has, is not."""
+"""An unchanged model is written with the bytes of its file; a changed one is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written is read again as the same, and says what an ONNX file says with its own interface."""
+"""A written file is read back as an equal model, and its interface equals that of the ONNX file."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def test_what_goes_through_onnx_and_back_computes_equal_results(tmp_path: Path) 
             continue
         back = gp.load(tmp_path / "back.tflite")
         inputs, expected = recorded(name)
-        # What states begin with is given: an input of TFLite has no numbers of its own.
+        # Initial states are passed as inputs: an input of TFLite has no initial value.
         states = [value.storage.numpy() for value in list(source.inputs.values())[len(inputs) :]]
         outputs = gp.run(back, dict(zip(back.inputs, [*inputs, *states], strict=True)))
         found = list(outputs.values())
         if name == "floor_div":
-            # TFLite divides no float64: of 6 by 0.3, in float32, 20 is left, and not a little less.
+            # TFLite has no float64 division: 6 / 0.3 in float32 is 20, in float64 slightly less.
             np.testing.assert_allclose(found.pop(), expected[-1], atol=1)
             expected = expected[:-1]
         assert_right(name, found, expected)
-    # The last two have extents that only a run knows where places are gathered or added up.
+    # The last two have data-dependent dims before a gather or a sum.
     known = {"branches", "repeats", "sequence_lstm", "detections_of_each_class", "embedded_sparsely"}
     assert set(refused) <= known
 
@@ -73,7 +73,7 @@ def test_options_of_a_custom_operator_come_back_from_onnx(options: bytes, tmp_pa
 
 
 def network(path: Path) -> dict[str, np.ndarray]:
-    """A residual net of two convolutions, normalized, pooled, and a layer behind."""
+    """Write a residual net: two convolutions, normalization, pooling, and a dense layer."""
     random = np.random.default_rng(3)
     nodes = [
         helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1], strides=[2, 2]),
@@ -108,7 +108,7 @@ def test_a_net_keeps_its_interface_and_has_one_transpose(tmp_path: Path) -> None
     raw = gp.load(tmp_path / "net.tflite", raw=True)
     assert str(raw.inputs["x"].fact) == "float32[1, 3, 8, 8]"
     words = Counter(node.op_type for node in raw.graph)
-    # One at the input, whose channels come first; one before what is read flat.
+    # One at the input (channels first), one before Flatten.
     assert words["TRANSPOSE"] <= 2
     assert words["DEPTHWISE_CONV_2D"] == words["CONV_2D"] == words["CONCATENATION"] == 1
     expected = gp.run(model, inputs)["y"]

@@ -1,4 +1,4 @@
-"""Scans that are recurrent layers become these, and what is almost one stays a Scan; both compute what they did."""
+"""Scan nodes that are recurrent layers are converted to LSTM, GRU or RNN; similar ones stay; results are unchanged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def literal(rng, *shape):
 
 
 def document(kind, body, *, batch=2, chunk=1, shifted=True, steps=STEPS):
-    """A text with one loop, over what is projected before it."""
+    """Return a text with one loop over projected inputs."""
     rng = np.random.default_rng(3)
     gates, states = GATES[kind], ["h", "c"] if kind == "LSTM" else ["h"]
     late = ["late"] if kind == "GRU" else []
@@ -214,7 +214,7 @@ def test_recurrent_layers_are_recovered_from_written_loops(tmp_path, kind, direc
     given = {"x": rng.normal(size=(STEPS, 2, WIDTH)).astype(np.float32)}
     for a, b in zip(gp.run(model, given).values(), gp.run(again, given).values(), strict=True):
         np.testing.assert_allclose(a, b, 1e-5, 1e-6)
-    # OpenVINO joins both directions of layers over one input, and not as it is meant.
+    # OpenVINO wrongly merges both directions of layers with one input.
     gp.save(again, tmp_path / "m.xml")
     found = gp.run(gp.load(tmp_path / "m.xml"), given, backend="openvino").values()
     for a, b in zip(gp.run(model, given).values(), found, strict=True):

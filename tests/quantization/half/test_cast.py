@@ -1,4 +1,4 @@
-"""Half precision: what is cast, what stays, and that no half result overflows; oracles are ONNX Runtime and NumPy."""
+"""Casts to half precision: which nodes are cast, and that no result overflows; oracles are ONNX Runtime and NumPy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NETS = {"residual": nets.residual, "depthwise": nets.depthwise, "products": nets
 
 
 def _theirs(found, inputs):
-    """What ONNX Runtime computes of the file, its inputs in the types that it has."""
+    """Run the file in ONNX Runtime with inputs cast to its types."""
     proto = gp.to_onnx(found)
     onnx.checker.check_model(proto, full_check=True)
     options = onnxruntime.SessionOptions()
@@ -112,7 +112,7 @@ def test_a_constant_that_float16_values_do_not_hold_keeps_its_node():
 
 
 def _normalized(epsilon):
-    """`x / max(|x|, epsilon)`, as PyTorch's `F.normalize` is exported, a product behind."""
+    """`x / max(|x|, epsilon)` as in the export of PyTorch's `F.normalize`, followed by a MatMul."""
     nodes = [
         node("ReduceL2", ["x", "axes"], ["n"], keepdims=1, name="norm"),
         node("Clip", ["n", "e"], ["c"], name="clip"),
@@ -142,7 +142,7 @@ def _by_deviation(epsilon):
     ("net", "stays"),
     [
         (_normalized(1e-12), {"clip", "expand", "divide"}),
-        (_by_deviation(1e-10), {"epsilon", "root"}),  # its root is a number that halves have
+        (_by_deviation(1e-10), {"epsilon", "root"}),  # its square root is a normal float16
         (_by_deviation(1e-20), {"epsilon", "root", "divide"}),
         (_normalized(0.25), set()),
     ],
@@ -330,7 +330,7 @@ def test_twenty_thousand_small_nodes_are_cast_in_time(op_type):
     before = time.process_time()
     found = gp.cast(given, "float16")
     assert time.process_time() - before < 10
-    # Sums of the same number twice leave the range of halves after a while, and those stay.
+    # Repeatedly doubled sums leave the float16 range, and their nodes stay float32.
     assert found.report.cast == count if op_type == "Relu" else 0 < found.report.cast < count
 
 
@@ -360,7 +360,7 @@ def test_a_long_chain_of_few_numbers_comes_to_what_the_runtime_makes_of_it():
 
 @pytest.mark.parametrize("scale", [2.0**22, 2.0**-34])
 def test_an_output_that_float16_values_do_not_hold_stays_what_it_is(scale):
-    """What the last node gives would be infinite, or nothing, and it is told."""
+    """The result of the last node would overflow or underflow, which is reported."""
     r = np.random.default_rng(4)
     weights = {"w1": r.normal(size=(8, 8)).astype(np.float32), "w2": r.normal(size=(8, 8)).astype(np.float32) * scale}
     weights["w2"] = weights["w2"].astype(np.float32)
@@ -384,7 +384,7 @@ def test_an_output_that_float16_values_do_not_hold_stays_what_it_is(scale):
 
 @pytest.mark.parametrize("perm", [(1, 0, 2), (1, 2, 0), (1, 2, 0, 3), (1, 2, 3, 0), (0, 2, 1), (2, 1, 0)])
 def test_what_ends_onnx_runtime_stays_in_single_precision(perm):
-    """In a process of its own: turned halves in front of a product with a constant ended it."""
+    """In a separate process: a float16 Transpose before a MatMul with a constant crashed it."""
     dims = [2, 3, 4, 5][: len(perm)]
     r = np.random.default_rng(0)
     weight = r.normal(size=(dims[perm[-1]], 6)).astype(np.float32)

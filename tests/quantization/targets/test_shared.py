@@ -1,4 +1,4 @@
-"""Grids that are shared, page by page: what only moves numbers has the grid of what it moves."""
+"""Shared qparams: operators that only move elements have the qparams of their operand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOVING = {
     "GlobalMaxPool": (node("GlobalMaxPool", ["h"], ["m"]), {}),
     "Identity": (node("Identity", ["h"], ["m"]), {}),
     "MaxPool": (node("MaxPool", ["h"], ["m"], kernel_shape=[2, 2], strides=[2, 2], pads=[0, 0, 1, 1]), {}),
-    # One with zeros would become pads of what is behind.
+    # A Pad with zeros would be fused into the next layer.
     "Pad": (node("Pad", ["h", "a"], ["m"], mode="reflect"), {"a": _longs(0, 0, 1, 0, 0, 0, 0, 2)}),
     "Reshape": (node("Reshape", ["h", "a"], ["m"]), {"a": _longs(0, 8, 20, 5)}),
     "Slice": (node("Slice", ["h", "a", "b", "c"], ["m"]), {"a": _longs(2), "b": _longs(9), "c": _longs(3)}),
@@ -62,7 +62,7 @@ def _model(name):
     moved, constants = MOVING[name]
     more = []
     if name in ("Expand", "Flatten", "Squeeze", "Unsqueeze"):
-        # What follows is a product: the number of axes is another one.
+        # A MatMul follows: its rank differs.
         shape = {"Expand": (10, 4), "Flatten": (800, 4), "Squeeze": (10, 4), "Unsqueeze": (1, 4)}[name]
         more = [node("MatMul", ["m", "p"], ["y"])]
         constants = constants | {"p": np.random.default_rng(1).normal(size=shape).astype(np.float32)}
@@ -80,14 +80,14 @@ def _model(name):
 
 @every("name", spread(list(MOVING), start=1))
 def test_what_is_moved_keeps_its_grid(name):
-    """Else the runtime would round twice, and compute on real numbers between."""
+    """Otherwise the runtime would round twice and compute floats in between."""
     made = quantized(_model(name), "onnxruntime")
     scales = [
         (float(n.operands[1].storage.numpy()), int(n.operands[2].storage.numpy()))
         for n in made.graph
         if n.op == "QuantizeLinear"
     ]
-    # The input, the result of the convolution, what was moved as often as it was, and the result.
+    # The input, the convolution's result, the moved value for each move, and the output.
     behind = [pair for pair in scales if pair != scales[0]]
     moves = 2 if name == "Squeeze" else 0 if name == "Identity" else 1
     assert len(set(behind[: moves + 1])) == 1
@@ -106,7 +106,7 @@ def test_moving_integers_computes_the_specified_result(name):
 
 @pytest.mark.parametrize("value", [0.0, 1.5])
 def test_padding_with_a_number_has_that_number_on_its_grid(value):
-    """Zeros are on every grid; for another number what is padded has a grid of its own."""
+    """Zero is exact in all qparams; for another value the padded tensor has separate qparams."""
     pad = node("Pad", ["h", "a", "v"], ["m"])
     found = between(pad, a=_longs(0, 0, 2, 2, 0, 0, 2, 2), v=np.float32(value))
     made = quantized(found, "onnxruntime")

@@ -1,4 +1,4 @@
-"""Operators on more axes than a blob has are said on fewer, of the same numbers; what cannot be said so stays."""
+"""Operators with more axes than a blob are exported with fewer axes and equal elements, if that is possible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESHAPING = {"Reshape", "Squeeze", "Unsqueeze", "Flatten"}
 
 
 def folded(nodes, shape: Any = WIDE, more: Any = (), **constants):
-    """The words that are left, where values are those of before; and whether all that is wide only reshapes."""
+    """Return the remaining op types after a check of the values, and whether all high-rank nodes are Reshape."""
     arrays = {name: np.asarray(each) for name, each in constants.items()}
     inputs = (("x", shape), *more)
     outputs = [name for each in nodes[-1:] for name in each.output]

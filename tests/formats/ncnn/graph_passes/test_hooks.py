@@ -1,4 +1,4 @@
-"""What the layers of a text say of its inputs, and what is made of a graph before it is said in layers."""
+"""Input shapes that layers imply, and rewrites of a graph before its export to ncnn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def numbers(count):
 
 
 def layers(*rows, inputs=1) -> Any:
-    """A graph of layers, each a word, its operands and its parameters; `x` and what follows are inputs."""
+    """Return a graph of layers (op type, operands, parameters); the inputs are `x`, `y`, … according to `inputs`."""
     graph = Graph()
     values = {name: graph.add_input(name, TensorFact(DType.FLOAT32, None)) for name in "xyz"[:inputs]}
     for index, (op_type, operands, *parameters) in enumerate(rows):
@@ -103,7 +103,7 @@ def test_what_is_after_layers_that_keep_a_shape_tells_too():
     op_type, parameters = KNOWN
     assert told(layers(("ReLU", "x"), ("Sigmoid", "r0"), (op_type, "r1", parameters)))[1] == ["1", "3", "x.h", "x.w"]
     assert told(layers(("Permute", "x"), (op_type, "r0", parameters)))[1] is None
-    # Who knows the channels is asked before who knows the rank alone.
+    # A layer that determines the channels takes precedence over one that determines only the rank.
     known = layers(("Pooling", "x"), ("ReLU", "x"), (op_type, "r1", parameters))
     assert told(known)[1] == ["1", "3", "x.h", "x.w"]
     assert told(layers(("Pooling", "x"), (op_type, "r0", parameters)))[1] == ["1", "x.c", "x.h", "x.w"]
@@ -174,17 +174,17 @@ def test_results_without_consumers_are_dropped_from_the_end():
     assert len(graph.first.outputs) == 2
     graph = canonical("Split", (1, 4), outputs=2, axis=1, num_outputs=2)
     before_export(graph)
-    assert len(graph.first.outputs) == 2  # how many there are says what each is
+    assert len(graph.first.outputs) == 2  # the number of outputs is not declared
 
 
-# ── what blobs are read by ────────────────────────────────────────────────────────────────────────────────────────────
+# ── consumers of blobs ────────────────────────────────────────────────────────────────────────────────────────────────
 
 ROW = TensorFact(F, (1, 3))
 X = np.array([[-1, 2, -3]], np.float32)
 
 
 def random_layers(rng):
-    """Layers and operators on constants that read each other at random, and what each value is."""
+    """Return random layers and operators on constants, and the expected value of each result."""
     graph: Any = Graph()
     x = graph.add_input("x", ROW)
     found = {x: X}

@@ -1,4 +1,4 @@
-"""Functions that ncnn has by a number are known by all that they are made of, and by nothing less."""
+"""Functions that ncnn identifies by a number are recognized by their complete decomposition only."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def lines(text: str) -> Rows:
 
 
 def graph_of(rows: Rows, one: Any = 1.0, infinite: Any = MappingProxyType({"detect_negative": 0})) -> Graph:
-    """`x` and `z` are inputs of real numbers, `c` is one of conditions."""
+    """Return a graph of `rows`: `x` and `z` are float inputs, `c` is a boolean one."""
     graph = Graph()
     values = {name: graph.add_input(name, TensorFact(DType.FLOAT32, (2, 3))) for name in "xz"}
     values["c"] = graph.add_input("c", TensorFact(DType.BOOL, (2, 3)))
@@ -65,7 +65,7 @@ def graph_of(rows: Rows, one: Any = 1.0, infinite: Any = MappingProxyType({"dete
 
 
 def noted(graph: Graph) -> list[Any]:
-    """The numbers of functions that are noted, which are as many as are said to be."""
+    """Return the numbers of the recognized functions, and check their count."""
     count = note_functions(graph)
     found = [node.notes[FUNCTION] for node in graph if node.has_notes and FUNCTION in node.notes]
     assert len(found) == count
@@ -85,7 +85,7 @@ def test_a_function_is_known_wherever_it_is_made():
 
 
 def unlike(change: Callable[[Rows, int], Rows | None]) -> list[str]:
-    """The rows that a change of leaves a function what it is said to be."""
+    """Return the rows whose change does not prevent the recognition of a function."""
     found = []
     for text, _ in FUNCTIONS:
         for place in range(len(lines(text))):
@@ -116,7 +116,7 @@ def test_no_operand_is_another_one():
 
     for index in range(3):
         for new in ("z", "x", "one"):
-            # What chooses between two ways to say the same number does not matter.
+            # The selection between two equivalent expressions does not matter.
             found = unlike(lambda told, place, index=index, new=new: other(told, place, index, new))
             assert [each for each in found if not each.startswith("settled Where") or index] == []
 

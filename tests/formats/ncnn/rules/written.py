@@ -1,4 +1,4 @@
-"""What ncnn itself computes from a file that we write of a few nodes, beside what ONNX Runtime computes of them."""
+"""Write small models for ncnn and compare its results with ONNX Runtime's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.models import model, typed
 
 
 def saved(folder, nodes, given, constants=None, opset=22):
-    """The model, whose file of ncnn is `net.param` in a folder; its results are those that nobody reads."""
+    """Write the model as `net.param` to a folder; its outputs are the results without a consumer."""
     read = {name for each in nodes for name in each.input}
     results = [name for each in nodes for name in each.output if name not in read]
     inputs = [typed(name, array.shape, helper.np_dtype_to_tensor_dtype(array.dtype)) for name, array in given.items()]
@@ -22,7 +22,7 @@ def saved(folder, nodes, given, constants=None, opset=22):
 
 
 def computed(folder, nodes, given, constants=None, opset=22):
-    """Pairs of what ONNX Runtime and ncnn compute."""
+    """Return pairs of ONNX Runtime's and ncnn's results."""
     made = saved(folder, nodes, given, constants, opset)
     expected = gp.run(made, given, backend="onnxruntime")
     blobs = {

@@ -1,6 +1,6 @@
-"""Write `words.json`: a document for each word of tract's registries, and what tract computes of it.
+"""Write `words.json`: a document for each operator of tract's registries, and tract's results.
 
-python -m tests.formats.nnef.tract.make_words    needs tract 0.23.9; each document runs in a process of its own
+python -m tests.formats.nnef.tract.make_words    needs tract 0.23.9; each document runs in a separate process
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ DOCUMENTS = {
     "non_zero": ("x: 2,3", "y = tract_onnx_non_zero(floor(x), count_symbol = 'N');"),
     "grid_sample_onnx": ("x: 1,1,4,4; g: 1,2,2,2", "y = tract_onnx_grid_sample(x, g, mode = 'bilinear', padding_mode = 'zeros', align_corners = false);"),
     "einsum_q": ("x: 2,3", "a = tract_core_cast(x * 50.0, to = 'i8'); w = tract_core_cast([[10.0, 20.0], [30.0, -40.0], [5.0, 6.0]], to = 'i8'); z = tract_core_cast(0, to = 'i32'); y = tract_core_cast(tract_core_einsum_q([a, w], expr = 'ik,kj,,,,,,,->ij', acc = 'i32', output = 'i32', bias = tract_core_cast(7, to = 'i32'), a0 = tract_core_cast(1, to = 'i32'), a_scale = 1.0, b0 = tract_core_cast(2, to = 'i32'), b_scale = 1.0, c0 = z, c_scale = 1.0), to = 'i64');"),
-    # words that keep what they have seen, of which a run makes what it makes of the first pulse
+    # stateful operators, whose run equals that of the first pulse
     "qconv": ("x: 1,2,3,3 u8", "y = tract_core_cast(tract_core_qconv(x, tract_core_cast([[[[3, -7], [5, 1]], [[2, 2], [-9, 4]]]], to = 'i8'), tract_core_cast([11], to = 'i32'), stride = [1, 1], dilation = [1, 1], groups = 1, border = 'constant', padding = [(1, 0), (0, 1)], a0 = tract_core_cast(1, to = 'i32'), a_scale = 0.25, b0 = tract_core_cast(9, to = 'i32'), b_scale = 0.5, c0 = tract_core_cast(20, to = 'i32'), c_scale = 4.0, output_dt = 'u8'), to = 'i64');"),
     "quantized_sdpa": ("q: 1,2,3,8; k: 1,2,5,8; v: 1,2,5,8", "y = tract_transformers_quantized_kv_sdpa(q, k, v, axis = 2, scale = 0.5);"),
     "quantized_sdpa_far": ("q: 1,2,3,8; k: 1,2,5,8; v: 1,2,5,8", "y = tract_transformers_quantized_kv_sdpa(q, k * 90.0, v, axis = 2, scale = 0.01);"),
@@ -149,7 +149,7 @@ DOCUMENTS = {
     "pulse_pad": ("x: 1,6,2", "y = tract_pulse_pulse_pad(x, axis = 1, before = 1, after = 2, begin_input = 1, end_input = 4, border = 'constant', value = 7.0, overlap = 0); y1 = tract_pulse_pulse_pad(x, axis = 1, before = 1, after = 1, begin_input = 1, end_input = 4, border = 'replicated', value = 0.0, overlap = 0);"),
     "pulse_cumsum": ("x: 1,6,2", "y = tract_pulse_cumsum(x, axis = 1, exclusive = false, skip = 2); y1 = tract_pulse_cumsum(x, axis = 1, exclusive = true, skip = 1);"),
     "unit_norm_of_pairs": ("x: 1,5,3,2", "y = tract_extra_exp_unit_norm(x, [[0.5, 0.5, 0.5]], axis = 1, alpha = 0.9, complex = true, stateless = true);"),
-    # a table at places of 32 bits; and of what is drawn at random that which any draw has
+    # a table with 32-bit indices; and properties of random results that hold for each draw
     "direct_lookup": ("x: 8 i32", "v = tract_core_cast([10, 20, 30, 40, 50], to = 'i64'); z = tract_core_cast(7, to = 'i64'); y = tract_onnx_ml_direct_lookup(x, v, z);"),
     "multinomial": ("x: 2,3", "y = tract_onnx_multinomial(x * 40.0, dtype = 6, sample_size = 4);"),
     "random_uniform": ("x: 2,2", "r = tract_onnx_random('f32', [1, 20000], 'uniform', [1.0, 3.0]); m = mean_reduce(r, axes = [0, 1]); y = round(m * 4.0) + x * 0.0; y1 = round(sqrt(mean_reduce(sqr(r - m), axes = [0, 1])) * 10.0); y2 = round(min_reduce(r, axes = [0, 1]) * 10.0); y3 = round(max_reduce(r, axes = [0, 1]) * 10.0);"),
@@ -176,7 +176,7 @@ DOCUMENTS = {
         "x: 6,3; z: 1,3",
         "(y, y1) = tract_core_scan(body = 'pair', scan = [('a', x, 0, 2)], full = [], state = [('s', z, 't')], output = [('o', 'full', 0, 2), ('t', 'last', 0, 1)], skip = 0, reset_every_turn = false, external_state = false);",
     ),
-    # words of the standard that tract takes otherwise
+    # operators of the standard with a different meaning in tract
     "stack": ("x: 2,3; z: 2,3", "y = stack([x, z, x], axis = 1); y1 = stack([x], axis = 0); y2 = stack([x, z], axis = 2);"),
     "local_means": (
         "x: 1,3,5,6",
@@ -203,7 +203,7 @@ FRAGMENTS = {
 
 
 def arrays(inputs: str) -> dict[str, np.ndarray]:
-    """What a document is given, the same each time."""
+    """Return reproducible inputs of a document."""
     found = {}
     for place, part in enumerate(inputs.split("; ")):
         name, _, rest = part.partition(": ")
@@ -258,7 +258,7 @@ def _computed(text: str, given: list[Any], queue) -> None:
         try:
             model = framework.load(folder).into_runnable()
             queue.put([tensor.to_numpy().tolist() for tensor in model.run(given)])
-        except Exception as error:  # noqa: BLE001  whatever tract says
+        except Exception as error:  # noqa: BLE001  any exception of tract
             queue.put(str(error).split("Stack backtrace", maxsplit=1)[0][-300:])
 
 

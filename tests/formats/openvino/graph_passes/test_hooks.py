@@ -140,11 +140,11 @@ def test_codes_of_a_table_are_rounded_except_for_products(reader, rounds, tmp_pa
     np.testing.assert_allclose(found[0], codes * np.float32(np.float16(0.3)), rtol=1e-7)
 
 
-# ── weights that are taken apart ──────────────────────────────────────────────────────────────────────────────────────
+# ── decompressed weights ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def taken_apart(rng, folder, **kind):
-    """A product with weights as compression writes them, in every form; the model, its words, and the weights."""
+    """Return a model of MatMul with compressed weights in a random form, its op types, and the weights."""
     groups, size, rows = rng.integers(2, 4), rng.integers(2, 5), rng.integers(2, 5)
     blocked = kind["scales"].startswith("blocks")
     shape = (rows, groups, size) if blocked else (rows, groups * size)
@@ -214,23 +214,23 @@ def test_weights_are_one_operator_wherever_their_scales_lie_as_it_needs_them(tmp
         fits = (zero != "one" or scales == "one") and scales not in ("all", "blocks apart")
         is_one = kind["dtype"] != "uint16" and fits and not is_seen
         if kind["read"] == "m" and (kind["scale"] == "float16" or scales == "blocks"):
-            is_one = False  # what is returned is not what the product reads
+            is_one = False  # the output and the operand of the MatMul are different values
         assert words.count("DequantizeLinear") == is_one, kind
         if is_one:
             assert len([op_type for op_type in words if op_type not in ("Transpose", "Identity")]) == 2 + (
                 kind["scale"] == "float16"
             ), (kind, words)
         x = rng.normal(size=(3, weights.shape[1])).astype(np.float32)
-        is_rounded = kind["scale"] == "float16" and kind["read"] != "nobody"  # what is returned is in half precision
+        is_rounded = kind["scale"] == "float16" and kind["read"] != "nobody"  # the output is float16
         within = (2e-3 if is_rounded else 1e-5) * np.abs(weights).max()
         np.testing.assert_allclose(gp.run(model, {"x": x})["y"], x @ weights.T, atol=within, err_msg=str(kind))
 
 
-# ── steps that are taken back ─────────────────────────────────────────────────────────────────────────────────────────
+# ── fake quantization ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def pair(rng, kind):
-    """Steps and what takes them back, of `x`; the graph, and the limits of what they let through."""
+    """Return a graph that quantizes and dequantizes `x`, and the limits of its range."""
     graph = Graph()
     shape = (2, 3, 4)
     axis = int(rng.integers(-3, 3))
@@ -340,7 +340,7 @@ def test_scales_of_more_channels_than_are_looked_at_stay():
         assert (graph.first_node.op_type == "opset1.FakeQuantize") is is_one
 
 
-# ── what is stored narrowly ───────────────────────────────────────────────────────────────────────────────────────────
+# ── constants in narrow types ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_half_that_is_widened_is_marked_where_readers_would_fold_it():

@@ -1,4 +1,4 @@
-"""OpenVINO's words in older operation sets: as old as asked for, with the same numbers, or refused by the writer."""
+"""Conversion of OpenVINO nodes to older operation sets: equal results in the requested set, or a refusal."""
 
 import re
 
@@ -38,7 +38,7 @@ CHANNELS = np.array([0.5, 1.0, 2.0, 3.0], np.float32)
 INTS = np.array([0, -1], np.int64)
 HEADS = np.random.default_rng(5).normal(size=(1, 2, 4, 3)).astype(np.float32)
 
-# The page, its operands (the first is an input), its attributes, the oldest set that can say it.
+# The operator, its operands (the first is an input), its attributes, the oldest operation set that supports it.
 CASES = {
     "softmax": (Softmax, [X], {"axis": -1}, 1),
     "log softmax": (LogSoftmax, [X], {"axis": 1}, 1),
@@ -149,8 +149,8 @@ def test_a_resizing_of_dynamic_shape_is_written_in_the_fourth_set(place):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-# What files say and no page is lifted to: the word, its operands (those that are in `FED` places are inputs), its
-# attributes, the oldest set that can say it, and how many results.
+# Op types that no export rule emits: op type, operands (inputs at the indices of `FED`), attributes, oldest set,
+# results.
 PLACES = np.array([[1, -2], [0, 3]], np.int64)
 BOXES = np.array([[0, 0, 3, 3], [1, 1, 5, 4]], np.float32)
 CENTRES = np.array([[[0, 0, 2, 2], [0, 0.1, 2, 2.1], [3, 3, 5, 5]]], np.float32)
@@ -280,7 +280,7 @@ def test_older_op_types_of_a_file_compute_equal_results_or_stay(op_type, operand
 
 
 def test_what_need_not_be_counted_is_not():
-    """Places that are known to be counted from the front."""
+    """Indices that are known to be non-negative."""
     for places, is_plain in (([1, 0], True), ([0, 0], True), ([1, -1], False)):
         graph = Graph("one")
         x = graph.add_input("x", TensorFact(DType.FLOAT32, X.shape))

@@ -1,4 +1,4 @@
-"""Bodies in OpenVINO: what its own files mean, and what is said of ONNX's, held against its runtime."""
+"""Bodies in OpenVINO: reading its files, and exporting ONNX's If and Loop, compared with its runtime."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def model_of(nodes, inputs, outputs, constants):
 
 
 def compared(model, inputs, folder):
-    """What ONNX Runtime makes of a model; OpenVINO, and a file that is written and read again, make the same of it."""
+    """Return ONNX Runtime's results after comparison with OpenVINO and with a written and re-read file."""
     expected = gp.run(model, inputs, backend="onnxruntime")
     for name, array in gp.run(model, inputs, backend="openvino").items():
         np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Reductions with arithmetic behind them, which OpenVINO's plugin puts together, beside what ONNX Runtime computes."""
+"""Reductions followed by arithmetic, which OpenVINO's plugin fuses, compared with ONNX Runtime."""
 
 from itertools import combinations, product
 
@@ -19,7 +19,7 @@ SHAPES = [(2, 5), (2, 5, 6), (3, 4, 8), (2, 3, 4, 5)]
 
 
 def reductions():
-    """A word, a shape, its axes, whether they are kept, and what is behind: each of each at least once."""
+    """Yield op type, shape, axes, keepdims and the next operator: each value of each at least once."""
     for number, (shape, keep) in enumerate(product(SHAPES, (0, 1))):
         every = [axes for count in range(1, len(shape)) for axes in combinations(range(len(shape)), count)]
         for place, axes in enumerate(every):
@@ -28,7 +28,7 @@ def reductions():
 
 
 def computed(folder, op_type, shape, axes, keep, behind, *, through=None):
-    """What ONNX Runtime and OpenVINO compute of a reduction whose entries along its own first axis left differ."""
+    """Return the results of ONNX Runtime and OpenVINO for a reduction of an operand that varies along one axis."""
     kept = [1 if axis in axes else n for axis, n in enumerate(shape) if keep or axis not in axes]
     wide = next((place for place, n in list(enumerate(kept))[::-1] if n > 1), 0)
     own = RANDOM.normal(size=[kept[wide], *[1] * (len(kept) - wide - 1)]).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Regions are put where they stand; branches and loops are those of ONNX, and compute what PyTorch computes."""
+"""Regions are inlined; branches and loops are converted to ONNX's If and Loop, and compute PyTorch's results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def region_of(*facts: Any) -> Any:
 
 
 def put(graph: Any, op_type: str, *operands: Value, keys: Any = None, fact: Any = REAL, results=1, **told: Any) -> Any:
-    """What a word of PyTorch makes of its operands, called as the schema says."""
+    """Append a PyTorch node with operands named according to the schema, and return its results."""
     made = [Value(f"v{next(NUMBERS)}", fact) for _ in range(results)]
     names = keys or ("self", "other")[: len(operands)]
     graph.append(Node(op_type, list(operands), made, {KEYS: tuple(names), **told}, dialect="pytorch"))
@@ -52,7 +52,7 @@ def put(graph: Any, op_type: str, *operands: Value, keys: Any = None, fact: Any 
 
 
 def body(*facts: Any, op_type: str = "aten.add.Tensor", fact: Any = REAL) -> Any:
-    """A graph of one word that reads all its inputs."""
+    """Return a graph of one node that reads all its inputs."""
     made = region_of(*facts)
     made.set_outputs([put(made, op_type, *made.inputs, fact=fact)])
     return made
@@ -64,7 +64,7 @@ def words(graph: Any) -> list[str]:
 
 
 def owned(graph: Any, op_type: str) -> Any:
-    """The one node that is left, whose bodies return what they compute themselves, each once."""
+    """Return the only ONNX node; its bodies return values that they compute, each once."""
     verify(graph)
     (node,) = [each for each in graph if each.dialect == "onnx"]
     assert node.op_type == op_type
@@ -136,7 +136,7 @@ def test_what_is_in_no_graph_has_no_place():
 
 
 def autocast(enabled: Any, own: Any, wanted: Any, op_type="aten.mm.default") -> Any:
-    """The words of a region that computes `wanted` of `own` and is inlined, and what they read."""
+    """Inline a region that computes `wanted` from `own`. Return its op types and their operands."""
     graph = graph_of(own, own)
     region = body(own, own, op_type=op_type, fact=wanted)
     told: Any = {"0": "cpu", "1": wanted, "2": enabled, "4": region}
@@ -254,7 +254,7 @@ def test_slices_of_what_is_scanned_are_taken_in_turn():
     round_ = region_of(REAL, REAL, REAL)
     total, row, factor = round_.inputs
     after = put(round_, "aten.add.Tensor", total, put(round_, "aten.mul.Tensor", row, factor))
-    round_.set_outputs([after, after])  # what is returned twice is two results
+    round_.set_outputs([after, after])  # an output returned twice counts as two results
     last, every = put(graph, SPACE + "scan", *graph.inputs, keys=("1*", "2*", "3*"), results=2, **{"0": round_})
     every.fact = ROWS
     graph.set_outputs([last, every])

@@ -1,4 +1,4 @@
-"""Buffers that exported programs change, tensors that are said by strides, complex pairs, and what nobody reads."""
+"""Mutated buffers of exported programs, strided tensors, complex pairs, and unused values."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Net:
 
 
 def changing(is_kept: bool, count: int = 3) -> tuple[Net, list[Value], list[Value]]:
-    """Buffers of which every second one is noted where it is written, and the others are listed."""
+    """Return buffers, every second of which is marked where it is written; the others are listed."""
     net = Net()
     buffers = [net.buffer(f"b{place}") for place in range(count)]
     last = [net.put("aten.add.Tensor", net.x, buffer) for buffer in buffers]
     if count > 1:
-        last[1] = buffers[1]  # written with what it is
+        last[1] = buffers[1]  # written with its own value
     for place in range(0, count, 2):
         buffers[place].notes[WRITTEN] = last[place]
     listed = [(buffers[place].name, last[place].name, None) for place in range(1, count, 2)]
@@ -202,7 +202,7 @@ def test_op_types_that_have_no_rule_for_complex_numbers_are_reported_once_each()
     assert [node.op_type for node in net.graph] == ["aten.none.a", "aten.none.b", "aten.none.a"]
 
 
-# ── what nobody reads ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── unused values ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_unused_nodes_and_results_are_removed():

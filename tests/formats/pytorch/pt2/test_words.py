@@ -1,6 +1,6 @@
-"""Words of PyTorch that neither its Core ATen set nor the networks beside it have, held against what PyTorch computes.
+"""PyTorch ops outside the Core ATen set and the network tests, compared with PyTorch's results.
 
-`words/make.py` made the programs: a word is called several times, with what is special about it.
+`words/make.py` made the programs: each op is called several times, with its special cases.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_real_numbers_of_known_sizes_are_computed_as_python_does(tmp_path):
     assert [value.fact.shape for value in model.graph.outputs] == [array.shape for array in expected]
     (x,) = recorded(PROGRAMS / "reals.npz", "in")
     agree(list(gp.run(model, {"x": x}, backend="reference").values()), expected)
-    # OpenVINO has single precision for what a run tells.
+    # OpenVINO computes data-dependent values in float32.
     gp.save(model, tmp_path / "net.xml")
     compiled = openvino.Core().compile_model(tmp_path / "net.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     found = compiled([x])
@@ -41,7 +41,7 @@ def test_real_numbers_of_known_sizes_are_computed_as_python_does(tmp_path):
 
 
 def test_a_tensor_begins_with_its_first_number():
-    # Of a graph of its own: `torch.export` computes this where it is called.
+    # With a hand-built graph: `torch.export` evaluates this op during tracing.
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
     node = graph.append(Node("aten.sym_storage_offset.default", [x], [Value("y")], dialect="pytorch"))

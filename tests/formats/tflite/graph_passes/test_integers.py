@@ -1,4 +1,4 @@
-"""Operators between what is made real and what is rounded compute on integers, to a step, or stay as they are."""
+"""Operators between DEQUANTIZE and QUANTIZE compute on integers with at most one step of error, or are unchanged."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def convolved(net: Net, bias: Any = BIAS, *, told: Told = FILTERS, w: Any = PLAI
 
 
 def integer(graph: Any, op_type: str) -> Node | None:
-    """The node of a word that computes on integers."""
+    """Return the only node of an op type that computes on integers."""
     found = [node for node in graph if node.op_type == op_type and node.attributes.get("quantized_results")]
     assert len(found) < 2
     return found[0] if found else None
 
 
-# ── filters and what is added ─────────────────────────────────────────────────────────────────────────────────────────
+# ── filters and biases ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def biases(net: Net) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def test_each_map_of_a_depthwise_convolution_has_its_step():
 
 
 def bound(told: Told, end: int) -> float:
-    """The least number that still becomes an end of the integers, or the greatest."""
+    """Return the smallest float that rounds to the limit `end` of the integers, or the largest."""
     limits = np.iinfo(told[0].numpy)
     return ((limits.min, limits.max)[end] - told[3][0] + (0.5, -0.5)[end]) * told[2][0]
 
@@ -239,7 +239,7 @@ def test_bounds_computed_at_run_time_stay():
         net = Net()
         other = net.graph.add_input("z", TensorFact(DType.FLOAT32, ()))
         if is_stored:
-            other.storage = storage_of(np.float32(100))  # what it is where no other number is given
+            other.storage = storage_of(np.float32(100))  # the default if no other value is specified
         graph = net.returned(net.rounded(net.put("MINIMUM", convolved(net), other), OUT))
         integers(graph)
         assert integer(graph, "CONV_2D") is None
@@ -364,7 +364,7 @@ def test_a_result_keeps_its_name_and_what_is_unused_goes():
     assert words(graph) == ["DEQUANTIZE", "QUANTIZE", "CONV_2D"]
 
 
-# ── what only moves numbers ───────────────────────────────────────────────────────────────────────────────────────────
+# ── operators that only move elements ─────────────────────────────────────────────────────────────────────────────────
 
 
 def test_data_movement_applies_to_the_integers():
@@ -552,7 +552,7 @@ def test_unsigned_bytes_that_are_only_made_real_are_signed():
 
 
 def test_integers_compute_what_real_numbers_do():
-    """The whole of it, of a small net."""
+    """A complete small net."""
     net = Net()
     value = net.put("RELU", convolved(net))
     first = net.real(net.rounded(value, OUT), OUT)

@@ -1,4 +1,4 @@
-"""Transposes move past operators that say what they do of axes anew: what is computed stays."""
+"""Transpose nodes move past operators that have axes, and the results are unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def turned_shape(shape: Any, order: Any) -> tuple[int, ...]:
     return tuple(shape[axis] for axis in order)
 
 
-# What is read beside a value of a shape, the options, and the shapes of the results.
+# By op type: for a shape and an axis, the further operands, the options, and the shapes of the results.
 WORDS: dict[str, Any] = {
     "ABS": lambda s, _: ([], {}, [s]),
     "ADD": lambda s, _: ([reals(s)], {}, [s]),
@@ -76,7 +76,7 @@ def grown(shape: Any, axis: int) -> tuple[int, ...]:
 
 
 def net_of(op_type: str, order: Any, axis: int, place: int = 0) -> tuple[Net, list[Value]]:
-    """x turned, an operator, and its results turned back."""
+    """Return transposed x, an operator, and its results transposed back."""
     net = Net()
     net.x.fact = TensorFact(DType.FLOAT32, EVEN_SHAPE)
     shape = turned_shape(EVEN_SHAPE, order)
@@ -108,12 +108,12 @@ def test_transposes_around_an_operator_meet(op_type, order, axis):
     net.graph.set_outputs(results)
     found = same(net, reals(EVEN_SHAPE))
     assert [each for each in found if each != "TRANSPOSE"] == [op_type]
-    # What stands beside it may have to be turned; what is constant is.
+    # A second operand may need a Transpose, unless it is constant.
     assert "TRANSPOSE" not in found or op_type in ("ADD", "CONCATENATION")
 
 
 def cannot(change: Any, op_type: str = "SUM", axis: int = 1) -> None:
-    """A Transpose stays where it is in front of an operator that something is changed of."""
+    """Assert that a Transpose before an operator stays after `change` of the operator."""
     net, results = net_of(op_type, (0, 2, 3, 1), axis)
     node = next(each for each in net.graph if each.op_type == op_type)
     change(net, node)
@@ -167,7 +167,7 @@ def test_steps_of_the_whole_tensor_are_no_steps_of_an_axis():
 
 
 def test_missing_options_are_zero():
-    """Of an axis, and of the ends that masks leave open."""
+    """The axis, and the masks of begin and end."""
     for op_type in ("CONCATENATION", "GATHER"):
         for order in ((1, 0, 2, 3), (3, 1, 0, 2)):
             net, results = net_of(op_type, order, 0)

@@ -1,4 +1,4 @@
-"""Factors of channels beside integers become their scales: what is computed stays, wherever it stood and whoever reads."""
+"""Factors of channels next to integers are folded into their scales; results are unchanged for all consumers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Net:
         return self.graph.add_constant(self.graph.fresh("c"), TensorFact.of(storage), storage)
 
     def rounded(self, value: Value, told: Told = ONE) -> Value:
-        """What QUANTIZE makes of a value."""
+        """Append QUANTIZE."""
         shape = value.fact.dims  # pyright: ignore[reportAttributeAccessIssue]
         return self.put("QUANTIZE", value, shape=shape, dtype=told[0], quantized_results=(told,))
 
@@ -74,7 +74,7 @@ def words(graph: Any) -> list[str]:
 
 
 def held(graph: Any, work: Any, most: int = 1) -> list[str]:
-    """The words that a change leaves, of what computes the same up to a step."""
+    """Apply a change, check that the results differ by at most `most` steps, and return the remaining op types."""
     expected = computed(canonical(rewrite.copy(graph)), {"x": X})
     work(graph)
     found = words(graph)
@@ -147,7 +147,7 @@ def test_factors_and_terms_are_scales_and_bias_or_stay(deep, before, behind, rea
 
 
 def behind(op_type: str, operand: Any, *, count=4, **told: Any) -> tuple[Net, Value]:
-    """One word behind a convolution of plain filters, and its rounded result."""
+    """Return a net with one operator after a convolution, and its quantized result."""
     net = Net()
     value = net.filtered(net.real(net.rounded(net.x)), deep=False)
     value = net.put(op_type, value, operand, shape=(*SHAPE[:3], count), **told)
@@ -238,11 +238,11 @@ def test_what_others_read_before_a_depthwise_convolution_stays():
     assert "MUL" in held(net.returned(*both), fold_scales)
 
 
-# ── steps of channels ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── per-channel scales ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def stepped(told: Told = CHANNELS, readers: int = 1, between: Any = ()) -> tuple[Net, list[Value]]:
-    """Depthwise convolutions of what is rounded in steps of channels."""
+    """Return depthwise convolutions of an input quantized with a scale per channel."""
     net = Net()
     codes = net.rounded(net.x, told)
     found = []

@@ -1,4 +1,4 @@
-"""Shifts of integers with a sign, and what is left of real numbers, as opset 28 says them."""
+"""Shifts of signed integers and remainders of floats in opset 28."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.ao.quantization.fx import _decomposed  # noqa: F401  has the words of quantized tensors
+from torch.ao.quantization.fx import _decomposed  # noqa: F401  registers the ops of quantized tensors
 
 torch.manual_seed(1)
 
@@ -13,7 +13,7 @@ def normal(*shape):
 
 
 class Factors(nn.Module):
-    """Matrices taken apart step by step."""
+    """Matrix factorizations that decompose into elementary steps."""
 
     def forward(self, x, y):
         spread = x @ x.mT + 3 * torch.eye(5)
@@ -68,7 +68,7 @@ class Runs(nn.Module):
 
 
 class Strides(nn.Module):
-    """What is said by strides lies in the storage, whichever view is asked."""
+    """`as_strided` refers to the storage, not to the view."""
 
     def forward(self, x):
         y = x.clone()
@@ -86,7 +86,7 @@ class Strides(nn.Module):
 
 
 class Overwritten(nn.Module):
-    """Writes into what is said by strides."""
+    """Writes to a view of `as_strided`."""
 
     def forward(self, x):
         y = x.clone()
@@ -98,7 +98,7 @@ class Overwritten(nn.Module):
 
 
 class Sampled(nn.Module):
-    """Windows, differences, and real numbers times truths and complex ones."""
+    """Windows, differences, and floats multiplied by booleans and complex numbers."""
 
     def __init__(self):
         super().__init__()
@@ -139,7 +139,7 @@ class Instances(nn.Module):
 
 
 class Words(nn.Module):
-    """Words that no other program here has: complex numbers, statistics, what is moved to places."""
+    """Ops that no other program here has: complex numbers, statistics, scatter and index ops."""
 
     def forward(self, x, v, c):
         x64, rows = x.flatten(1), torch.tensor([2, 0])
@@ -173,7 +173,7 @@ class Words(nn.Module):
 
 
 class Images(nn.Module):
-    """Images of other sizes. Taken apart, each is a page of arithmetic."""
+    """Image resizing, which decomposes into much arithmetic."""
 
     def forward(self, x):
         return (

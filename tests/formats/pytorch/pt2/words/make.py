@@ -1,10 +1,10 @@
-"""Writes programs of words that `core_aten` has not got, and what PyTorch 2.13 computes: `python -m tests.formats.pytorch.pt2.words.make`.
+"""Write programs of ops outside `core_aten` and PyTorch 2.13's results.
 
-Words are called as they are and stay so in what `torch.export` gives. Calls of one group are one program: NAME.pt2 is packed
-again, with compression, and NAME.npz has `inI` and `outI` by place. `python -m tests.formats.pytorch.pt2.words.make FOLDER one` makes a
-program of each word alone.
+Run `python -m tests.formats.pytorch.pt2.words.make`. Ops are called directly, so that `torch.export` preserves them.
+Calls of one group are one program: NAME.pt2 is repacked with compression, and NAME.npz has `inI` and `outI` by index.
+`python -m tests.formats.pytorch.pt2.words.make FOLDER one` makes a program of each op.
 
-The words of torchvision are computed by what its documentation says, where the library itself is not there.
+Without torchvision, its ops are computed according to its documentation.
 """
 
 # ruff: noqa: PLW0108
@@ -82,12 +82,12 @@ def pooled(volume):
 
 
 def gradient_free(x, *wanted):
-    """What is random, by what holds of all draws."""
+    """Return properties of a random tensor that hold for each draw."""
     return tuple(each(x) for each in wanted)
 
 
 def deform_conv2d(input, weight, offset, mask, bias, sh, sw, ph, pw, dh, dw, groups, parts, use_mask):
-    """Every tap of the kernel looks at places that are moved, between pixels, zeros around the image."""
+    """Deformable convolution: bilinear samples at offset positions for each kernel element, zeros outside the image."""
     n, channels, height, width = input.shape
     outputs, _, kh, kw = weight.shape
     oh, ow = offset.shape[2:]
@@ -109,14 +109,14 @@ def deform_conv2d(input, weight, offset, mask, bias, sh, sw, ph, pw, dh, dw, gro
 
 
 def roi_align(input, rois, scale, rows, columns, ratio, aligned):
-    """The mean of samples in each cell, as torchvision says it in Python."""
+    """Return the mean of samples in each cell, with torchvision's Python implementation."""
     from torchvision.ops.roi_align import _roi_align
 
     return _roi_align(input, rois, scale, rows, columns, ratio, aligned)
 
 
 def declare_torchvision():
-    """Its words, where its library is not there."""
+    """Declare torchvision's ops if the library is missing."""
     library = torch.library.Library("torchvision", "FRAGMENT")
     library.define(
         "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, "
@@ -788,7 +788,7 @@ CALLS = {
 
 
 def sizes(x, n, m, k):
-    """Numbers that are computed from open extents, and what of them."""
+    """Integers computed from symbolic dims, and their uses."""
     real_n = torch.sym_float(n)
     numbers = (
         *(real_n, n / 2, n**2, real_n**0.5, 2**m, n << 1, m >> 1, -n, n - k, abs(n - k), n // 3, (n - k) // 3),
@@ -813,7 +813,7 @@ class Sizes(nn.Module):
 
 
 def reals(x, n):
-    """Real numbers of 64 bits that are computed from open extents, and what reads them."""
+    """float64 numbers computed from symbolic dims, and their uses."""
     part, third, whole = n * 0.29, n / 3, torch.arange(40)
     lengths = (
         *(torch.sym_int(part), torch.sym_int(n * 0.57), torch.sym_int(n / 0.7), math.floor(n * 0.07)),
@@ -846,7 +846,7 @@ class Reals(nn.Module):
 
 
 def write_reals(folder):
-    """A program of open extents, and what it computes at two sizes."""
+    """Write a program with symbolic dims, and its results at two sizes."""
     args, others = (normal(100, 3),), (normal(57, 3),)
     program = torch.export.export(Reals(), args, dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
     core.pack(folder, "reals", Reals(), args, program)
@@ -873,7 +873,7 @@ class Empties(nn.Module):
 
 
 def write_empties(folder):
-    """A program of sizes that are computed, and what it computes where they are 2; `none` has the results where they are 0."""
+    """Write a program with data-dependent sizes and its results for size 2; `none` has the results for size 0."""
     args, others = (normal(4, 3, 2), torch.tensor(2), normal(1)), (normal(4, 3, 2), torch.tensor(0), normal(1))
     program = torch.export.export(Empties(), args)
     core.pack(folder, "empties", Empties(), args, program)
@@ -881,7 +881,7 @@ def write_empties(folder):
     (folder / "none.pt2").unlink()
 
 
-# Words that other versions of PyTorch have written of the same meaning, and this one does not.
+# Equivalent ops that other versions of PyTorch write.
 OTHER = {
     "math.trunc": "torch.sym_int",
     "torch._sym_sqrt": "torch.sym_sqrt",
@@ -891,7 +891,7 @@ OTHER = {
 
 
 def write_sizes(folder):
-    """A program of open extents, and what it computes at two sizes; `older` says the same in other words, `larger` has the second results."""
+    """Write a program with symbolic dims; `older` uses other ops for it, `larger` has the results at a second size."""
     args, others = (normal(4, 6), normal(5, 1)), (normal(100, 3), normal(9, 1))
     dynamic = torch.export.Dim.DYNAMIC
     shapes = ({0: dynamic, 1: dynamic}, {0: dynamic})
@@ -928,7 +928,7 @@ def main(arguments):
                 continue
             try:
                 core.write(folder, f"{group}.{name}", [call], POOL)
-            except Exception as error:  # noqa: BLE001  the others are made
+            except Exception as error:  # noqa: BLE001  continue with the other programs
                 print(name, type(error), str(error)[:600])  # noqa: T201
 
 

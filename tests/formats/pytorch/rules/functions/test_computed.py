@@ -1,4 +1,4 @@
-"""Lengths, places and pads that are computed: said in PNNX, written, read back, they are the same at two sizes."""
+"""Computed lengths, indices and pads: exported to PNNX and read back, they compute equal results at two sizes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def expand():
 
 
 def block():
-    """Windows along an axis, as `unfold` is exported; one axis behind stays open."""
+    """Windows along an axis, as in the export of `unfold`; a later axis is symbolic."""
     nodes = [node("Gather", ["x", "at"], ["y"], axis=1)]
     constants = {"at": np.array([[0, 1], [1, 2], [2, 0]])}
     return model(nodes, [("x", [2, 3, "h", 5])], [("y", None)], constants, opset=17)
@@ -91,13 +91,13 @@ def running():
 
 
 def transposed():
-    """What is cut off at the ends is the same of any length."""
+    """The cropped size at the ends does not depend on the input size."""
     nodes = [node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 3], pads=[1, 0, 0, 0], output_padding=[0, 1])]
     return simple(nodes, {"w": RANDOM.normal(size=(3, 2, 3, 2)).astype(np.float32)})
 
 
 def told_twice():
-    """A Resize as exporters write it, with what holds without being said."""
+    """A Resize as exporters write it, with explicit default attributes."""
     how = {"mode": "linear", "keep_aspect_ratio_policy": "stretch", "antialias": 0, "extrapolation_value": 0.0}
     nodes = [node("Resize", ["x", "", "scales"], ["y"], exclude_outside=0, cubic_coeff_a=-0.75, **how)]
     return model(nodes, [OPEN], [("y", None)], {"scales": np.array([1, 1, 2, 2], np.float32)}, opset=19)
@@ -178,7 +178,7 @@ def test_losses_have_an_op_type(tmp_path, op, options):
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_every_way_to_resize_is_written(tmp_path, mode):
-    """By PyTorch's function where it has these points, else axis by axis."""
+    """With PyTorch's function if its sampling points agree, otherwise axis by axis."""
     ways = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "half_pixel_symmetric"]
     words = set()
     for way in ways:

@@ -1,4 +1,4 @@
-"""Masks in files of pnnx, which calls any of them the mask: told apart by extents, or refused."""
+"""Attention masks in pnnx files, whose kind is determined by their dims, or refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.laws import Opaque, canonical
 
 
 def opened(folder, name, shapes):
-    """The model of `name` with these extents of its inputs, and what it is given."""
+    """Return the model of `name` with these input shapes, and its inputs."""
     path = unpack(name, folder)
     lines = path.read_text().splitlines()
     for index, shape in enumerate(shapes):

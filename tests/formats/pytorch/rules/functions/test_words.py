@@ -1,4 +1,4 @@
-"""Words that pnnx leaves as they are: what PyTorch's documentation says of them, written out."""
+"""Op types that pnnx does not rewrite, compared with formulas from PyTorch's documentation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LABELS = np.array([2, 0, 4, 2], np.int64)
 
 
 def numbered(*values):
-    """Constants as pnnx has them: expressions without operands, called n0, n1, …"""
+    """Return pnnx constants: expressions without operands, called n0, n1, …"""
     return [f"pnnx.Expression c{place} 0 1 n{place} expr={value}" for place, value in enumerate(values)]
 
 
@@ -43,7 +43,7 @@ def computed(tmp_path, rows, **arrays):
     shapes = {name: f"({','.join(map(str, array.shape))}){kinds[array.dtype.kind]}" for name, array in arrays.items()}
     net = load(tmp_path, rows, **shapes)
     assert is_canonical(net.graph)
-    # It is said in PNNX again, and means the same.
+    # The model is exported to PNNX again and computes equal results.
     gp.save(net, tmp_path / "again.pnnx.param")
     again = gp.run(gp.load(tmp_path / "again.pnnx.param"), arrays, backend="reference")
     (found,) = gp.run(net, arrays, backend="reference").values()
@@ -207,7 +207,7 @@ def test_numbers_are_put_into_a_part_of_a_tensor(tmp_path, where, taken):
 
 
 def test_a_module_ignores_its_own_weight_among_the_operands(tmp_path):
-    """A weight that two modules share is given to the second one as an operand, too."""
+    """The second of two modules with a shared weight also has the weight as an operand."""
     weight = RANDOM.normal(size=(3, 5)).astype(np.float32)
     path = tmp_path / "net.pnnx.param"
     rows = [
@@ -225,7 +225,7 @@ def test_a_module_ignores_its_own_weight_among_the_operands(tmp_path):
 
 
 def test_a_transposed_convolution_reaches_beyond_its_windows(tmp_path):
-    """More is asked for at the end than any window covers: there, the bias stands alone."""
+    """The output extends beyond the last window at the end; there it equals the bias."""
     x, weight = (RANDOM.normal(size=size).astype(np.float32) for size in ((1, 1, 3, 2), (1, 1, 3, 3)))
     path = tmp_path / "net.pnnx.param"
     given = "bias=True dilation=(1,1) groups=1 in_channels=1 kernel_size=(3,3) out_channels=1"
@@ -292,7 +292,7 @@ def test_rules_of_exported_programs_take_operands_in_the_order_of_pytorch():
         if hasattr(rule, "parameters") and not rule.parameters.is_variadic
     }
     for name, rule in bound.items():
-        # The first operand has three names that nobody confuses.
+        # The first operand has three names, all unambiguous.
         own = rule.names[1:]
         if name not in known:
             assert name in {"_adaptive_avg_pool1d", "cudnn_batch_norm_inference", "fill_diagonal", "requires_grad"}
@@ -386,7 +386,7 @@ def test_a_mask_that_is_written_out_chooses_where_it_is_true(tmp_path):
 @pytest.mark.parametrize("reverse", [0, 1])
 @pytest.mark.parametrize("kind", [TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT])
 def test_running_sums_are_of_their_own_type_from_either_end(kind, reverse, tmp_path):
-    """PyTorch adds up int32 in int64 unless it is told: sums beyond its range would not come round."""
+    """PyTorch accumulates int32 in int64 by default, where sums beyond the int32 range would not wrap."""
     nodes = [onnx.helper.make_node("CumSum", ["x", "axis"], ["y"], reverse=reverse)]
     x = np.array([[1, 7, 2**31 - 1], [4, 5, 6]]).astype(onnx.helper.tensor_dtype_to_np_dtype(kind))
     given, result = (onnx.helper.make_tensor_value_info(name, kind, x.shape) for name in "xy")
@@ -400,7 +400,7 @@ def test_running_sums_are_of_their_own_type_from_either_end(kind, reverse, tmp_p
 
 @pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceProd"])
 def test_integers_are_reduced_in_their_own_type(op_type, tmp_path):
-    """In int64, which PyTorch takes unless it is told, they would not come round."""
+    """In int64, PyTorch's default, the sums would not wrap."""
     x = np.array([[2**31 - 1, 3, 1], [7, 2**30, 4]], np.int32)
     nodes = (
         [node(op_type, ["x"], ["y"], axes=[1], keepdims=0)]
@@ -423,7 +423,7 @@ def test_integers_are_reduced_in_their_own_type(op_type, tmp_path):
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("kind", [TensorProto.INT32, TensorProto.INT64])
 def test_blocks_of_computed_places_are_rows_that_are_folded_again(kind, axis, tmp_path):
-    """As PyTorch's exporter writes `as_strided`; places may be counted from the end."""
+    """Like PyTorch's export of `as_strided`; indices may be negative."""
     nodes = [node("Cast", ["i"], ["at"], to=kind), node("Gather", ["x", "at"], ["y"], axis=axis)]
     proto = model(nodes, [("x", [3, 4, 2]), ("i", [2, 2])], [("y", None)], {}, opset=17)
     gp.save(gp.from_onnx(proto), tmp_path / "y.pnnx.param")
