@@ -66,7 +66,7 @@ def test_asking_for_a_function_does_not_load_runtimes():
 # load and check
 
 
-def test_load_gives_a_canonical_model(net):
+def test_load_returns_a_canonical_model(net):
     loaded = gp.load(net)
     verify(loaded.graph)
     assert [said.op for said in loaded.graph] == ["Gemm", "Relu", "MatMul", "Softmax"]
@@ -98,14 +98,14 @@ def test_load_binds_shapes(net):
     assert codes(gp.load, net, shapes={"x": (7, 5)}) == ["SHAPE0003"]
 
 
-def test_two_loads_share_nothing_that_can_be_edited(net):
+def test_two_loads_share_no_mutable_state(net):
     one, other = gp.load(net), gp.load(net)
     before = to_text(other.graph)
     one.graph.set_outputs([])
     assert to_text(other.graph) == before
 
 
-def test_load_raises_everything_at_once(tmp_path):
+def test_load_raises_all_errors_together(tmp_path):
     path = tmp_path / "wrong.nnef"
     path.write_text(NNEF.replace("relu(h)", "rellu(h)").replace("conv(x, w, b,", "conv(x, w, b, striide = [],"))
     found = codes(gp.load, path)
@@ -113,7 +113,7 @@ def test_load_raises_everything_at_once(tmp_path):
     assert [finding.code for finding in gp.check(path)] == found
 
 
-def test_check_reports_what_load_raises_and_warnings(net, tmp_path):
+def test_check_reports_errors_of_load_and_warnings(net, tmp_path):
     assert gp.check(net) == []
     assert [finding.code for finding in gp.check(tmp_path / "missing")] == ["IO0001"]
     nodes = [node("Foo", ["x"], ["y"], domain="com.x")]
@@ -122,7 +122,7 @@ def test_check_reports_what_load_raises_and_warnings(net, tmp_path):
     assert [finding.code for finding in gp.load(path).findings] == ["LEG0001"]
 
 
-def test_check_of_a_model_whose_shapes_are_wrong(tmp_path):
+def test_check_reports_shape_errors(tmp_path):
     nodes = [node("Reshape", ["x", "s"], ["y"])]
     proto = model(nodes, [("x", [2, 3])], [("y", None)], {"s": np.array([4, 2])})
     path = write_onnx(tmp_path / "net.onnx", proto)
@@ -134,7 +134,7 @@ def test_check_of_a_model_whose_shapes_are_wrong(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["copy.onnx", "copy.nnef.tgz", "copy.tar", "copy"])
-def test_save_takes_the_format_from_the_name(net, tmp_path, name):
+def test_save_derives_the_format_from_the_file_name(net, tmp_path, name):
     loaded = gp.load(net, shapes={"x": (2, 4)})
     gp.save(loaded, tmp_path / name)
     again = gp.load(tmp_path / name)
@@ -160,7 +160,7 @@ def test_onnx_is_stable_from_the_second_write_on(small, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["small", "net"])
-def test_a_raw_model_is_written_back_as_it_was(name, request, tmp_path):
+def test_raw_model_is_written_unchanged(name, request, tmp_path):
     source = request.getfixturevalue(name)
     raw = gp.load(source, raw=True)
     target = tmp_path / ("copy.onnx" if name == "net" else "copy")
@@ -178,14 +178,14 @@ def test_a_raw_model_is_written_in_another_format(small, tmp_path):
     assert gp.compare(gp.load(small), gp.load(tmp_path / "small.onnx")).passed
 
 
-def test_what_a_format_cannot_state_is_reported_and_nothing_is_written(tmp_path):
+def test_save_with_unsupported_operators_writes_no_file(tmp_path):
     nodes = [node("Foo", ["x"], ["h"], domain="com.x"), node("Hardmax", ["h"], ["y"])]
     path = write_onnx(tmp_path / "net.onnx", model(nodes, [("x", [2])], [("y", [2])], domains={"com.x": 1}))
     assert "LEG0002" in codes(gp.save, gp.load(path), tmp_path / "net.nnef.tgz")
     assert not (tmp_path / "net.nnef.tgz").exists()
 
 
-def test_arithmetic_on_shapes_that_are_known_needs_no_op_types_of_a_format(tmp_path):
+def test_static_shape_arithmetic_is_folded_on_export(tmp_path):
     nodes = [
         node("Constant", [], ["one"], value_int=1),
         node("Shape", ["x"], ["s"]),
@@ -201,7 +201,7 @@ def test_arithmetic_on_shapes_that_are_known_needs_no_op_types_of_a_format(tmp_p
     assert not gp.inspect(gp.load(path, shapes={"x": (3, 2, 4)})).unsupported["nnef"]
 
 
-def test_a_loop_without_a_condition_has_a_place_for_it(tmp_path):
+def test_loop_without_condition_has_an_absent_operand(tmp_path):
     types = onnx.TensorProto
     body = onnx.helper.make_graph(
         [node("Identity", ["c"], ["again"]), node("Add", ["x", "x"], ["row"])],
@@ -219,7 +219,7 @@ def test_a_loop_without_a_condition_has_a_place_for_it(tmp_path):
     assert outputs["y"].shape == (3, 2)
 
 
-def test_an_opaque_op_type_is_written_back_in_its_own_format(tmp_path):
+def test_opaque_op_type_is_written_back_to_its_format(tmp_path):
     nodes = [node("Foo", ["x"], ["h"], domain="com.x", alpha=0.5), node("Relu", ["h"], ["y"])]
     path = write_onnx(tmp_path / "net.onnx", model(nodes, [("x", [2])], [("y", [2])], domains={"com.x": 3}))
     gp.save(gp.load(path), tmp_path / "copy.onnx")
@@ -239,7 +239,7 @@ def test_convert_reports_and_verifies(small, tmp_path):
     onnx.checker.check_model(str(tmp_path / "small.onnx"), full_check=True)
 
 
-def test_convert_takes_inputs_to_verify_with(net, tmp_path):
+def test_convert_verifies_with_given_inputs(net, tmp_path):
     assert gp.convert(net, tmp_path / "copy.onnx", inputs={"x": X}).passed
     assert codes(gp.convert, net, tmp_path / "copy.onnx", inputs={"z": X}) == ["RUN0006", "RUN0006"]
 
@@ -255,7 +255,7 @@ def test_convert_to_the_same_format_keeps_the_file(net, tmp_path):
     assert onnx.load(tmp_path / "copy.onnx").opset_import[0].version == 17
 
 
-def test_convert_onto_itself(net):
+def test_convert_may_overwrite_its_source(net):
     before = onnx.load(net)
     assert gp.convert(net, net).passed
     assert onnx.load(net).graph == before.graph
@@ -316,7 +316,7 @@ def test_convert_without_weights_reports_it(tmp_path):
     assert report.skipped == "the elements of 2 weights are missing"
 
 
-def test_convert_that_must_verify_and_cannot_is_refused(tmp_path):
+def test_convert_with_verify_fails_if_verification_is_impossible(tmp_path):
     source = write_onnx(
         tmp_path / "net.onnx",
         model([node("SequenceAt", ["s", "i"], ["y"])], [sequence()], [("y", None)], {"i": np.array(0)}),
@@ -329,13 +329,13 @@ def test_convert_that_must_verify_and_cannot_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["auto", "onnxruntime", "reference"])
-def test_run_gives_outputs_by_name(net, backend):
+def test_run_returns_outputs_by_name(net, backend):
     found = gp.run(gp.load(net), {"x": X}, backend=backend)
     assert list(found) == ["y"]
     np.testing.assert_allclose(found["y"].sum(axis=1), [1, 1], rtol=1e-6)
 
 
-def test_run_gives_every_value_on_demand(net):
+def test_run_returns_every_value_on_request(net):
     assert list(gp.run(gp.load(net), {"x": X}, every_value=True)) == ["hidden", "active", "scores", "y"]
 
 
@@ -363,7 +363,7 @@ def test_an_output_that_is_returned_twice(tmp_path):
         assert list(gp.run(loaded, {"x": X}, backend=backend)) == ["y", "y:2"]
 
 
-def test_compare_finds_nothing_between_equals(net, small):
+def test_compare_of_equal_models_passes(net, small):
     found = gp.compare(gp.load(net), gp.load(net), {"x": X}, every_value=True)
     assert found.passed
     assert found.max_abs == 0
@@ -380,7 +380,7 @@ def test_compare_names_the_first_value_that_differs(tmp_path):
     assert found.first.name == "h"
 
 
-def test_compare_pairs_by_name_then_by_place(tmp_path):
+def test_compare_pairs_by_name_then_by_index(tmp_path):
     def twin(first, second):
         nodes = [node("Sub", [first, second], [f"out_{first}"])]
         return model(nodes, [(first, [2]), (second, [2])], [(f"out_{first}", [2])])
@@ -409,7 +409,7 @@ def test_compare_pairs_by_original_names(tmp_path):
 # inspect
 
 
-def test_inspect_counts_what_is_in_a_raw_model_too(small):
+def test_inspect_counts_raw_and_canonical_models_equally(small):
     for raw in (False, True):
         found = gp.inspect(gp.load(small, raw=raw))
         assert found.operators == {"Conv": 1, "Relu": 1}
@@ -421,7 +421,7 @@ def test_inspect_counts_what_is_in_a_raw_model_too(small):
 # The rest of the ecosystem
 
 
-def test_messages_of_onnx_come_and_go():
+def test_onnx_protos_round_trip():
     loaded = gp.from_onnx(perceptron(opset=9))
     assert loaded.versions == {"ai.onnx": "9"}
     written = gp.to_onnx(loaded)
@@ -429,7 +429,7 @@ def test_messages_of_onnx_come_and_go():
     assert gp.compare(loaded, gp.from_onnx(written), {"x": X}).passed
 
 
-def test_models_of_onnx_ir_are_taken():
+def test_onnx_ir_models_are_accepted():
     import onnx_ir
 
     loaded = gp.from_onnx(onnx_ir.serde.deserialize_model(perceptron()))
@@ -440,7 +440,7 @@ def test_a_broken_message_is_reported():
     assert codes(gp.from_onnx, model([node("Relu", ["nothing"], ["y"])], [("x", [1])], [("y", [1])]))
 
 
-def test_op_types_of_nnef_have_no_place_in_a_message(tmp_path):
+def test_to_onnx_rejects_nnef_op_types(tmp_path):
     loaded = gp.load(write_nnef(tmp_path / "small"))
     for said in loaded.graph:
         if said.op == "Relu":
@@ -460,7 +460,7 @@ def test_expressions_are_written_as_operators(tmp_path):
     assert [each.op_type for each in gp.to_onnx(fused).graph.node] == ["Add", "Max"]
 
 
-def test_a_writer_is_reported_what_it_knows_alone(tmp_path):
+def test_unknown_writer_option_is_rejected(tmp_path):
     fused = gp.from_onnx(perceptron())
     with pytest.raises(gp.DiagnosticError) as caught:
         gp.save(fused, tmp_path / "m.onnx", colour="blue")

@@ -15,7 +15,7 @@ def answered(asked):
     return answers
 
 
-def test_all_cases_are_asked_together_again_and_again(tmp_path):
+def test_at_once_batches_the_queries_of_all_cases(tmp_path):
     asked, seen = [], []
     judge = answered(asked)
 
@@ -47,7 +47,7 @@ def test_a_failure_is_named_and_does_not_stop_the_others():
     assert [type(error) for error in caught.value.exceptions] == [ValueError, AssertionError]
 
 
-def test_who_asks_alone_is_answered_alone():
+def test_query_outside_at_once_is_answered_directly():
     asked = []
     assert ask(2, answered(asked)) == 20
     with pytest.raises(ValueError, match="not -1"):
@@ -55,7 +55,7 @@ def test_who_asks_alone_is_answered_alone():
     assert asked == [[2], [-1]]
 
 
-def test_one_case_runs_at_a_time():
+def test_at_once_runs_one_case_at_a_time():
     running, judge = [], answered([])
 
     def work():
@@ -68,7 +68,7 @@ def test_one_case_runs_at_a_time():
     assert together([work] * 5) == [None] * 5
 
 
-def test_what_patches_is_refused():
+def test_at_once_rejects_monkeypatch():
     with pytest.raises(TypeError, match="use `every`"):
 
         @at_once("n", [1])

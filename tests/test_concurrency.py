@@ -62,7 +62,7 @@ def _expression(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("is_shared", [False, True], ids=["a model each", "one model"])
-def test_eight_threads_get_what_one_gets(tmp_path, is_shared):
+def test_eight_threads_match_one_thread(tmp_path, is_shared):
     path = _network(tmp_path / "net.onnx")
     given = gp.load(path) if is_shared else None
     wanted = _work(path)
@@ -87,7 +87,7 @@ print(*found)
 """
 
 
-def test_eight_threads_that_are_the_first_to_use_anything_get_what_one_gets(tmp_path):
+def test_eight_threads_match_one_thread_at_first_use(tmp_path):
     # Operator definitions, rules and kernels are loaded at first use; the thread switch interval is short.
     path = _network(tmp_path / "net.onnx")
     command = [sys.executable, "-W", "error", "-c", FIRST, path]
@@ -117,7 +117,7 @@ print("equal")
 
 
 @pytest.mark.parametrize("method", sorted(set(multiprocessing.get_all_start_methods()) & {"fork", "spawn"}))
-def test_processes_get_what_one_gets(tmp_path, method):
+def test_processes_match_one_process(tmp_path, method):
     # In a separate process: state of other tests, such as Ray clients, does not survive a fork.
     command = [sys.executable, "-c", PROCESSES, _network(tmp_path / "net.onnx"), method]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=120)
@@ -145,7 +145,7 @@ def test_eight_threads_share_a_session(tmp_path, backend):
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="processes are forked")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_session_and_what_is_compiled_for_it_go_through_a_fork(tmp_path, backend):
+def test_session_survives_a_fork(tmp_path, backend):
     # ONNX Runtime's threads do not survive; with one thread it uses only the caller's.
     session = gp.session(
         gp.load(_network(tmp_path / "net.onnx")), backend=backend, threads=int(backend == "onnxruntime")

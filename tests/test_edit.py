@@ -66,7 +66,7 @@ def computed(path, **inputs) -> list[Any]:
 
 
 @pytest.mark.parametrize("batch", ["N", "4"])
-def test_samples_of_a_batch_compute_what_each_does_alone(net, tmp_path, batch):
+def test_batch_edit_keeps_the_result_of_each_sample(net, tmp_path, batch):
     document = edit(net, tmp_path / "b.onnx", "--batch", batch)
     assert document["inputs"]["x"]["shape"][0] == (batch if batch == "N" else 4)
     assert document["verify"]["passed"]
@@ -76,7 +76,7 @@ def test_samples_of_a_batch_compute_what_each_does_alone(net, tmp_path, batch):
     np.testing.assert_allclose(found, alone, rtol=1e-5, atol=1e-5)
 
 
-def test_samples_of_a_batch_are_held_against_each_alone_with_the_other_changes(net, tmp_path, monkeypatch):
+def test_batch_edit_is_verified_with_other_changes(net, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("w.npy", np.ones((4, 3, 3, 3), np.float32))
     more = ("--replace-weight", "w=w.npy", "--rename", "x=image", "--rename", "y=z", "--preprocess", "nhwc")
@@ -132,14 +132,14 @@ def test_names_change_and_the_rest_stays(net, tmp_path):
     assert onnx.load(tmp_path / "r.onnx").graph.node[0].name == "first"
 
 
-def test_two_names_can_change_places():
+def test_edit_can_swap_two_names():
     proto = model([node("Sub", ["a", "b"], ["y"])], [("a", [2]), ("b", [2])], [("y", [2])])
     found = gp.edit(gp.from_onnx(proto), rename={"a": "b", "b": "a"})
     y = gp.run(found, {"b": np.array([5, 5], np.float32), "a": np.array([1, 2], np.float32)})["y"]
     np.testing.assert_array_equal(y, np.array([4, 3], np.float32))
 
 
-def test_a_taken_name_is_refused(net, tmp_path):
+def test_rename_to_an_existing_name_is_rejected(net, tmp_path):
     assert codes(edit(net, tmp_path / "r.onnx", "--rename", "x=h", code=1)) == ["EDIT0008"]
 
 
@@ -220,19 +220,19 @@ def test_an_opset_is_requested(net, tmp_path):
     assert {each.version for each in onnx.load(tmp_path / "o.onnx").opset_import} == {11}
 
 
-def test_the_model_itself_does_not_change():
+def test_edit_does_not_modify_its_operand():
     whole = gp.from_onnx(perceptron())
     gp.edit(whole, rename={"x": "z"}, batch=3, remove_outputs=["y"], add_outputs=["hidden"])
     assert (list(whole.inputs), list(whole.outputs)) == (["x"], ["y"])
 
 
-def test_names_that_do_not_exist_are_all_reported():
+def test_all_missing_names_are_reported():
     with pytest.raises(DiagnosticError) as caught:
         gp.edit(gp.from_onnx(perceptron()), attributes={("gemm", "alpha"): 2.0}, weights={"u": np.zeros(3)})
     assert [finding.code for finding in caught.value.diagnostics] == ["EDIT0001", "EDIT0001"]
 
 
-def test_a_batch_whose_other_lengths_are_open_is_not_drawn_when_it_is_large(monkeypatch):
+def test_large_batch_with_dynamic_dims_is_not_sampled(monkeypatch):
     """No length is less than 1, so that 65,536 samples of 1,165 numbers are known to be too much."""
     wide = model([node("Relu", ["x"], ["y"])], [typed("x", [65536, "d", 5, 233])], [typed("y", [65536, "d", 5, 233])])
     monkeypatch.setattr("graphport.api.edit.random_inputs", lambda *_: pytest.fail("it draws"))
@@ -240,7 +240,7 @@ def test_a_batch_whose_other_lengths_are_open_is_not_drawn_when_it_is_large(monk
     assert "EDIT0012" in {finding.code for finding in found}
 
 
-def test_a_batch_is_not_run_through_a_loop_whose_end_may_depend_on_what_is_drawn(monkeypatch):
+def test_batch_with_a_data_dependent_loop_is_not_run(monkeypatch):
     body = onnx.parser.parse_graph("body (int64 i, bool c, float[1, 2] a) => (bool again, float[1, 2] b) "
                                    "{ again = Identity(c) b = Add(a, a) }")  # fmt: skip
     loop = onnx.helper.make_node("Loop", ["m", "", "x"], ["y"], body=body)

@@ -7,7 +7,7 @@ import pytest
 from tests.every import MOST_TOLD, every
 
 
-def test_all_cases_run_each_with_a_folder_of_its_own(tmp_path, monkeypatch):
+def test_every_runs_each_case_in_a_new_folder(tmp_path, monkeypatch):
     seen = []
 
     @every("a, b", [(1, 2), pytest.param(3, 4, id="named")])
@@ -49,7 +49,7 @@ def test_after_some_failures_it_ends():
     assert len(seen) == MOST_TOLD
 
 
-def test_skipped_cases_skip_the_test_only_together():
+def test_every_skips_only_if_all_cases_skip():
     @every("n", range(3))
     def test(n, least):
         if n < least:

@@ -36,7 +36,7 @@ def files(tmp_path):
     return write_onnx(tmp_path / "a.onnx", perceptron()), write_onnx(tmp_path / "b.onnx", weigh)
 
 
-def test_the_whole_computes_one_model_after_the_other(files, tmp_path):
+def test_merged_model_computes_both_models_in_sequence(files, tmp_path):
     document = merged(*files, tmp_path / "c.onnx", "--connect", "a.y=b.x")
     assert (list(document["inputs"]), list(document["outputs"])) == (["x", "w"], ["y"])
     assert document["verify"]["passed"]
@@ -51,7 +51,7 @@ def test_inner_values_can_be_connected(files):
     assert list(found.outputs) == ["y", "y_1"]
 
 
-def test_models_with_one_end_each_need_no_names(files):
+def test_merge_connects_single_output_and_input(files):
     a = gp.load(files[0])
     back = gp.from_onnx(model([node("Neg", ["p"], ["n"])], [("p", ["N", 3])], [("n", ["N", 3])]))
     found = gp.merge(a, back)
@@ -75,14 +75,14 @@ def test_bodies_are_copied_with_captured_values():
         pytest.param({"y": "z"}, "EDIT0001", id="no such input"),
     ],
 )
-def test_what_does_not_fit_is_refused(files, connect, code):
+def test_incompatible_connection_is_rejected(files, connect, code):
     a, b = map(gp.load, files)
     with pytest.raises(DiagnosticError) as caught:
         gp.merge(a, b, connect)
     assert [finding.code for finding in caught.value.diagnostics] == [code]
 
 
-def test_nothing_to_connect_is_refused(files):
+def test_merge_without_a_unique_connection_is_rejected(files):
     a = gp.load(files[0])
     two = gp.from_onnx(model([node("Add", ["p", "q"], ["n"])], [("p", [3]), ("q", [3])], [("n", [3])]))
     with pytest.raises(DiagnosticError, match="EDIT0013"):

@@ -162,7 +162,7 @@ def test_the_merge_of_a_t5_has_the_interface_of_optimum(t5):
         assert ports(t5[1], kind) == ports(t5[0], kind)
 
 
-def test_the_merge_of_a_t5_computes_what_optimum_merges(t5):
+def test_merged_t5_decoder_matches_its_parts(t5):
     sessions: Any = [onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]) for data in t5[:2]]
     random = np.random.default_rng(1)
     for batch, new, past, source in ((1, 4, 0, 3), (2, 1, 5, 2)):
@@ -185,7 +185,7 @@ def test_the_merge_of_a_t5_computes_what_optimum_merges(t5):
             np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
 
 
-def test_inputs_that_a_branch_does_not_read_have_the_sizes_of_the_others(t5):
+def test_inputs_unused_by_a_branch_have_the_sizes_of_others(t5):
     assert t5[2]["diagnostics"] == []
 
 

@@ -22,7 +22,7 @@ def files(tmp_path, monkeypatch):
     return [tmp_path / name for name in ("fixed.onnx", "net.tflite", "net.nnef.tgz", "net.graphport")]
 
 
-def test_bytes_and_open_files_are_models_whose_weights_stay(files, tmp_path):
+def test_bytes_and_open_files_are_loaded_with_weights(files, tmp_path):
     x = np.ones((1, 4), np.float32)
     for file in files:
         expected = gp.run(gp.load(file), {"x": x}, backend="reference").ordered[0]
@@ -46,7 +46,7 @@ def test_findings_name_no_temporary_file():
     assert "graphport-" not in str(caught.value)
 
 
-def test_a_format_can_be_expressed_where_content_does_not():
+def test_format_argument_overrides_detection():
     text = b"graph net( x ) -> ( y ) { x = external(shape = [2]); y = relu(x); }"
     assert [finding.code for finding in gp.check(text)] == ["IO0002"]
     assert "IO0002" not in [finding.code for finding in gp.check(text, format="nnef")]

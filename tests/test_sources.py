@@ -77,7 +77,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("source", "call"), PAIRS)
-def test_every_function_takes_every_kind_of_source(source: str, call: str, path: Path, tmp_path: Path) -> None:
+def test_every_function_accepts_every_kind_of_source(source: str, call: str, path: Path, tmp_path: Path) -> None:
     found = CALLS[call](SOURCES[source](path), tmp_path)
     if call in ("run", "session"):
         (y,) = found.values()
@@ -121,7 +121,7 @@ class Device:
 @pytest.mark.parametrize(
     "inputs", [X, [X], (X,), {"x": X}, [X.tolist()], Device(X), {"x": Device(X)}], ids=lambda each: type(each).__name__
 )
-def test_inputs_are_named_in_order_or_alone(inputs: Any, path: Path) -> None:
+def test_inputs_may_be_a_mapping_a_sequence_or_an_array(inputs: Any, path: Path) -> None:
     np.testing.assert_allclose(gp.run(path, inputs).ordered[0], EXPECTED, rtol=1e-6)
 
 

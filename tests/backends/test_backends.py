@@ -40,13 +40,13 @@ def test_every_backend_runs(name):
     np.testing.assert_allclose(found["y"].sum(), 1, rtol=1e-6)
 
 
-def test_an_unknown_backend_is_reported_with_those_that_are_known():
+def test_unknown_backend_lists_the_backends():
     finding = told(prepare, graph_of(perceptron()), "abacus")
     assert finding.code == "RUN0001"
     assert finding.help == f"backends: auto, {', '.join(BACKENDS)}"
 
 
-def test_a_backend_that_is_not_installed_is_reported_with_what_to_install(monkeypatch):
+def test_missing_backend_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(BACKENDS, "far", backends.Backend("no_such_package", "nowhere"))
     finding = told(prepare, graph_of(perceptron()), "far")
     assert (finding.code, finding.help) == ("RUN0002", "pip install no_such_package")
@@ -60,12 +60,12 @@ def test_a_backend_that_is_too_old_is_reported_with_its_version(monkeypatch):
     assert f"99.0 or newer, numpy {np.__version__} is installed" in finding.message
 
 
-def test_auto_takes_the_first_that_is_installed(monkeypatch):
+def test_auto_selects_the_first_installed_backend(monkeypatch):
     monkeypatch.setattr(backends, "is_installed", lambda name: name == "reference")
     assert type(prepare(graph_of(perceptron()))).__name__ == "InterpreterSession"
 
 
-def test_auto_goes_on_where_a_backend_does_not_load_the_model():
+def test_auto_skips_backends_that_reject_the_model():
     # ONNX Runtime has no Relu of bfloat16.
     proto = model([node("Relu", ["x"], ["y"])], [("x", [2])], [("y", [2])])
     for item in (*proto.graph.input, *proto.graph.output):
@@ -77,7 +77,7 @@ def test_auto_goes_on_where_a_backend_does_not_load_the_model():
 
 
 @pytest.mark.parametrize("name", ["auto", *BACKENDS])
-def test_an_operator_that_nobody_runs_is_reported(name):
+def test_unsupported_operator_is_reported(name):
     proto = model([node("Foo", ["x"], ["y"], domain="com.x")], [("x", [2])], [("y", [2])], domains={"com.x": 1})
     finding = told(prepare, graph_of(proto), name)
     assert finding.code == "RUN0003"
@@ -110,7 +110,7 @@ def test_the_number_of_threads_is_reported(name, threads):
     np.testing.assert_allclose(found["y"], prepare(graph_of(perceptron())).run({"x": X})["y"], rtol=1e-5)
 
 
-def test_one_thread_is_what_tract_has():
+def test_tract_accepts_one_thread():
     assert list(prepare(graph_of(perceptron()), "tract", threads=1).run({"x": X})) == ["y"]
 
 
@@ -218,7 +218,7 @@ def test_sessions_are_timed_in_turns():
     assert 0 <= slow.least <= slow.median
 
 
-def test_turns_end_where_there_are_enough():
+def test_latency_measurement_stops_after_the_maximum_runs():
     class Quick:
         def run(self, inputs, *, every_value=False):
             return {}

@@ -22,7 +22,7 @@ def ready(*arguments, **options):
     return reference.prepare(graph)
 
 
-def test_outputs_come_in_their_order_even_where_they_are_inputs_or_constants():
+def test_outputs_keep_their_order_with_inputs_and_constants():
     session = ready(
         [node("Relu", ["x"], ["y"])],
         [("x", [2, 3])],
@@ -36,7 +36,7 @@ def test_outputs_come_in_their_order_even_where_they_are_inputs_or_constants():
     np.testing.assert_array_equal(found["c"], [1])
 
 
-def test_every_value_is_all_that_is_computed_in_order():
+def test_every_value_returns_computed_values_in_order():
     graph, _ = legalize(from_proto(perceptron()))
     found = reference.prepare(graph).run({"x": np.ones((1, 4), np.float32)}, every_value=True)
     assert list(found) == ["hidden", "active", "scores", "y"]
@@ -61,14 +61,14 @@ def test_values_are_dropped_once_no_node_reads_them_any_more(monkeypatch):
     assert max(alive) <= 2
 
 
-def test_a_session_runs_again_and_gives_the_same():
+def test_session_gives_equal_results_in_repeated_runs():
     session = ready([node("Exp", ["x"], ["y"])], [("x", ["N", 3])], [("y", ["N", 3])])
     first = session.run({"x": X})["y"]
     session.run({"x": X[:1]})
     np.testing.assert_array_equal(session.run({"x": X})["y"], first)
 
 
-def test_several_results_and_absent_ones():
+def test_nodes_may_have_several_and_absent_results():
     session = ready(
         [node("TopK", ["x", "k"], ["", "places"])],
         [("x", [2, 3])],
@@ -86,7 +86,7 @@ def test_scalars_stay_arrays():
 
 
 @pytest.mark.parametrize("condition", [True, False])
-def test_branches_read_what_surrounds_them(condition):
+def test_branches_read_captured_values(condition):
     bodies = [
         helper.make_graph([node(op, ["h", "c"], [name])], name, [], [typed(name, [2, 3])])
         for op, name in (("Add", "a"), ("Mul", "b"))
@@ -106,7 +106,7 @@ def test_division_by_zero_is_no_warning():
     assert np.isnan(session.run({"x": np.zeros(2, np.float32)})["y"]).all()
 
 
-def test_what_goes_wrong_while_running_is_reported_with_the_node():
+def test_run_time_error_names_the_node():
     session = ready(
         [node("Reshape", ["x", "s"], ["y"], name="fold")],
         [("x", [2, 3]), typed("s", [2], TensorProto.INT64)],
@@ -120,7 +120,7 @@ def test_what_goes_wrong_while_running_is_reported_with_the_node():
     assert 'graph.node[0] "fold"' in str(finding.span)
 
 
-def test_all_operators_without_page_are_reported_those_in_bodies_too():
+def test_all_undefined_operators_are_reported_including_bodies():
     body = Graph("then")
     body.add_output(body.append(Node("inner", [], [Value("b")], dialect="madeup")).output)
     graph = Graph()
@@ -150,7 +150,7 @@ LISTS = [
 @pytest.mark.parametrize(
     ("op_type", "operands"), LISTS, ids=[f"{op_type} {operands.index('i')}" for op_type, operands in LISTS]
 )
-def test_a_list_that_has_more_axes_when_it_is_given_is_reported(op_type, operands):
+def test_index_operand_of_wrong_rank_at_run_time_is_reported(op_type, operands):
     """Its rank is not known before; that is no fault of the rule that takes its numbers."""
     results = ["y", "z"] if op_type in ("Split", "TopK") else ["y"]
     inputs = [("x", [2, 3]), typed("i", None, TensorProto.INT64)]

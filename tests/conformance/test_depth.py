@@ -23,7 +23,7 @@ TESTS = [
 
 
 @every("test", TESTS, ids=lambda test: test.__name__)
-def test_what_is_deeper_takes_memory_not_the_stack(test, monkeypatch):
+def test_deeper_nesting_does_not_use_the_stack(test, monkeypatch):
     monkeypatch.setattr(deep, "LEVELS", 5 * deep.LEVELS)
     test()
 

@@ -118,7 +118,7 @@ def test_each_bound_of_a_reader_has_a_row():
     assert found - listed - small == set(NO_BOUNDS_OF_FILES)
 
 
-def test_a_setting_is_followed_and_what_is_no_number_is_not(monkeypatch):
+def test_limits_are_read_from_the_environment(monkeypatch):
     monkeypatch.setenv(budget.LIMITS, "nnef.depth=7, nnef.text=9 onnx.inlined=5,pt2.text=x,archive.text=-1")
     assert read_limits(DEFAULT).depth == 7
     assert read_limits(DEFAULT).steps == DEFAULT.steps
@@ -131,7 +131,7 @@ def test_a_setting_is_followed_and_what_is_no_number_is_not(monkeypatch):
     ]
 
 
-def test_a_text_of_so_many_bytes_is_refused_and_read_with_the_setting(tmp_path, monkeypatch):
+def test_text_size_limit_is_configurable(tmp_path, monkeypatch):
     path = tmp_path / "m.nnef"
     path.write_text("version 1.0;\ngraph g(x) -> (y) { x = external(shape = [2]); y = relu(x); }\n")
     monkeypatch.setenv(budget.LIMITS, "nnef.text=20")

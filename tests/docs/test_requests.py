@@ -120,11 +120,11 @@ def folder(tmp_path_factory):
     return top
 
 
-def test_all_48_are_there():
+def test_page_lists_48_requests():
     assert [int(number) for number, *_ in ROWS] == list(range(1, 49))
 
 
-def test_each_command_prints_what_is_shown(folder, monkeypatch):
+def test_each_command_prints_the_documented_output(folder, monkeypatch):
     """Run the commands in order: some read files that others write."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "200")

@@ -55,7 +55,7 @@ def assert_printed(shown: str, printed: str) -> None:
 
 
 @pytest.mark.parametrize("page", TOURS, ids=lambda page: page.stem)
-def test_a_tour_does_and_prints_what_it_shows(page, tmp_path, monkeypatch):
+def test_tutorial_prints_the_documented_output(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     shutil.copyfile(PROGRAM, "network.pt2")

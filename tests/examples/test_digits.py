@@ -43,7 +43,7 @@ def test_graph_text_and_licence_note_are_there():
     assert "CC BY 4.0" in (FOLDER / "README.md").read_text()
 
 
-def test_each_variable_has_its_file_and_no_file_is_left_over(weights):
+def test_variables_and_dat_files_correspond(weights):
     found = {path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.dat")}
     assert found == set(weights)
 
@@ -65,7 +65,7 @@ def test_the_reference_parser_infers_ten_probabilities(graph):
     assert graph.tensors["probability"].shape == [1, 10]
 
 
-def test_the_graph_is_the_one_that_the_script_writes(weights):
+def test_graph_equals_the_output_of_the_script(weights):
     assert (FOLDER / "graph.nnef").read_text(encoding="utf-8") == train_digits.graph_text(weights)
 
 

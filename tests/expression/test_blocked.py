@@ -33,7 +33,7 @@ def test_blocks_tile_a_shape(shape, limit):
     assert (seen == 1).all()
 
 
-def test_blocks_come_in_the_order_of_memory():
+def test_blocks_are_in_memory_order():
     numbers = np.arange(60).reshape(3, 4, 5)
     firsts = [numbers[place].flat[0] for place in blocks(numbers.shape, 7)]
     assert all(one < other for one, other in pairwise(firsts))
@@ -52,7 +52,7 @@ def test_registers_are_used_again(text, registers):
     assert BlockedProgram(program_of(text, 2), NUMPY_FUNCTIONS).register_count <= registers
 
 
-def test_a_deep_sum_of_functions_takes_few_registers():
+def test_deep_sum_uses_few_registers():
     text = "neg(@0)"
     for number in range(200):
         text = f"add({'exp' if number % 2 else 'sqrt'}(mul(@0,{number}.5)),{text})"
@@ -63,7 +63,7 @@ def test_equal_parts_are_computed_once():
     assert program_of("mul(add(@0,@1),add(@0,@1))", 2).operation_count == 2
 
 
-def test_a_balanced_tree_takes_registers_in_proportion_to_its_height():
+def test_balanced_tree_uses_registers_proportional_to_its_height():
     def tree(height, number):
         if height == 0:
             return f"exp(mul(@0,{number}.5))"
@@ -105,19 +105,19 @@ def test_blocks_see_the_right_part_of_every_operand(shapes):
     np.testing.assert_array_equal(result, a * b - (-b + a))
 
 
-def test_operands_may_lie_in_any_order():
+def test_operands_may_have_any_strides():
     a = np.random.default_rng(0).standard_normal((500, 600)).astype(np.float32)
     result = Expression("add(@0,mul(@1,2))", tier="numpy")(a.T, a.T[::-1])
     np.testing.assert_array_equal(result, a.T + a.T[::-1] * 2)
 
 
-def test_an_operand_alone_is_copied_in_any_size():
+def test_single_operand_of_any_size_is_copied():
     big = np.arange(200_000, dtype=np.float32)
     np.testing.assert_array_equal(Expression("@0", tier="numpy")(big), big)
     assert Expression("@0")(f32([])).shape == (0,)
 
 
-def test_arrays_as_they_are_are_computed_or_declined():
+def test_direct_call_accepts_or_declines_arrays():
     program = BlockedProgram(program_of("add(@0,mul(@1,@2))", 3), NUMPY_FUNCTIONS)
     call = program.direct([np.dtype(np.float32)] * 3)
     assert call is not None
@@ -139,6 +139,6 @@ def test_arrays_as_they_are_are_computed_or_declined():
     np.testing.assert_array_equal(a, np.full((3, 4), 7))
 
 
-def test_what_may_have_a_fault_is_not_called_directly():
+def test_programs_that_may_fail_are_not_called_directly():
     integers = program_of("floor_divide(@0,@1)", 2)
     assert BlockedProgram(integers, NUMPY_FUNCTIONS).direct([np.dtype(np.float32)] * 2) is None

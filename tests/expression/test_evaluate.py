@@ -22,7 +22,7 @@ def by_tree(text, *operands, functions=NUMPY_FUNCTIONS):
 
 @pytest.mark.parametrize("evaluate", [by_steps, by_tree])
 class TestEvaluation:
-    def test_operands_come_in_order(self, evaluate):
+    def test_operands_are_passed_in_order(self, evaluate):
         assert evaluate("sub(@0,div(@1,@0))", f32([2]), f32([8])).tolist() == [-2]
 
     def test_results_of_every_kind(self, evaluate):
@@ -30,7 +30,7 @@ class TestEvaluation:
         assert result[:5] == [[1, 2], 2, None, "torch.float", 3]
         assert result[5].tolist() == [[-1, -2]]
 
-    def test_meanings_come_from_the_table(self, evaluate):
+    def test_functions_are_taken_from_the_table(self, evaluate):
         functions = function_table({"add": lambda x, y: x * 100 + y})
         assert evaluate("add(@0,@1)", f32([1]), f32([2]), functions=functions).tolist() == [102]
 
@@ -43,7 +43,7 @@ class TestEvaluation:
             ("neg(remainder(3,0))", "EXPR0204"),
         ],
     )
-    def test_errors_have_the_place_of_the_function(self, evaluate, text, code):
+    def test_error_span_covers_the_function(self, evaluate, text, code):
         with pytest.raises(DiagnosticError) as caught:
             evaluate(text, np.ones((2, 3), np.float32), np.ones(2, np.float32))
         finding = caught.value.diagnostics[0]
@@ -61,7 +61,7 @@ class TestEvaluation:
             ("neg(size(@1,add(0,1)))", "EXPR0205", "add(0,1)"),
         ],
     )
-    def test_errors_of_shapes_have_the_place_of_the_operand(self, evaluate, text, code, operand):
+    def test_shape_error_span_covers_the_operand(self, evaluate, text, code, operand):
         with pytest.raises(DiagnosticError) as caught:
             evaluate(text, np.ones((2, 3), np.float32), np.ones(2, np.float32))
         finding = caught.value.diagnostics[0]

@@ -51,7 +51,7 @@ def test_deep_expressions_are_computed():
     assert expression(f64([0.5])) == depth + 0.5
 
 
-def test_operands_may_be_numbers_arrays_and_what_arrays_are_built_from():
+def test_operands_may_be_scalars_arrays_or_sequences():
     e = Expression("add(@0,@1)")
     assert e(1, 2) == 3
     assert e(f32([1]), 2).dtype == np.float32
@@ -61,7 +61,7 @@ def test_operands_may_be_numbers_arrays_and_what_arrays_are_built_from():
     assert e(True, f32([1])).dtype == np.float32
 
 
-def test_a_number_given_later_is_not_mistaken_for_an_earlier_one(tier):
+def test_repeated_calls_use_the_new_scalar(tier):
     e = Expression("mul(@0,@1)", tier=tier)
     x = f32([1, 2])
     assert [e(x, factor)[1] for factor in (2, 3, 2.5, 0.0)] == [4, 6, 5, 0]
@@ -69,7 +69,7 @@ def test_a_number_given_later_is_not_mistaken_for_an_earlier_one(tier):
     assert [e(factor, x)[1] for factor in (2, 3)] == [4, 6]
 
 
-def test_types_given_later_are_not_mistaken_for_earlier_ones(tier):
+def test_repeated_calls_use_the_new_dtypes(tier):
     e = Expression("add(@0,@1)", tier=tier)
     half, single = np.ones(3, np.float16), np.ones((), np.float32)
     assert e(half, single).dtype == np.float16
@@ -78,7 +78,7 @@ def test_types_given_later_are_not_mistaken_for_earlier_ones(tier):
     assert e(single, single).dtype == np.float32
 
 
-def test_shapes_given_later_are_not_mistaken_for_earlier_ones(tier):
+def test_repeated_calls_use_the_new_shapes(tier):
     e = Expression("mul(@0,size(@0,0))", tier=tier)
     assert e(f32([1, 1]))[0] == 2
     assert e(f32([1, 1, 1]))[0] == 3
@@ -92,13 +92,13 @@ def test_sizes():
     assert Expression("size(add(@0,@1),0)")(x, np.zeros((5, 1, 1, 1, 1), np.float32)) == 5
 
 
-def test_a_list_may_hold_tensors():
+def test_list_may_contain_tensors():
     doubled, (size, negated) = Expression("[mul(@0,2),[size(@0,0),neg(@0)]]")(f32([1, 2, 3]))
     assert doubled.tolist() == [2, 4, 6]
     assert (size, negated.tolist()) == (3, [-1, -2, -3])
 
 
-def test_a_single_number_is_made_an_integer():
+def test_int_requires_one_element():
     assert Expression("int(@0)")(f32([2.7])).tolist() == [2]
     finding = refused(Expression("int(@0)"), f32([1, 2]))
     assert finding.code == "EXPR0203"
@@ -113,7 +113,7 @@ def test_casts_of_tensors(tier):
     assert Expression("torch.long(@0)", tier=tier)(f32([np.nan, np.inf, 1e20])).tolist() == [lowest] * 3
 
 
-def test_an_operand_alone_is_copied():
+def test_single_operand_is_copied():
     x = f32([1, 2])
     result = Expression("@0")(x)
     assert result.tolist() == x.tolist()
@@ -145,7 +145,7 @@ def test_the_operand_that_is_missing_is_shown():
 
 
 @pytest.mark.parametrize("shapes", [((2, 3), (2,)), ((2, 3), (3, 2)), ((0, 3), (2, 3))])
-def test_shapes_that_do_not_broadcast_are_refused_where_they_meet(shapes, tier):
+def test_broadcast_error_span_covers_the_function(shapes, tier):
     e = Expression("neg(add(@0,@1))", tier=tier)
     e(f32([1]), f32([1]))
     finding = refused(e, *(np.zeros(shape, np.float32) for shape in shapes))
@@ -155,7 +155,7 @@ def test_shapes_that_do_not_broadcast_are_refused_where_they_meet(shapes, tier):
     assert "do not broadcast" in finding.message
 
 
-def test_an_integer_division_by_zero_is_refused_where_it_stands(tier):
+def test_integer_division_by_zero_reports_its_span(tier):
     e = Expression("add(1,remainder(@0,@1))", tier=tier)
     for size in (1, 3, 1000):
         divisors = np.ones(size, np.int32)
@@ -166,7 +166,7 @@ def test_an_integer_division_by_zero_is_refused_where_it_stands(tier):
         assert finding.span.start == 6
 
 
-def test_types_that_nobody_computes_with_are_refused():
+def test_unsupported_dtypes_are_rejected():
     assert refused(Expression("neg(@0)"), np.array(["a"])).code == "EXPR0203"
     assert refused(Expression("lshift(@0,2)"), f32([1])).message == "lshift does not support float32"
 
@@ -190,7 +190,7 @@ def test_an_out_that_does_not_fit_is_refused(out, tier):
     assert refused(e, f32([1, 2]), out=out).code == "EXPR0207"
 
 
-def test_an_out_that_is_read_only_or_meets_no_tensor_is_refused():
+def test_invalid_out_array_is_rejected():
     out = f32([1, 2])
     out.flags.writeable = False
     assert refused(Expression("add(@0,@0)"), f32([1, 2]), out=out).code == "EXPR0207"
@@ -208,7 +208,7 @@ def test_an_out_that_overlaps_an_operand_is_computed_next_to_it(tier):
         np.testing.assert_array_equal(fresh[1 : size + 1], expected[:size])
 
 
-def test_the_default_type_may_be_double():
+def test_default_float_may_be_float64():
     assert Expression("div(@0,4)", default_float=DType.FLOAT64)(i32([1])).dtype == np.float64
 
 
@@ -259,5 +259,5 @@ def test_the_fused_tier_needs_its_compiler(monkeypatch):
     assert Expression("add(@0,1)")(f32([1])) == 2
 
 
-def test_it_prints_itself():
+def test_repr_contains_the_expression():
     assert repr(Expression(" add( @0 , 1.50 )")) == "Expression('add(@0,1.50)')"

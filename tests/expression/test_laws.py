@@ -52,18 +52,18 @@ def test_reading_undoes_printing(tree):
 
 
 @given(EVERY_TREE)
-def test_reading_a_second_time_changes_nothing(tree):
+def test_parsing_the_printed_tree_is_idempotent(tree):
     text = str(tree)
     assert str(parse(f" {text} ", ARITIES).tree) == text
 
 
 @given(EVERY_TREE)
-def test_the_tree_comes_back_from_its_steps(tree):
+def test_tree_is_restored_from_rpn(tree):
     assert tree_of(rpn(tree, ARITIES)) == tree
 
 
 @given(st.text(alphabet="add(mul)@01,[]. -ej#neg\t", max_size=24), st.booleans())
-def test_any_text_is_read_or_refused_with_a_place(text, lenient):
+def test_any_text_is_parsed_or_rejected_with_a_span(text, lenient):
     try:
         parsed = parse(text, ARITIES, lenient=lenient)
     except DiagnosticError as error:
@@ -79,7 +79,7 @@ def test_any_text_is_read_or_refused_with_a_place(text, lenient):
 
 
 @given(trees(), operands(dtypes=("float32", "float64", "int32", "bool", "float16")))
-def test_tree_and_steps_have_one_value(tree, arrays):
+def test_tree_and_rpn_evaluate_equally(tree, arrays):
     expression = Expression(str(tree))
     by_tree = values_of(evaluate_tree, expression.text, expression.tree, NUMPY_FUNCTIONS, arrays)
     by_steps = values_of(evaluate_rpn, expression.text, expression.rpn, NUMPY_FUNCTIONS, arrays)
@@ -88,7 +88,7 @@ def test_tree_and_steps_have_one_value(tree, arrays):
 
 @pytest.mark.parametrize("tier", TIERS)
 @given(tree=trees(), arrays=operands(dtypes=("float32", "float64", "int32", "bool", "float16")))
-def test_every_tier_computes_what_single_steps_do(tier, tree, arrays):
+def test_every_tier_matches_stepwise_evaluation(tier, tree, arrays):
     expression = Expression(str(tree), tier=tier)
     stepwise = values_of(evaluate_rpn, expression.text, expression.rpn, NUMPY_FUNCTIONS, arrays)
     result = values_of(expression, *arrays[: expression.operand_count])
@@ -147,7 +147,7 @@ def test_integers_are_the_same_to_the_last_bit(tier, tree, arrays):
 
 @pytest.mark.parametrize("tier", TIERS)
 @given(tree=trees(**ARITHMETIC), arrays=operands(), data=st.data())
-def test_a_result_may_overwrite_an_operand(tier, tree, arrays, data):
+def test_out_may_alias_an_operand(tier, tree, arrays, data):
     expression = Expression(str(tree), tier=tier)
     count = expression.operand_count
     fresh = values_of(expression, *arrays[:count])

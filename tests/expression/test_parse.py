@@ -15,7 +15,7 @@ def findings_of(text, **options):
     return caught.value.diagnostics
 
 
-def test_nodes_know_where_they_stand():
+def test_nodes_have_spans():
     tree = parse(" add( @0 ,mul(@1,2.5) )", ARITIES).tree
     left, right = tree.arguments
     assert (tree.start, tree.end) == (1, 23)
@@ -23,14 +23,14 @@ def test_nodes_know_where_they_stand():
     assert (right.start, right.end) == (10, 21)
 
 
-def test_lists_may_be_empty_and_nested():
+def test_empty_and_nested_lists_are_parsed():
     tree = parse("[[],[1,[2]],None]", ARITIES).tree
     assert isinstance(tree, List)
     assert [len(item.arguments) for item in tree.arguments] == [0, 2, 0]
     assert str(tree) == "[[],[1,[2]],None]"
 
 
-def test_a_word_of_pytorch_is_a_constant_unless_it_is_called():
+def test_torch_name_is_a_literal_unless_called():
     tree = parse("[torch.float,torch.float(@0)]", ARITIES).tree
     word, cast = tree.arguments
     assert isinstance(word, Literal)
@@ -54,7 +54,7 @@ def test_a_word_of_pytorch_is_a_constant_unless_it_is_called():
         pytest.param("add()", "EXPR0101", 5, "in add( before ')'", id="no arguments"),
     ],
 )
-def test_a_malformed_text_states_where_and_what_was_expected(text, code, column, said):
+def test_syntax_error_reports_column_and_expectation(text, code, column, said):
     finding = findings_of(text)[-1]
     assert finding.code == code
     assert finding.span is not None
@@ -62,12 +62,12 @@ def test_a_malformed_text_states_where_and_what_was_expected(text, code, column,
     assert said in finding.message
 
 
-def test_all_unknown_functions_and_wrong_counts_are_found_at_once():
+def test_all_unknown_functions_and_wrong_arities_are_reported():
     findings = findings_of("foo(neg(@0,@1),bar(@0),add(@0)")
     assert [finding.code for finding in findings] == ["EXPR0105", "EXPR0106", "EXPR0105", "EXPR0106", "EXPR0103"]
 
 
-def test_a_function_that_is_nearly_one_is_suggested():
+def test_similar_function_is_suggested():
     assert findings_of("sqr(@0)")[0].help == "similar: sqrt, rsqrt, square"
 
 
@@ -86,7 +86,7 @@ def test_a_function_that_is_nearly_one_is_suggested():
         ("[1,[2,3],4,]", "[1,[2,3],4]"),
     ],
 )
-def test_a_lenient_reading_takes_prefix_notation_and_states_the_canonical_form(text, canonical):
+def test_lenient_parse_accepts_prefix_notation_with_a_warning(text, canonical):
     parsed = parse(text, ARITIES, lenient=True)
     assert str(parsed.tree) == canonical
     (warning,) = parsed.findings
@@ -96,12 +96,12 @@ def test_a_lenient_reading_takes_prefix_notation_and_states_the_canonical_form(t
 
 
 @pytest.mark.parametrize("text", ["add(@0", "add,@0", "@0 , @1", "neg(@0,@1)", "foo,@0", "[1,2", "1]", "add(@0,@1),@2"])
-def test_a_lenient_reading_refuses_what_is_no_prefix_notation_either(text):
+def test_lenient_parse_rejects_invalid_prefix_notation(text):
     strict = [finding.message for finding in findings_of(text)]
     assert [finding.message for finding in findings_of(text, lenient=True)] == strict
 
 
-def test_a_lenient_reading_of_a_good_text_states_nothing():
+def test_lenient_parse_of_valid_text_has_no_findings():
     assert parse("add(@0,mul(@1,@2))", ARITIES, lenient=True).findings == ()
 
 

@@ -32,7 +32,7 @@ def test_conversions_are_spelled_out():
     )
 
 
-def test_programs_that_differ_in_constants_only_are_one():
+def test_program_is_independent_of_its_constants():
     two, three = program_of("mul(@0,2)", SINGLE), program_of("mul(@0,3.5)", SINGLE)
     assert (
         two.values
@@ -46,18 +46,18 @@ def test_programs_that_differ_in_constants_only_are_one():
     assert (two.constants, three.constants) == ((2,), (3.5,))
 
 
-def test_constants_that_look_alike_are_kept_apart():
+def test_zero_constants_of_different_sign_or_type_are_distinct():
     program = program_of("add(mul(@0,0.0),add(mul(@0,-0.0),mul(@0,0)))", SINGLE)
     assert sorted(map(repr, program.constants)) == ["-0.0", "0", "0.0"]
 
 
-def test_what_numbers_come_to_is_no_part_of_a_program():
+def test_scalar_arithmetic_is_folded():
     assert program_of("mul(@0,add(1,mul(2,3)))", SINGLE).constants == (7,)
     assert program_of("mul(@0,@1)", SINGLE, Argument(DType.INT64, (), 4)).constants == (4,)
     assert result_of("add(size(@0,1),1)", SINGLE) == Result(4)
 
 
-def test_lists_hold_what_each_item_comes_to():
+def test_list_result_contains_each_item():
     items = result_of("[size(@0,0),[None,neg(@0)]]", SINGLE).value
     assert isinstance(items, tuple)
     size, inner = items
@@ -67,7 +67,7 @@ def test_lists_hold_what_each_item_comes_to():
     assert isinstance(inner.value[1].value, Program)
 
 
-def test_a_value_knows_where_it_comes_from():
+def test_program_value_has_its_source_step():
     expression = Expression("add(@0,neg(@1))")
     arguments = [SINGLE, SINGLE]
     program = Builder(expression.text, NUMPY_FUNCTIONS, arguments, DType.FLOAT32).build(expression.rpn).value
@@ -77,7 +77,7 @@ def test_a_value_knows_where_it_comes_from():
     assert (span.start, span.stop) == (7, 14)
 
 
-def test_the_heavier_argument_comes_first():
+def test_expensive_argument_is_computed_first():
     program = program_of("add(neg(@0),add(exp(@0),mul(sqrt(@0),@0)))", SINGLE)
     order = [value.kernel for value in program.values if isinstance(value, Apply)]
     assert order.index("exp") < order.index("neg")

@@ -142,7 +142,7 @@ def test_float16_values_are_computed_in_singles_and_rounded():
     assert result_of("abs", "c8").produced is DType.FLOAT32
 
 
-def test_the_default_type_may_be_another():
+def test_default_dtype_applies_to_integer_operands():
     assert result_of("div", "i4", "i4", default=DType.FLOAT64).result is DType.FLOAT64
     assert result_of("exp", "f4", default=DType.FLOAT64).result is DType.FLOAT32
 
@@ -151,5 +151,5 @@ def test_the_default_type_may_be_another():
     ("exponent", "kernel"),
     [(0.5, "sqrt"), (2, "square"), (2.0, "square"), (-0.5, "rsqrt"), (-1, "reciprocal"), (3, "pow"), ("f4", "pow")],
 )
-def test_powers_with_a_function_of_their_own(exponent, kernel):
+def test_constant_exponents_use_special_kernels(exponent, kernel):
     assert result_of("pow", "f4", exponent).kernel == kernel

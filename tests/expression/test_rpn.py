@@ -11,7 +11,7 @@ def steps_of(text):
     return rpn(parse(text, ARITIES).tree, ARITIES)
 
 
-def test_steps_state_what_they_do():
+def test_rpn_steps_have_action_and_arity():
     assert [(step.action, str(step), step.arity) for step in steps_of("[size(@0,1),neg(2)]")] == [
         (Action.LOAD, "@0", 0),
         (Action.PUSH, "1", 0),
@@ -22,7 +22,7 @@ def test_steps_state_what_they_do():
     ]
 
 
-def test_steps_know_where_they_stand():
+def test_rpn_steps_have_spans():
     step = steps_of("add(@0,@1)")[-1]
     assert (step.start, step.end) == (0, 10)
 

@@ -58,7 +58,7 @@ def evaluate(text, inputs):
     spread([(c, p) for c in CASES if "expected" in c for p in DEFAULT if "nested" not in c or p == "f32"], start=1),
     ids=lambda given: given["id"] if isinstance(given, dict) else given,
 )
-def test_a_sample_has_the_value_that_pytorch_gives(case, precision):
+def test_sample_matches_pytorch(case, precision):
     assert_value(case, precision)
 
 
@@ -76,7 +76,7 @@ def test_a_sample_with_a_batch_is_forwarded_item_by_item(case):
 
 
 @every("case", [c for c in CASES if "error" in c], ids=lambda case: case["id"])
-def test_a_sample_that_is_wrong_is_refused_where_it_is_wrong(case):
+def test_invalid_sample_is_rejected_at_its_span(case):
     with pytest.raises(DiagnosticError) as caught:
         evaluate(case["expr"], inputs_of(case))
     finding = caught.value.diagnostics[0]
@@ -89,7 +89,7 @@ def test_a_sample_that_is_wrong_is_refused_where_it_is_wrong(case):
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if "canonical" in c], ids=lambda case: case["id"])
-def test_a_sample_that_pnnx_wrote_by_mistake_is_read_leniently_with_a_warning(case):
+def test_malformed_pnnx_sample_is_read_leniently_with_a_warning(case):
     with pytest.raises(DiagnosticError) as caught:
         Expression(case["expr"])
     assert caught.value.diagnostics[0].code == CODES[case["strict_error"]]

@@ -117,7 +117,7 @@ def test_no_number(text):
         ("size(3)", "EXPR0203"),
     ],
 )
-def test_numbers_that_there_are_none_of(text, code):
+def test_undefined_scalar_results_are_rejected(text, code):
     with pytest.raises(DiagnosticError) as caught:
         Expression(text)()
     (finding,) = caught.value.diagnostics
@@ -125,7 +125,7 @@ def test_numbers_that_there_are_none_of(text, code):
     assert finding.span is not None
 
 
-def test_the_place_is_that_of_the_function():
+def test_scalar_error_span_covers_the_function():
     with pytest.raises(DiagnosticError) as caught:
         Expression("add(1,floor_divide(2,0))")()
     span = caught.value.diagnostics[0].span

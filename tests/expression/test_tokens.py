@@ -99,14 +99,14 @@ def test_nan(text):
         pytest.param("aten::lerp", "EXPR0002", 5, id="a colon"),
     ],
 )
-def test_a_word_that_is_none_is_found_at_its_column(text, code, column):
+def test_invalid_token_reports_its_column(text, code, column):
     _, findings = tokenize(Text.of(text))
     assert findings[0].code == code
     assert findings[0].span is not None
     assert findings[0].span.column == column
 
 
-def test_all_wrong_words_are_found():
+def test_all_invalid_tokens_are_reported():
     assert words("add(#,2j,@)")[1] == ["EXPR0002", "EXPR0003", "EXPR0004"]
 
 
@@ -114,7 +114,7 @@ def test_a_huge_integer_is_refused_without_being_computed():
     assert words("9" * 1_000_000)[1] == ["EXPR0006"]
 
 
-def test_a_lenient_reading_leaves_blanks_inside_words_out_and_warns():
+def test_lenient_tokenizer_joins_tokens_with_blanks():
     tokens, findings = tokenize(Text.of("a dd(@ 0 ,1 0)"), lenient=True)
     assert [token.text for token in tokens] == ["add", "(", "@0", ",", "10", ")"]
     assert [(token.start, token.end) for token in tokens[:3]] == [(0, 4), (4, 5), (5, 8)]
@@ -122,14 +122,14 @@ def test_a_lenient_reading_leaves_blanks_inside_words_out_and_warns():
     assert all(finding.severity is Severity.WARNING for finding in findings)
 
 
-def test_a_lenient_reading_takes_the_two_signs_of_pnnx():
+def test_lenient_tokenizer_accepts_two_signs():
     tokens, findings = tokenize(Text.of("1.0e+00+-3.0e+00j"), lenient=True)
     assert value_of(tokens[0]) == 1 - 3j
     assert [finding.severity for finding in findings] == [Severity.WARNING]
     assert words("1.0e+00+-3.0e+00j")[1] == ["EXPR0003"]
 
 
-def test_a_lenient_reading_takes_a_sign_that_no_number_needs():
+def test_lenient_tokenizer_accepts_a_plus_sign():
     tokens, findings = tokenize(Text.of("add(@0,+3.5)"), lenient=True)
     assert value_of(tokens[4]) == 3.5
     assert [(finding.code, finding.severity) for finding in findings] == [("EXPR0003", Severity.WARNING)]

@@ -41,7 +41,7 @@ class TestWhatAnExpressionIs:
         one, two, three = (f32([[1, 2], [3, 4]]) * factor for factor in (1, 10, 100))
         np.testing.assert_array_equal(Expression("mul(add(@0,@1),@2)")(one, two, three), (one + two) * three)
 
-    def test_operands_stand_for_the_input_tensors(self):
+    def test_operands_are_the_input_tensors(self):
         e = Expression("add(@0,mul(@1,@2))")
         assert e.operand_count == 3
         np.testing.assert_array_equal(e(image(1.0), image(2.0), image(3.0)), image(7.0))
@@ -59,7 +59,7 @@ class TestLexicalAnalysis:
         tokens = Expression("add(@0,mul(@1,@2))").tokens
         assert [token.text for token in tokens] == ["add", "(", "@0", ",", "mul", "(", "@1", ",", "@2", ")", ")"]
 
-    def test_a_token_has_its_type_and_where_it_starts_and_ends(self):
+    def test_token_has_kind_start_and_end(self):
         add, bracket, operand, comma, *_ = Expression("add(@0,mul(@1,@2))").tokens
         assert (add.kind, add.start, add.end) == (TokenKind.NAME, 0, 3)
         assert (bracket.kind, bracket.start, bracket.end) == (TokenKind.LEFT_PARENTHESIS, 3, 4)
@@ -74,18 +74,18 @@ class TestLexicalAnalysis:
         assert Expression(" add ( @0 ,\tmul( @1 , @2 ) ) ").tree == Expression("add(@0,mul(@1,@2))").tree
 
     @pytest.mark.parametrize("text", ["a(@0,@1)", "ad(@0,@1)", "axd(@0,@1)", "adx(@0,@1)"])
-    def test_a_word_with_a_that_is_not_add_is_refused(self, text):
+    def test_unknown_name_starting_with_a_is_rejected(self, text):
         assert code_and_column(text) == ("EXPR0105", 1)
 
     @pytest.mark.parametrize("text", ["m(@0,@1)", "mu(@0,@1)", "mxl(@0,@1)", "muk(@0,@1)"])
-    def test_a_word_with_m_that_is_not_mul_is_refused(self, text):
+    def test_unknown_name_starting_with_m_is_rejected(self, text):
         assert code_and_column(text) == ("EXPR0105", 1)
 
     @pytest.mark.parametrize("text", ["add(@,@1)", "add(@a,@1)", "add(@-1,@1)"])
     def test_an_operand_without_a_number_is_refused(self, text):
         assert code_and_column(text) == ("EXPR0004", 5)
 
-    def test_digits_are_read_as_long_as_they_go(self):
+    def test_operand_index_may_have_several_digits(self):
         tokens = Expression("add(@12,@3)").tokens
         assert (tokens[2].text, tokens[2].end) == ("@12", 7)
 
@@ -122,7 +122,7 @@ class TestSyntaxAnalysis:
         ]
         assert drawing(Expression(text).tree).splitlines() == ["add", "  mul", "    @0", "    @1", "  @2"]
 
-    def test_an_operand_alone_is_an_expression(self):
+    def test_single_operand_is_an_expression(self):
         assert Expression("@0").tree.text == "@0"
 
     @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ class TestSyntaxAnalysis:
             pytest.param("add(@0,@1)@2", "EXPR0104", 11, id="something follows"),
         ],
     )
-    def test_what_is_not_expected_is_refused_at_its_column(self, text, code, column):
+    def test_unexpected_token_is_rejected_at_its_column(self, text, code, column):
         assert code_and_column(text) == (code, column)
 
     def test_every_truncation_is_refused_at_the_end(self):
@@ -175,7 +175,7 @@ class TestReversePolish:
             (SEVEN, "@0 @1 mul @2 @0 @2 add @3 add @4 add mul add @5 add"),
         ],
     )
-    def test_operands_come_before_their_operation(self, text, expected):
+    def test_rpn_lists_operands_before_functions(self, text, expected):
         assert " ".join(map(str, Expression(text).rpn)) == expected
 
 
@@ -184,21 +184,21 @@ class TestTheExpressionLayer:
         with pytest.raises(DiagnosticError):
             Expression("")
 
-    def test_functions_come_from_the_table(self):
+    def test_functions_are_taken_from_the_table(self):
         only_add = {"add": NUMPY_FUNCTIONS["add"]}
         assert Expression("add(@0,@0)", only_add)(2) == 4
         assert refused("mul(@0,@0)", functions=only_add).code == "EXPR0105"
 
 
 class TestInputLayout:
-    def test_inputs_lie_one_operand_after_the_other(self):
+    def test_forward_inputs_are_grouped_by_operand(self):
         inputs = [image(1.0) for _ in range(4)] + [image(2.0) for _ in range(4)]
         outputs = Expression("add(@0,@1)").forward(inputs, 4)
         assert len(outputs) == 4
         for output in outputs:
             np.testing.assert_array_equal(output, image(3.0))
 
-    def test_every_item_meets_its_own_partner(self):
+    def test_forward_pairs_items_by_batch_index(self):
         inputs = [f32([value]) for value in (1, 2, 3, 4, 10, 20, 30, 40)]
         assert [float(output[0]) for output in Expression("sub(@1,@0)").forward(inputs, 4)] == [9, 18, 27, 36]
 
@@ -232,7 +232,7 @@ class TestOperands:
         assert self.refused("add(@0,@1)", [], 4) == "EXPR0208"
 
     @pytest.mark.parametrize("batch_size", [0, -1])
-    def test_a_batch_of_nothing_is_refused(self, batch_size):
+    def test_forward_rejects_an_empty_batch(self, batch_size):
         assert self.refused("add(@0,@1)", [image(1.0)] * 2, batch_size) == "EXPR0208"
 
     @pytest.mark.parametrize("count", [1, 3, 5])
@@ -244,7 +244,7 @@ class TestOperands:
         assert [float(o[0]) for o in Expression("add(@0,@2)").forward(inputs, 2)] == [6, 8]
         assert self.refused("add(@0,@2)", inputs[:4], 2) == "EXPR0208"
 
-    def test_outputs_are_as_many_as_the_batch_and_are_overwritten(self):
+    def test_forward_overwrites_one_output_per_item(self):
         inputs = [f32([value]) for value in (1, 2, 3, 4)]
         out = [f32([99]), f32([99])]
         outputs = Expression("add(@0,@1)").forward(inputs, 2, out=out)
@@ -260,7 +260,7 @@ class TestOperands:
 
 
 class TestOperators:
-    def test_the_operand_read_first_is_the_left_one(self):
+    def test_first_operand_is_the_left_one(self):
         a, b = f32([12.0]), f32([4.0])
         assert Expression("sub(@0,@1)")(a, b) == 8
         assert Expression("div(@0,@1)")(a, b) == 3

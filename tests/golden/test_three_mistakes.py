@@ -29,6 +29,6 @@ def test_it_is_right_once_the_three_are_repaired():
 
 
 @pytest.mark.parametrize("mistake", REPAIRS)
-def test_each_fault_alone_is_detected(mistake):
+def test_each_mistake_alone_is_detected(mistake):
     with pytest.raises(nnef.Error):
         nnef.parse_string(repaired(*(REPAIRS.keys() - {mistake})))

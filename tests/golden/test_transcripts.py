@@ -56,7 +56,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.relative_to(HERE).as_posix())
-def test_the_command_line_states_what_the_transcript_states(path, folder):
+def test_command_line_output_equals_the_transcript(path, folder):
     expected = path.read_text(encoding="utf-8")
     found = played(expected)
     if os.environ.get("GOLDEN") == "write":

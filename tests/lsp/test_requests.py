@@ -84,7 +84,7 @@ def rename(client, words: str, name: str, over: int = 0):
         pytest.param("version", "v", "no name that this document declares", id="of a keyword"),
     ],
 )  # fmt: skip
-def test_a_name_that_cannot_be_given_is_an_error(client, words, name, message):
+def test_rename_to_an_invalid_name_is_an_error(client, words, name, message):
     with pytest.raises(Failed, match=re.escape(message)) as failed:
         rename(client, words, name)
     assert failed.value.code == -32803  # RequestFailed

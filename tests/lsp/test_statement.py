@@ -65,7 +65,7 @@ def told(findings) -> list[tuple[str, int, int, int, int]]:
         pytest.param("relu(a)", "leaky_relu(a, alpha = 0.1)", "", id="nothing wrong"),
     ],
 )
-def test_what_is_reported_of_a_statement_is_what_the_whole_text_tells(old, new, code):
+def test_statement_findings_equal_those_of_a_full_analysis(old, new, code):
     text, source = opened(BODY), BODY.replace(old, new)
     assert source != BODY
     assert typed(text, source)
@@ -82,14 +82,14 @@ def test_what_is_reported_of_a_statement_is_what_the_whole_text_tells(old, new, 
     assert bool(found) is (code != "")
 
 
-def test_shapes_of_a_statement_are_known_at_once():
+def test_shapes_of_an_edited_statement_are_updated():
     text = opened(BODY)
     assert typed(text, BODY.replace("padding = [(1, 1), (1, 1)]", "padding = [(0, 0), (0, 0)]"))
     assert text.analysis.facts["h"] == "float32[1, 4, 6, 6]"
     assert text.analysis.facts["t"] == "float32[1, 4, 8, 8]"  # until the whole text is read
 
 
-def test_findings_of_other_lines_stay_where_these_stand_now():
+def test_findings_of_other_lines_move_with_their_lines():
     text = opened(BODY.replace("y = relu(a)", "y = rellu(a)"))
     ((_, line, *_),) = told(text.published)
     # Nothing is known of shapes in a text that never was right.
@@ -117,7 +117,7 @@ def test_requests_for_the_whole_text_wait_for_it(old, new):
     assert not typed(opened(BODY), BODY.replace(old, new))
 
 
-def test_a_statement_among_5000_takes_less_than_100_ms_of_the_processor():
+def test_statement_among_5000_takes_less_than_100_ms():
     lines = ["version 1.0;", "", "graph large(x) -> (y)", "{", "    x = external(shape = [1, 8, 4, 4]);"]
     lines += ["    w = variable(shape = [8, 8, 3, 3], label = 'w');", "    h0 = relu(x);"]
     for number in range(1, 5000):

@@ -56,7 +56,7 @@ def report(name: str) -> gp.Report:
 
 
 @pytest.mark.parametrize("name", ["\x1b[2J", "\x00", "\x85\u202e", "\ud800", "a&<b>\n"])
-def test_a_drawing_is_well_formed_xml(name):
+def test_svg_is_well_formed_xml(name):
     graph = Graph(name)
     x = graph.add_input(f"x{name}", TensorFact(DType.FLOAT32, (2,)))
     y = Value(f"y{name}", x.fact)

@@ -25,7 +25,7 @@ def drawn(draw):
 
 
 @given(drawn())
-def test_every_box_has_one_place_and_none_overlaps(case):
+def test_boxes_do_not_overlap(case):
     widths, edges = case
     found = layout(widths, edges)
     placed = [entry for layer in found.layers for entry in layer]
@@ -38,7 +38,7 @@ def test_every_box_has_one_place_and_none_overlaps(case):
 
 
 @given(drawn())
-def test_edges_without_cycles_go_down(case):
+def test_acyclic_edges_point_downwards(case):
     widths, edges = case
     down = [(a, b) for a, b in edges if a < b]
     found = layout(widths, down)
@@ -50,7 +50,7 @@ def test_edges_without_cycles_go_down(case):
 
 
 @given(st.lists(st.tuples(st.floats(-100, 100), st.floats(1, 50)), min_size=1, max_size=12))
-def test_places_are_the_nearest_that_keep_their_distances(case):
+def test_isotonic_positions_minimize_displacement(case):
     wanted = [place for place, _ in case]
     offsets = np.cumsum([step for _, step in case]).tolist()
     found = np.array(isotonic_positions(wanted, offsets, [1.0] * len(wanted)))
@@ -65,7 +65,7 @@ def test_places_are_the_nearest_that_keep_their_distances(case):
                 assert ((other - wanted) ** 2).sum() >= cost - 1e-6
 
 
-def test_layers_end_where_the_highest_box_does():
+def test_layer_height_is_that_of_its_tallest_box():
     found = layout([50, 50, 50], [(0, 1), (0, 2)])
     assert tops(found, [10, 40, 20]) == [0.0, 36.0, 76.0]
 

@@ -86,7 +86,7 @@ def columns_with_several_types(rows):
     return {name for name, each in types.items() if len(each - {int, float}) + bool(each & {int, float}) > 1}
 
 
-def test_columns_have_one_type(tmp_path):
+def test_data_frame_columns_have_one_dtype(tmp_path):
     model = gp.from_onnx(chain())
     opened = gp.edit(model, batch="N")
     samples = np.random.default_rng(1).normal(size=(8, 3, 8, 8)).astype(np.float32)

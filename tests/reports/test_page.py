@@ -111,7 +111,7 @@ def test_scopes_open_and_fold(chromium, tmp_path):
     assert page("page.views[0].drawing.boxes.length") == 5 + 270
 
 
-def test_tables_are_sorted_by_what_is_clicked(chromium, tmp_path):
+def test_clicking_a_column_sorts_the_table(chromium, tmp_path):
     page = opened(chromium, gp.report(gp.from_onnx(chain()), gp.from_onnx(chain(1.5))), tmp_path)
     page("document.getElementById('tab-table').click()")
     column = (
@@ -125,7 +125,7 @@ def test_tables_are_sorted_by_what_is_clicked(chromium, tmp_path):
     assert page(column) == ["Relu", "Mul", "Conv", "Add"]
 
 
-def test_names_are_text_whatever_they_say(chromium, tmp_path):
+def test_names_are_escaped_in_the_page(chromium, tmp_path):
     proto = chain()
     for each in proto.graph.node:
         each.name = HOSTILE

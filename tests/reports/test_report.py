@@ -56,7 +56,7 @@ def branches() -> onnx.ModelProto:
     return model(nodes, [typed("c", (), onnx.TensorProto.BOOL), ("x", (2,))], [("y", (2,))])
 
 
-def test_a_report_of_one_model_reports_nodes_values_and_weights(tmp_path):
+def test_report_of_one_model_lists_nodes_values_and_weights(tmp_path):
     found = valid(gp.report(gp.from_onnx(chain())))
     (said,) = found["models"]
     assert [each["op"] for each in said["nodes"]] == ["Conv", "Mul", "Relu", "Add"]
@@ -80,7 +80,7 @@ def test_bodies_are_scopes_around_their_node():
     assert said["graphs"][inner["graph"]]["node"] == 0
 
 
-def test_the_first_value_that_differs_is_found_also_under_other_names():
+def test_first_differing_value_is_found_under_other_names():
     a, b = gp.from_onnx(chain()), gp.from_onnx(chain(1.5, ("p", "q", "r")))
     found = valid(gp.report(a, b))
     assert [(error["name"], error["other"]) for error in found["errors"]] == [
@@ -101,7 +101,7 @@ def test_equal_models_have_no_first_difference():
     assert all(error["passed"] and error["snr_db"] is None for error in found["errors"])
 
 
-def test_inputs_tell_what_values_are_like():
+def test_inputs_add_value_statistics():
     x = np.ones((1, 3, 8, 8), np.float32)
     (said,) = valid(gp.report(gp.from_onnx(chain()), inputs={"x": x}))["models"]
     relu = said["values"][said["nodes"][2]["outputs"][0]]
@@ -116,7 +116,7 @@ def test_models_that_cannot_be_run_are_reported_without_differences():
     assert "not compared" in found["notes"][0]
 
 
-def test_a_quantized_model_reports_its_grids_and_what_stayed_real():
+def test_quantized_report_lists_qparams_and_float_nodes():
     samples = np.random.default_rng(1).normal(size=(8, 3, 8, 8)).astype(np.float32)
     source = gp.from_onnx(chain())
     found = valid(gp.report(source, gp.quantize(source, {"x": samples}, preset="fast")))
@@ -159,14 +159,14 @@ def test_no_text_of_a_model_becomes_markup():
     assert json.loads(data)["models"][0]["nodes"][0]["name"] == HOSTILE
 
 
-def test_the_page_asks_for_nothing_from_elsewhere():
+def test_page_loads_no_external_resources():
     page = gp.report(gp.from_onnx(chain())).html()
     assert "default-src 'none'" in page
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:)""", page)
     assert set(re.findall(r"https?://[^\s\"'<]+", page)) == {"http://www.w3.org/2000/svg"}
 
 
-def test_rows_are_as_many_as_nodes_and_csv_has_them_all():
+def test_rows_and_csv_have_one_row_per_node():
     report = gp.report(gp.from_onnx(chain()), gp.from_onnx(chain(2.0)))
     rows = report.to_rows()
     assert [row["operator"] for row in rows] == ["Conv", "Mul", "Relu", "Add"]
@@ -181,7 +181,7 @@ def test_rows_of_nodes_without_a_name_have_that_of_their_result():
     assert [row["name"] for row in gp.report(gp.from_onnx(nameless)).to_rows()] == ["y"]
 
 
-def test_values_that_are_laid_out_otherwise_are_reported_as_such():
+def test_values_in_another_layout_are_reported():
     def net(axes):
         nodes = [node("Transpose", ["x"], ["t"], perm=axes), node("ReduceSum", ["t"], ["y"], keepdims=0)]
         return gp.from_onnx(model(nodes, [("x", (4, 4))], [("y", ())]))
@@ -218,7 +218,7 @@ def test_the_command_writes_every_view(ending, tmp_path):
     assert target.stat().st_size > 100
 
 
-def test_an_ending_of_no_view_is_refused_before_anything_is_read(tmp_path):
+def test_unknown_report_suffix_is_rejected_before_reading(tmp_path):
     result = CliRunner().invoke(cli, ["report", str(tmp_path / "none.onnx"), "-o", str(tmp_path / "out.pdf")])
     assert result.exit_code == 1
     assert "IO0009" in result.output
@@ -234,7 +234,7 @@ def test_an_ending_of_no_view_is_refused_before_anything_is_read(tmp_path):
         ("compare", []),
     ],
 )
-def test_verbs_write_reports_on_what_they_made(verb, more, tmp_path):
+def test_report_option_writes_a_report_of_the_result(verb, more, tmp_path):
     source, target, report = (str(tmp_path / name) for name in ("a.onnx", "b.onnx", "report.json"))
     onnx.save(chain(), source)
     onnx.save(chain(), target)
@@ -265,7 +265,7 @@ def test_figures_for_papers_are_drawn_of_the_document(tmp_path):
         assert (tmp_path / f"error.{ending}").read_bytes().startswith(first)
 
 
-def test_a_figure_that_the_report_has_nothing_for_is_refused(tmp_path):
+def test_figure_without_data_is_rejected(tmp_path):
     pytest.importorskip("matplotlib")
     with pytest.raises(gp.DiagnosticError, match="IO0011"):
         gp.report(gp.from_onnx(chain())).figure("front")

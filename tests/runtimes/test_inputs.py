@@ -42,7 +42,7 @@ def codes(graph, given):
 # Names and shapes
 
 
-def test_everything_that_is_wrong_is_reported_at_once():
+def test_all_input_errors_are_reported_together():
     graph = graph_with(x=(DType.FLOAT32, [2]), y=(DType.FLOAT32, [2]), z=(DType.INT32, [2]))
     given = {"x": np.zeros(3, np.float32), "z": np.array([0.5, 1]), "other": np.zeros(1)}
     assert codes(graph, given) == ["RUN0006", "RUN0008", "RUN0006", "RUN0007"]
@@ -97,14 +97,14 @@ def graph_with_a_definition():
     return graph
 
 
-def test_what_a_symbol_stands_for_holds():
+def test_inputs_must_satisfy_symbol_definitions():
     graph = graph_with_a_definition()
     fitting = {"x": np.zeros((1, 2), np.float32), "y": np.zeros((1, 6), np.float32)}
     assert checked(graph, fitting).keys() == {"x", "y"}
     assert codes(graph, fitting | {"y": np.zeros((1, 5), np.float32)}) == ["RUN0008"]
 
 
-def test_what_a_symbol_stands_for_is_made_up():
+def test_generated_inputs_satisfy_symbol_definitions():
     graph = graph_with_a_definition()
     assert free_sizes(graph) == {"T": 2}
     shapes = [
@@ -149,7 +149,7 @@ def test_sequences_are_converted_item_by_item():
         pytest.param(DType.FLOAT32, [1, 2], id="a list"),
     ],
 )
-def test_what_loses_nothing_is_converted(dtype, given):
+def test_lossless_input_conversion_is_applied(dtype, given):
     found = checked(graph_with(x=(dtype, ["N"])), {"x": given})["x"]
     assert found.dtype == dtype.numpy
     np.testing.assert_array_equal(found.astype(np.complex128), np.asarray(given).astype(np.complex128))
@@ -179,7 +179,7 @@ def test_what_loses_nothing_is_converted(dtype, given):
         pytest.param(DType.FLOAT32, np.array([{}], object), id="objects"),
     ],
 )
-def test_what_would_change_is_refused(dtype, given):
+def test_lossy_input_conversion_is_rejected(dtype, given):
     assert codes(graph_with(x=(dtype, ["N"])), {"x": given}) == ["RUN0007"]
 
 
@@ -199,7 +199,7 @@ def test_a_conversion_that_is_done_can_be_undone(array, dtype):
         assert before == after or (np.isnan(before) and np.isnan(after))
 
 
-def test_texts_may_be_of_fixed_width():
+def test_fixed_width_strings_are_converted():
     found = checked(graph_with(x=(DType.STRING, [2])), {"x": np.array(["a", "bc"])})["x"]
     assert found.dtype == object
 
@@ -257,7 +257,7 @@ def test_other_axes_are_twice_the_least_length_that_is_accepted():
     assert sizes_of(proto) == {"N": 1, "H": 10, "W": 10}
 
 
-def test_lengths_that_weights_demand_are_found_one_by_one():
+def test_sizes_required_by_weights_are_inferred():
     """Channels, and rows of what is flattened, of an input of which nothing is known but its rank."""
     constants = {"w": np.ones((4, 3, 5, 5), np.float32), "v": np.ones((4, 7), np.float32)}
     nodes = [
@@ -270,14 +270,14 @@ def test_lengths_that_weights_demand_are_found_one_by_one():
     assert free_sizes(graph) == {"N": 1, "C": 3, "H": 10, "W": 10}
 
 
-def test_an_axis_that_admits_one_length_gets_it():
+def test_dim_with_one_valid_size_gets_that_size():
     constants = {"s": np.array([0, 16]), "w": np.ones((16, 2), np.float32)}
     nodes = [node("Reshape", ["x", "s"], ["h"]), node("MatMul", ["h", "w"], ["y"])]
     proto = model(nodes, [("x", [1, "H"])], [("y", None)], constants)
     assert sizes_of(proto) == {"H": 16}
 
 
-def test_bounds_of_symbols_are_kept():
+def test_generated_sizes_respect_symbol_bounds():
     graph = Graph()
     graph.add_input("x", TensorFact(DType.FLOAT32, (Symbol("N", 3), Symbol("H", 5, 7))))
     assert free_sizes(graph) == {"N": 3, "H": 5}
@@ -303,7 +303,7 @@ def test_an_axis_that_admits_no_length_is_reported(monkeypatch):
     ],
     ids=str,
 )
-def test_what_cannot_be_made_up_is_reported(fact):
+def test_inputs_of_unknown_type_or_rank_are_reported(fact):
     graph = Graph()
     graph.add_input("x", fact)
     with pytest.raises(DiagnosticError) as caught:
@@ -328,14 +328,14 @@ def windowed() -> onnx.ModelProto:
     )
 
 
-def test_sizes_that_bodies_take_come_next():
+def test_sizes_accepted_by_bodies_are_tried_next():
     graph, _ = legalize(from_proto(windowed()))
     assert free_sizes(graph)["L"] < 100
     first = next(other_random_inputs(graph))
     assert {name: array.shape for name, array in first.items()} == {"x": (1, 1, 128), "s": (1, 1, 1)}
 
 
-def test_a_model_that_does_not_run_with_the_first_sizes_is_verified_with_others():
+def test_verification_retries_with_other_sizes():
     _, report = gp.simplify(gp.from_onnx(windowed()))
     assert report.skipped is None
     assert report.passed
@@ -349,7 +349,7 @@ def test_a_model_that_does_not_run_with_the_first_sizes_is_verified_with_others(
         pytest.param((1,) * 65, "rank 65", id="many axes"),
     ],
 )
-def test_what_no_array_can_hold_is_refused(shape, words):
+def test_shape_too_large_for_an_array_is_rejected(shape, words):
     graph = Graph()
     x = graph.add_input("x", TensorFact(DType.FLOAT32, shape))
     graph.add_output(graph.append(Node("Abs", [x], [Value("y", x.fact)])).output)
@@ -360,7 +360,7 @@ def test_what_no_array_can_hold_is_refused(shape, words):
     assert words in document.unproven
 
 
-def test_of_an_open_element_type_is_reported_who_can_state_it():
+def test_unspecified_input_dtype_suggests_passing_an_array():
     graph = Graph()
     graph.add_input("x", TensorFact(None, (1, 8)))
     with pytest.raises(DiagnosticError) as caught:
@@ -370,13 +370,13 @@ def test_of_an_open_element_type_is_reported_who_can_state_it():
     assert random_inputs(graph)["x"].dtype == np.int64
 
 
-def test_inputs_that_memory_does_not_hold_are_not_made_up(monkeypatch):
+def test_inputs_larger_than_free_memory_are_not_generated(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: 1 << 20)
     with pytest.raises(DiagnosticError, match="a run needs about 11 MiB of memory, 0 MiB are available"):
         random_inputs(graph_with(x=(DType.FLOAT32, (1000, 1000))))
 
 
-def test_the_axis_of_a_signal_is_no_batch_where_frames_are_longer():
+def test_signal_axis_is_at_least_one_frame_long():
     def graph_of(length):
         signal, y = (onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", ["N"]), ("y", None)))
         nodes = [node("Unsqueeze", ["x", "ends"], ["s"]), node("STFT", ["s", "step", "window"], ["y"])]
@@ -389,7 +389,7 @@ def test_the_axis_of_a_signal_is_no_batch_where_frames_are_longer():
     assert free_sizes(graph_of(1)) == {"N": 1}
 
 
-def test_a_mask_that_covers_a_cache_and_what_comes_to_it_is_as_long_as_both():
+def test_mask_length_is_the_sum_of_past_and_tokens():
     graph = Graph()
     lengths = {name: Symbol(name) for name in ("past", "tokens", "total")}
     facts = {name: TensorFact(DType.FLOAT32, (2, length)) for name, length in lengths.items()}

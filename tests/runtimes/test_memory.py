@@ -32,7 +32,7 @@ def chain(*nodes):
         pytest.param([node("Tanh", "a", "b"), node("Exp", "a", "y")], 3, id="read by nobody"),
     ],
 )
-def test_what_is_read_later_is_held(nodes, count):
+def test_memory_estimate_includes_values_with_later_consumers(nodes, count):
     told = memory.estimate_proof_bytes(chain(*nodes).graph, {}) - 2 * MB
     assert told / MB == pytest.approx(count, abs=0.01)
 
@@ -50,7 +50,7 @@ def test_a_run_holds_no_more_than_is_reported():
     assert 3 * MB < most < memory.estimate_proof_bytes(graph, {}) - 2 * MB + MB / 2
 
 
-def test_a_larger_file_may_hold_more_and_a_model_in_memory_what_there_is(tmp_path, monkeypatch):
+def test_memory_limit_grows_with_the_file_size(tmp_path, monkeypatch):
     graph = chain(node("Tanh", "a", "y")).graph
     monkeypatch.setenv("GRAPHPORT_LIMITS", f"proof.memory={4 * MB}")
     assert "the limit for a file of 100 bytes is 4 MiB; set GRAPHPORT_LIMITS=proof.memory=N to raise it" in str(

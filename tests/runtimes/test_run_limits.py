@@ -74,7 +74,7 @@ def test_a_loop_that_openvino_would_not_leave_is_not_begun(one_second):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is known on Linux")
 @pytest.mark.parametrize("backend", ["onnxruntime", "reference"])
-def test_a_run_is_stopped_when_it_takes_too_much_memory(monkeypatch, backend):
+def test_run_above_the_memory_limit_is_stopped(monkeypatch, backend):
     monkeypatch.setenv("GRAPHPORT_LIMITS", "proof.seconds=60,proof.memory=1000000")
     graph = looping(stacked=1 << 16).graph
     with limited(1) as limits:
@@ -84,7 +84,7 @@ def test_a_run_is_stopped_when_it_takes_too_much_memory(monkeypatch, backend):
             session.run({"x": np.ones(2, np.float32)})
 
 
-def test_a_run_whose_arrays_are_too_large_for_its_file_is_not_begun():
+def test_run_with_an_estimate_above_the_limit_is_not_started():
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     shape = helper.make_tensor("shape", TensorProto.INT64, [1], [1 << 30])

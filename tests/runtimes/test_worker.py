@@ -14,7 +14,7 @@ from graphport.core.diagnostics import DiagnosticError
 from graphport.runtimes.worker import Worker, trips
 
 
-def test_a_process_that_ends_without_an_answer_is_reported():
+def test_worker_exit_without_result_is_reported():
     with pytest.raises(DiagnosticError) as caught:
         Worker("nothing", "graphport.backends.interpreter", [])
     (finding,) = caught.value.diagnostics
@@ -81,7 +81,7 @@ def counting(tmp_path, monkeypatch):
     return lambda *arguments: Worker("counting", "counting", arguments)
 
 
-def test_a_process_takes_the_next_model(counting):
+def test_idle_worker_process_is_reused(counting):
     ones = [np.ones(1)]
     first, beside = counting("a", "2"), counting("b", "3")
     (two, one_process), (three, other_process) = first.run(ones), beside.run(ones)
@@ -95,7 +95,7 @@ def test_a_process_takes_the_next_model(counting):
     assert beside.run(ones) == [3, other_process]
 
 
-def test_a_process_that_ended_takes_nothing_more(counting):
+def test_exited_worker_reports_its_exit_status(counting):
     ones = [np.ones(1)]
     (_, one_process) = counting("a", "2").run(ones)
     ending = counting("end", "2")
@@ -109,7 +109,7 @@ def test_a_process_that_ended_takes_nothing_more(counting):
     assert process != one_process
 
 
-def test_a_process_that_ends_while_it_waits_is_none(counting):
+def test_killed_idle_worker_is_not_reused(counting):
     (_, process) = counting("a", "2").run([np.ones(1)])
     os.kill(int(process[0]), 9)
     (seven, other) = counting("a", "7").run([np.ones(1)])
@@ -117,7 +117,7 @@ def test_a_process_that_ends_while_it_waits_is_none(counting):
     assert other != process
 
 
-def test_a_forked_program_has_processes_of_its_own(counting, monkeypatch):
+def test_forked_program_starts_new_workers(counting, monkeypatch):
     (_, process) = counting("a", "2").run([np.ones(1)])
     monkeypatch.setattr("graphport.runtimes.worker.os", SimpleNamespace(getpid=lambda: -1))
     (eight, other) = counting("a", "8").run([np.ones(1)])
@@ -125,7 +125,7 @@ def test_a_forked_program_has_processes_of_its_own(counting, monkeypatch):
     assert other != process
 
 
-def test_ways_are_counted_for_the_innermost_alone():
+def test_trips_are_counted_in_the_innermost_context():
     with trips() as outer:
         with trips() as inner:
             inner.seconds += 1

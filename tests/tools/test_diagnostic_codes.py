@@ -46,7 +46,7 @@ def test_a_finding_is_read_from_its_call(call, expected):
     assert (finding.severity, finding.message, finding.help) == expected
 
 
-def test_the_place_of_a_finding_is_not_its_remedy(tmp_path):
+def test_location_argument_is_not_taken_as_the_remedy(tmp_path):
     folder = tmp_path / "formats" / "onnx"
     folder.mkdir(parents=True)
     (folder / "findings.py").write_text("def error(code, message, place, help=None): ...\n", "utf-8")
@@ -56,7 +56,7 @@ def test_the_place_of_a_finding_is_not_its_remedy(tmp_path):
     assert (without.help, with_remedy.help) == ("", "fetch the file again")
 
 
-def test_a_code_may_stand_in_a_constant():
+def test_code_may_be_a_constant():
     (finding,) = found_in("""
         SYNTAX = "NNEF0101"
         def parse(): return Diagnostic(SYNTAX, "m")
@@ -64,7 +64,7 @@ def test_a_code_may_stand_in_a_constant():
     assert (finding.code, finding.message) == ("NNEF0101", "m")
 
 
-def test_a_sentence_may_stand_in_a_variable():
+def test_message_may_be_a_variable():
     (first, second) = found_in("""
         def check(x):
             message = f"{x} is odd"
@@ -76,7 +76,7 @@ def test_a_sentence_may_stand_in_a_variable():
     assert [(first.code, first.message), (second.code, second.message)] == [("IO0001", "… is odd"), ("IO0002", "other")]
 
 
-def test_a_code_may_be_the_default_of_a_parameter():
+def test_code_may_be_a_parameter_default():
     (finding,) = found_in("""
         class Checker:
             def open(self, node, code="NNEF0512"):
@@ -95,7 +95,7 @@ def test_a_variable_of_another_function_is_another():
     assert finding.message == "…"
 
 
-def test_a_code_in_a_comparison_makes_no_finding():
+def test_code_in_a_comparison_is_ignored():
     assert found_in('if finding.code == "NNEF0101": pass') == []
 
 
@@ -130,12 +130,12 @@ def test_wrong_codes_are_complained_about(tmp_path, modules, complaint):
     assert message.startswith(complaint)
 
 
-def test_a_code_may_be_found_in_two_places_with_one_meaning(tmp_path):
+def test_code_may_be_used_twice_with_one_message(tmp_path):
     write(tmp_path, {"a.py": 'Diagnostic("IO0001", f"no {x}")', "b.py": 'Diagnostic("IO0001", f"no {y}")'})
     assert problems(findings(tmp_path), tmp_path) == []
 
 
-def test_a_package_may_state_one_thing_in_several_ways(tmp_path):
+def test_one_package_may_use_a_code_with_several_messages(tmp_path):
     write(tmp_path, {"run/a.py": 'Diagnostic("RUN0001", "one")', "run/b.py": 'Diagnostic("RUN0001", "two")'})
     assert problems(findings(tmp_path), tmp_path) == []
 

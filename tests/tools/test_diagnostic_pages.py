@@ -13,7 +13,7 @@ PAGES = diagnostic_pages.pages()
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text(encoding="utf-8")
 
 
-def test_a_page_states_what_is_wrong_the_remedy_and_shows_both():
+def test_page_contains_description_remedy_and_examples():
     page = PAGES["NNEF0302"]
     found = diagnostics()["NNEF0302"]
     assert page.startswith("# NNEF0302\n\nError, found by `formats/nnef/")
@@ -30,7 +30,7 @@ def test_the_table_has_a_row_with_anchor_and_link_for_each_code():
     assert diagnostic_pages.on_page_markdown(DOCUMENT, other, None, None) == DOCUMENT
 
 
-def test_a_row_has_the_first_message_and_the_severity_unless_it_is_an_error():
+def test_row_has_the_first_message_and_a_non_error_severity():
     found = {
         "IO0001": {"severity": "error", "sentences": ["…", "a|b", "c"]},
         "RUN0001": {"severity": "warning", "sentences": ["d"]},

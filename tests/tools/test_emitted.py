@@ -22,7 +22,7 @@ KNOWN = {
 }
 
 
-def test_a_part_of_the_tests_adds_to_what_is_known(tmp_path):
+def test_partial_test_run_extends_the_table(tmp_path):
     seen = [["lower", "nnef", "relu", ["Relu", "Cast"], ["Cast"], "tests/formats/nnef/rules/test_activation.py"]]
     (tmp_path / "1.json").write_text(json.dumps(seen), encoding="utf-8")
     found = merged(tmp_path, KNOWN)
@@ -37,7 +37,7 @@ def test_rules_that_are_gone_are_forgotten(tmp_path):
     assert "no_such_dialect" not in found["lift"]
 
 
-def test_all_tests_together_forget_what_they_do_not_show_again(tmp_path):
+def test_full_test_run_replaces_the_table(tmp_path):
     seen = [["lower", "nnef", "relu", ["Max"], ["Max"], "tests/b.py"]]
     (tmp_path / "1.json").write_text(json.dumps(seen), encoding="utf-8")
     found = merged(tmp_path, KNOWN, is_whole=True)
@@ -47,25 +47,25 @@ def test_all_tests_together_forget_what_they_do_not_show_again(tmp_path):
     }
 
 
-def test_all_tests_together_keep_what_tests_show_that_did_not_run(tmp_path):
+def test_full_test_run_keeps_rows_of_tests_that_did_not_run(tmp_path):
     row = {"emits": ["Relu"], "always": ["Relu"], "test": "tests/conformance/test_laws.py"}
     gone = row | {"test": "tests/conformance/no_such_test.py"}
     known = {"lower": {"nnef": {"relu": row, "no_such_word": row, "sigmoid": gone}}, "lift": {}}
     assert merged(tmp_path, known, is_whole=True) == {"lower": {"nnef": {"relu": row}}, "lift": {}}
 
 
-def test_a_part_of_the_tests_keeps_operators_of_onnx_as_they_are(tmp_path):
+def test_partial_test_run_keeps_onnx_rows(tmp_path):
     row = {"emits": ["Gather"], "always": ["Gather"], "test": "tests/a.py"}
     assert merged(tmp_path, {"lower": {"onnx": {"Gather": row}}, "lift": {}})["lower"] == {"onnx": {"Gather": row}}
 
 
-def test_words_that_only_a_test_has_are_omitted(tmp_path):
+def test_op_types_registered_by_tests_are_omitted(tmp_path):
     seen = [["lower", "madeup", "double", ["Relu"], ["Relu"], "tests/a.py"]]
     (tmp_path / "1.json").write_text(json.dumps(seen), encoding="utf-8")
     assert merged(tmp_path, {}) == {"lower": {}, "lift": {}}
 
 
-def test_a_rule_that_a_test_registers_for_a_word_that_there_is_is_not_watched():
+def test_rules_registered_by_tests_are_not_recorded():
     def toy(b):
         return b
 
@@ -76,7 +76,7 @@ def test_a_rule_that_a_test_registers_for_a_word_that_there_is_is_not_watched():
     assert recorder.wrapped((LOWER, "nnef", "conv"), rule) is not rule
 
 
-def test_what_the_package_has_is_of_dialects_that_there_are():
+def test_emitted_table_contains_only_existing_dialects():
     known = json.loads((files("graphport.ops") / "emitted.json").read_text(encoding="utf-8"))
     assert {dialect for kind in known.values() for dialect in kind} <= set(registry.names())
 

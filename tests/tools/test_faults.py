@@ -35,7 +35,7 @@ def test_mixtures_and_losses_are_distinguished_from_old_and_new(faults, found, s
     assert faults._state(found, old, new) == state
 
 
-def test_what_one_command_writes_of_two_models_is_one_set(faults):
+def test_files_of_one_command_form_one_set(faults):
     old, new = {"m.ncnn.param": b"1", "m.pnnx.param": b"1"}, {"m.ncnn.param": b"2", "m.pnnx.param": b"2"}
     assert faults._state({"m.ncnn.param": b"1", "m.pnnx.param": b"2"}, old, new) == "MIXED"
     assert faults._state({"m.pnnx.param": b"2"}, old, new) == "part"

@@ -51,7 +51,7 @@ def test_damages_are_the_same_every_time_and_of_every_kind(fuzz):
     assert len(set(made)) > 100
 
 
-def test_a_message_is_damaged_so_that_its_lengths_still_fit(fuzz):
+def test_damaged_protobuf_message_has_consistent_lengths(fuzz):
     damages = importlib.import_module("fuzzing.damages")
     inner = damages.varint(8) + damages.varint(7)
     message = damages.varint(10) + damages.varint(len(inner)) + inner
@@ -84,7 +84,7 @@ def test_archives_and_arrays_are_damaged_inside(fuzz):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_seeds_of_every_kind_go_through_all_of_its_verbs(fuzz, tmp_path):
+def test_seeds_of_every_kind_run_all_commands(fuzz, tmp_path):
     subjects = importlib.import_module("fuzzing.subjects")
     out = tmp_path / "out"
     out.mkdir()
@@ -104,7 +104,7 @@ def test_seeds_of_every_kind_go_through_all_of_its_verbs(fuzz, tmp_path):
             assert found
 
 
-def test_what_raises_hangs_or_dies_is_found_and_kept(fuzz, tmp_path, monkeypatch):
+def test_exceptions_hangs_and_crashes_are_recorded(fuzz, tmp_path, monkeypatch):
     known = [fuzz.Seed("m.nnef", {"m.nnef": b"version 1.0;\n"})]
     monkeypatch.setattr(fuzz, "FINDINGS", tmp_path)
     monkeypatch.setattr(fuzz, "MAX_MEMORY", 1 << 26)
@@ -129,7 +129,7 @@ def test_what_raises_hangs_or_dies_is_found_and_kept(fuzz, tmp_path, monkeypatch
     assert tally.cases["done"] > 0
 
 
-def test_a_run_that_was_ended_goes_on_where_it_was(fuzz, tmp_path):
+def test_interrupted_fuzz_run_resumes(fuzz, tmp_path):
     known = [fuzz.Seed("m.nnef", {"m.nnef": b"version 1.0;\ngraph g(x) -> (y)\n{ y = relu(x); }\n"})]
     whole = fuzz.SavedTallies.of(None, ["nnef"])
     fuzz.run("nnef", known, 60.0, 0, whole, 30)
@@ -140,7 +140,7 @@ def test_a_run_that_was_ended_goes_on_where_it_was(fuzz, tmp_path):
     assert (read.cases, read.findings, read.next) == (whole.tallies["nnef"].cases, {}, 30)
 
 
-def test_parts_side_by_side_take_every_kind_once_and_tell_what_one_of_them_found(fuzz, monkeypatch):
+def test_parallel_parts_cover_every_kind_and_report_findings(fuzz, monkeypatch):
     taken: list[str] = []
 
     class Part:
@@ -169,7 +169,7 @@ def test_parts_side_by_side_take_every_kind_once_and_tell_what_one_of_them_found
     assert sorted(taken) == ["c", "d"]
 
 
-def test_peers_take_the_same_files_and_what_they_refuse_is_no_finding(fuzz, tmp_path):
+def test_peers_read_equal_files_and_rejections_are_no_findings(fuzz, tmp_path):
     known = {"onnx": [fuzz.Seed("m.onnx", {"m.onnx": bytes(range(90))})]}
     subjects = importlib.import_module("fuzzing.peers").peers(known)
     assert set(subjects) == {"peer onnx", "peer onnxruntime"}

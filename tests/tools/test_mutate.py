@@ -68,7 +68,7 @@ def test_faults_are_of_these_kinds(before, after):
     assert (before, after) in [(one, two) for _, one, two in faults(TEXT)]
 
 
-def test_what_changes_no_result_is_omitted():
+def test_mutations_without_effect_are_omitted():
     texts = [ast.unparse(tree) for tree, before, _ in faults(TEXT) if not before.startswith("return")]
     for kept in ("frozen=True", "strict=True", "{x + 1}", "A text.", "-> '1'", "min(x,", "import os"):
         assert all(kept in text for text in texts), kept
@@ -87,11 +87,11 @@ def test_what_changes_no_result_is_omitted():
         ("if n > 256: pass", 4),
     ],
 )
-def test_bounds_that_are_large_are_not_made_another_by_one(text, count):
+def test_large_bounds_are_not_changed_by_one(text, count):
     assert len(faults(text)) == count
 
 
-def test_to_return_nothing_at_the_end_of_a_function_is_omitted():
+def test_removal_of_a_final_return_none_is_omitted():
     text = "def f(x):\n    if x:\n        return None\n    {}\n    return {}\n"
     for returned in ("None", ""):
         removed = [before for _, before, after in faults(text.format("g(x)", returned)) if not after]
@@ -99,7 +99,7 @@ def test_to_return_nothing_at_the_end_of_a_function_is_omitted():
     assert [before for _, before, after in faults(text.format("g(x)", "0")) if not after][2:] == ["return 0"]
 
 
-def test_what_ends_all_the_same_is_omitted():
+def test_removal_of_a_redundant_return_is_omitted():
     text = "def f(x):\n    match x:\n        case 1:\n            {}\n        case _:\n            return None\n{}"
     assert not [one for _, one, two in faults(text.format("return", "")) if not two]
     assert [one for _, one, two in faults(text.format("return 1", "")) if not two] == ["return 1"]
@@ -113,19 +113,19 @@ def test_what_ends_all_the_same_is_omitted():
     assert [one for _, one, two in faults(text.format("continue", "pass", "    x = 1")) if not two] == ["continue"]
 
 
-def test_a_large_number_is_another_one_too():
+def test_large_floats_are_scaled():
     for number in ("3.4e38", "1e300"):
         found = [float(after) for _, _, after in faults(f"x = {number}")]
         assert found == [1.5 * float(number), 0.5 * float(number)]
 
 
-def test_what_is_done_at_import_is_distinguished_from_what_is_done_in_a_call():
+def test_sites_distinguish_import_time_from_call_time():
     sites = mutations.sites(ast.parse(TEXT))
     lines = {site.node.lineno: site.in_function for site in sites}
     assert (lines[6], lines[10], lines[12], lines[16]) == (False, False, True, True)
 
 
-def test_statements_are_counted_where_they_run():
+def test_statement_counters_record_executed_statements():
     tree, count = mutate.counted(TEXT.replace("@dataclass(frozen=True)\n", ""), 3)
     hits = bytearray(3 + count)
     names: dict[str, Any] = {mutate.HITS: hits}
@@ -137,7 +137,7 @@ def test_statements_are_counted_where_they_run():
     assert done < hits.count(1) < len(hits)
 
 
-def test_tests_are_those_of_the_folder_and_of_the_format_of_a_dialect():
+def test_tests_of_a_module_are_those_of_its_folder_and_format():
     assert mutate.tests_of("core/dims/text.py") == ("tests/core",)
     assert mutate.tests_of("formats/ncnn/graph_passes/hooks.py") == (
         "tests/formats/ncnn/graph_passes",
@@ -158,7 +158,7 @@ def test_the_same_faults_are_drawn_every_time():
     assert len(set(one)) == 9
 
 
-def test_functions_are_found_though_they_are_frozen():
+def test_functions_are_found_after_gc_freeze():
     """Otherwise each fault takes a process that imports and collects everything anew: seconds in the place of few."""
     from graphport.core import names
 

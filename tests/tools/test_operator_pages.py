@@ -28,7 +28,7 @@ def test_every_operator_has_a_section_and_a_line(name):
 
 
 @every("name", PAGES)
-def test_rows_of_tables_have_as_many_cells_as_their_heading(name):
+def test_table_rows_have_the_width_of_their_heading(name):
     width = 0
     for line in PAGES[name].splitlines():
         if not line.startswith("|"):
@@ -48,11 +48,11 @@ def test_rows_of_tables_have_as_many_cells_as_their_heading(name):
         ("<T> under_score", r"\<T\> under\_score"),
     ],
 )
-def test_what_markdown_takes_for_markup_is_escaped(text, expected):
+def test_markdown_markup_is_escaped(text, expected):
     assert operator_pages.escaped(text) == expected
 
 
-def test_errors_are_raised_as_a_list():
+def test_raises_section_is_a_list():
     assert "Raises:\n\n- ShapeError: " in PAGES["convolution"]
 
 
@@ -68,7 +68,7 @@ def test_they_are_written_into_a_folder(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["one", "two"]])
-def test_anything_but_one_folder_prints_the_usage_and_writes_nothing(arguments, tmp_path, monkeypatch, capsys):
+def test_wrong_arguments_print_the_usage(arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert operator_pages.main(arguments) == 2
     assert "FOLDER" in capsys.readouterr().err

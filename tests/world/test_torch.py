@@ -53,11 +53,11 @@ def check(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS[::SAMPLE])
-def test_what_exporters_write_is_right_in_every_way(name, tmp_path):
+def test_exported_models_convert_to_every_format(name, tmp_path):
     check(name, tmp_path)
 
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in MODELS[::SAMPLE]])
-def test_everything_that_exporters_write_is_right_in_every_way(name, tmp_path):
+def test_all_exported_models_convert_to_every_format(name, tmp_path):
     check(name, tmp_path)

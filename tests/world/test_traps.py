@@ -128,7 +128,7 @@ KNOWN = {"casts_of_stored_numbers": {"openvino"}}
 
 
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
-def test_every_way_gives_the_same_numbers(trap, tmp_path):
+def test_every_conversion_gives_equal_results(trap, tmp_path):
     path, feeds = trap(tmp_path / "trap.onnx")
     journey = travel(path, samples(path, **feeds), tmp_path)
     excused = KNOWN.get(trap.__name__, set())
@@ -146,7 +146,7 @@ def written(tmp_path, nodes, inputs, outputs, constants=(), **versions):
     return model(tmp_path / "m.onnx", nodes, inputs, outputs, constants, **versions)
 
 
-def test_the_newest_opset_is_read_where_nothing_but_its_number_changed(tmp_path):
+def test_newest_opset_without_operator_changes_is_read(tmp_path):
     nodes = [node("Cast", ["x"], ["h"], to=10), node("Cast", ["h"], ["g"], to=F32), node("Relu", ["g"], ["y"])]
     path = written(tmp_path, nodes, {"x": (F32, ["N", 4])}, {"y": F32}, opset=28, ir=13)
     x = [numbers(2, 4)]
@@ -179,7 +179,7 @@ def test_prepare_writes_the_opset_of_its_source(tmp_path):
     assert onnx.load(tmp_path / "p.onnx").opset_import[0].version == 21
 
 
-def test_castlike_of_a_known_type_is_a_cast_in_every_format(tmp_path):
+def test_castlike_of_known_dtype_is_written_as_cast(tmp_path):
     nodes = [node("CastLike", ["i", "x"], ["c"]), node("Mul", ["x", "c"], ["y"])]
     path = written(tmp_path, nodes, {"x": (F32, ["N", 3])}, {"y": F32}, [constant("i", [2])])
     journey = travel(path, samples(path, a=[numbers(2, 3)]), tmp_path)
@@ -187,7 +187,7 @@ def test_castlike_of_a_known_type_is_a_cast_in_every_format(tmp_path):
     assert {each.op_type for each in gp.simplify(gp.load(path), verify=False)[0].graph} == {"Mul"}
 
 
-def test_allowzero_states_nothing_where_there_is_no_zero(tmp_path):
+def test_allowzero_without_zero_is_dropped(tmp_path):
     reshape = [node("Reshape", ["x", "t"], ["y"], allowzero=1)]
     path = written(tmp_path, reshape, {"x": (F32, ["N", 6])}, {"y": F32}, [constant("t", [-1, 3])])
     gp.save(gp.load(path), tmp_path / "o.onnx", opset=13)

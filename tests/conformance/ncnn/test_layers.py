@@ -20,12 +20,12 @@ def check(seed, count, folder):
     return verdicts
 
 
-def test_a_sample_computes_what_ncnn_does(tmp_path):
+def test_sample_layers_match_ncnn(tmp_path):
     check(0, 400, tmp_path)
 
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_layers_compute_what_ncnn_does(tmp_path, seed):
+def test_layers_match_ncnn(tmp_path, seed):
     verdicts = check(seed, 500, tmp_path)
     assert len({verdict.case.kind for verdict in verdicts}) > 0.95 * len(KINDS)

@@ -61,7 +61,7 @@ def answer_to(case):
 
 
 @pytest.mark.parametrize("case", rows(), ids=lambda case: case["id"])
-def test_graphport_answers_as_the_specification_states(case):
+def test_case_matches_the_nnef_specification(case):
     answer = answer_to(case)
     if case["valid"] is None:
         return

@@ -47,7 +47,7 @@ GENERATORS = {name: generator for module in MODULES for name, generator in modul
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("name", sorted(GENERATORS))
-def test_every_way_computes_what_openvino_does(name, seed, tmp_path):
+def test_operators_match_openvino(name, seed, tmp_path):
     refusals: list[str] = []
     for turn in range(DRAWS):
         case = GENERATORS[name](Draw(seed + turn * SEEDS))

@@ -46,7 +46,7 @@ def answer(row, folder, backend):
 
 @pytest.mark.parametrize("backend", ["onnxruntime", "reference"])
 @pytest.mark.parametrize("name", sorted(CASES.keys() - SHAPES_ONLY))
-def test_the_answer_is_that_of_the_document(name, backend, tmp_path):
+def test_result_matches_the_openvino_specification(name, backend, tmp_path):
     row = CASES[name]
     expected = row["expected"]
     if expected["kind"] in ("error", "ambiguous"):

@@ -84,16 +84,16 @@ def check(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_a_sample_is_what_pytorch_computes(tmp_path, name):
+def test_sample_models_match_pytorch(tmp_path, name):
     check(name, tmp_path)
 
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("name", sorted(set(models()) - set(SAMPLE)))
-def test_a_model_is_what_pytorch_computes(tmp_path, name):
+def test_models_match_pytorch(tmp_path, name):
     check(name, tmp_path)
 
 
-def test_the_models_speak_many_op_types():
+def test_models_cover_many_op_types():
     words = {line.split()[0] for each in models().values() for line in each["text"].splitlines()[2:]}
     assert len(words) > 160

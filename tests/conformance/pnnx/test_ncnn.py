@@ -14,7 +14,7 @@ NETS = ("convnext", "lstm_text", "mamba", "opt0_unet", "se", "sppf", "vit", "yol
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_ncnn_computes_what_pytorch_did(tmp_path, name):
+def test_ncnn_conversion_matches_pytorch(tmp_path, name):
     model = gp.load(unpack(name, tmp_path))
     path = tmp_path / "net.ncnn.param"
     inputs = [draw(each) for each in models()[name]["inputs"]]

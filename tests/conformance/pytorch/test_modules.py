@@ -49,7 +49,7 @@ def network(draw):
 
 
 @pytest.mark.parametrize("form", ["unflatten", "code"])
-def test_modules_with_submodules_compute_what_the_program_computes(tmp_path, form):
+def test_modules_with_submodules_match_the_program(tmp_path, form):
     expected = {}
     for seed in range(COUNT):
         draw = random.Random(seed)

@@ -29,7 +29,7 @@ def is_near(found, expected):
 
 
 @pytest.mark.parametrize("form", ["program", "code"])
-def test_what_is_written_computes_equal_results_in_torch(tmp_path, form):
+def test_written_programs_match_in_torch(tmp_path, form):
     expected, refused = {}, {}
     for name in names():
         case = cases()[name]

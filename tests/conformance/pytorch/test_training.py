@@ -21,7 +21,7 @@ def run_script(verb, folder):
     subprocess.run([programs.PYTHON, "-W", "ignore", str(script), verb, str(folder)], check=True, timeout=1200)
 
 
-def test_converted_networks_train_as_the_original_modules(tmp_path):
+def test_converted_networks_train_like_the_original_modules(tmp_path):
     run_script("export", tmp_path)
     for path in sorted(tmp_path.glob("*.onnx")):
         gp.save(gp.load(path), path.with_suffix(".pt2"))

@@ -10,7 +10,7 @@ from tests.quantization import machines
 pytestmark = pytest.mark.conformance(always=True)
 
 
-def test_a_cluster_does_what_one_machine_does_to_the_last_bit(tmp_path):
+def test_cluster_results_equal_one_machine_bit_for_bit(tmp_path):
     with machines.cluster() as cluster:
         assert len(cluster.list_all_nodes()) == 2
         machines.observe_as_one_does(tmp_path)

@@ -58,7 +58,7 @@ def test_a_whole_file_of_another_program_is_compiled_anew(folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
-def test_what_is_no_file_is_not_waited_for(folder):
+def test_cache_entries_that_are_no_regular_file_do_not_block(folder):
     for number, make in enumerate((os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero"))):
         code = load(112 + number)
         (file,) = folder.iterdir()
@@ -70,14 +70,14 @@ def test_what_is_no_file_is_not_waited_for(folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions of POSIX")
-def test_a_folder_that_others_may_write_to_is_not_used(folder):
+def test_world_writable_cache_folder_is_not_used(folder):
     folder.mkdir()
     folder.chmod(0o777)
     load(103)
     assert not list(folder.iterdir())
 
 
-def test_nothing_is_kept_if_the_user_wants_so(monkeypatch, tmp_path):
+def test_empty_graphport_kernels_disables_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("GRAPHPORT_KERNELS", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert engine.cache_folder() is None
@@ -86,7 +86,7 @@ def test_nothing_is_kept_if_the_user_wants_so(monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform in {"win32", "darwin"}, reason="where Linux keeps such things")
-def test_kernels_are_kept_in_the_cache_of_the_user(monkeypatch, tmp_path):
+def test_kernels_are_cached_in_the_user_cache_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("GRAPHPORT_KERNELS")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert engine.cache_folder() == tmp_path / "graphport" / "kernels"
@@ -102,7 +102,7 @@ def test_old_kernels_make_room(folder, monkeypatch):
     assert len(list(folder.iterdir())) <= 4
 
 
-def test_a_folder_that_cannot_be_made_costs_nothing_but_time(monkeypatch, tmp_path):
+def test_missing_cache_folder_does_not_fail(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GRAPHPORT_KERNELS", str(tmp_path / "file" / "kernels"))
     x = np.ones(3, np.float32)

@@ -82,7 +82,7 @@ def test_broadcasting(shapes):
         pytest.param(lambda x: x.astype(">f4"), id="other byte order"),
     ],
 )
-def test_any_way_to_lie_in_memory(view):
+def test_any_memory_layout_is_supported(view):
     x = view(numbers(40, 40))
     both("add(@0,mul(@0,2.5))", x)
     both("add(@0,mul(@1,2.5))", x, numbers(*x.shape))
@@ -117,7 +117,7 @@ def test_float16_values_are_rounded_after_every_function():
     both("mul(add(@0,0.1),1.7)", x)
 
 
-def test_integers_are_divided_as_numpy_does():
+def test_integer_division_matches_numpy():
     extremes = np.array([-128, -127, -7, -1, 0, 1, 2, 7, 126, 127], np.int8)
     x, y = (pair.ravel() for pair in np.meshgrid(extremes, extremes[extremes != 0]))
     for function in ("floor_divide", "remainder", "fmod"):
@@ -144,7 +144,7 @@ def test_a_long_program_is_compiled_in_segments(length):
     assert np.isfinite(both(chain(length), *operands)).any()
 
 
-def test_segments_hand_on_what_several_of_them_need():
+def test_segments_share_common_values():
     text = "exp(neg(abs(@0)))"
     text = f"add(mul({text},{text}),{chain(2 * SEGMENT).replace('@0', text, 1)})"
     operands = [np.abs(numbers(700)) / 8 for _ in range(4)]
@@ -152,7 +152,7 @@ def test_segments_hand_on_what_several_of_them_need():
     np.testing.assert_allclose(fused, plain, rtol=1e-4)
 
 
-def test_a_program_that_is_too_long_or_of_no_compiled_type_is_left_to_numpy():
+def test_too_long_programs_and_uncompiled_dtypes_use_numpy():
     single = [Argument(DType.FLOAT32, (2,))] * 4
     assert can_compile(program_of(chain(100), *single))
     assert not can_compile(program_of(chain(LONGEST + 1), *single))
@@ -188,7 +188,7 @@ def test_threads_share_the_work(shapes, threads, monkeypatch):
     np.testing.assert_array_equal(out, x + y * 2)
 
 
-def test_single_numbers_next_to_what_is_empty_are_divided():
+def test_scalar_division_next_to_an_empty_operand():
     expression = Expression("add(@0, floor_divide(@1, add(@1, @1)))", tier="fused")
     empty = np.zeros(0, np.int8)
     assert expression(empty, np.int8(1)).shape == (0,)
@@ -196,7 +196,7 @@ def test_single_numbers_next_to_what_is_empty_are_divided():
         expression(empty, np.int8(0))
 
 
-def test_an_integer_division_by_zero_is_found_on_any_thread(monkeypatch):
+def test_integer_division_by_zero_is_detected_on_any_thread(monkeypatch):
     monkeypatch.setattr(kernel, "_WORTH_THREADS", 0)
     x, y = np.ones(2_000_000, np.int32), np.ones(2_000_000, np.int32)
     y[1_234_567] = 0
@@ -207,7 +207,7 @@ def test_an_integer_division_by_zero_is_found_on_any_thread(monkeypatch):
 @pytest.mark.parametrize(
     ("elements", "threads", "parts"), [(1 << 20, 2, 0), ((1 << 20) + 1, 2, 4), ((1 << 20) + 1, 1, 0)]
 )
-def test_a_million_elements_are_shared_also_where_python_calls_the_code_itself(elements, threads, parts, monkeypatch):
+def test_large_operands_are_split_across_threads_in_direct_calls(elements, threads, parts, monkeypatch):
     seen: list[int] = []
     share = kernel.run_parallel
 
@@ -223,7 +223,7 @@ def test_a_million_elements_are_shared_also_where_python_calls_the_code_itself(e
     assert seen == [parts] * (2 if parts else 0)
 
 
-def test_many_threads_of_python_use_one_expression():
+def test_one_expression_is_thread_safe():
     e = Expression("add(mul(@0,@0),@1)", tier="fused")
     failures = []
 
@@ -258,7 +258,7 @@ def test_auto_begins_with_numpy_and_compiles_when_it_pays():
     np.testing.assert_allclose(e(x, y), first, rtol=1e-6, atol=1e-6)
 
 
-def test_what_python_calls_directly_counts_references_right():
+def test_direct_calls_keep_reference_counts():
     e = Expression("add(@0,@1)", tier="fused")
     x, y, out = numbers(16), numbers(16), numbers(16)
     e(x, y, out=out)
@@ -286,7 +286,7 @@ def test_what_python_calls_directly_counts_references_right():
         pytest.param(lambda x, y, out: (np.ma.masked_array(x), y, out), id="a subclass"),
     ],
 )
-def test_what_python_calls_directly_is_right_for_other_arrays_too(change):
+def test_direct_calls_support_other_array_layouts(change):
     e = Expression("sub(mul(@0,2),@1)", tier="fused")
     x, y, out = numbers(16), numbers(16), numbers(16)
     e(x, y, out=out)
@@ -300,7 +300,7 @@ def test_what_python_calls_directly_is_right_for_other_arrays_too(change):
 @pytest.mark.parametrize(
     "text", ["maximum(@0,0.5)", "maximum(0.5,@0)", "minimum(@0,-2)", "minimum(2.0,@0)", "max(@0,0)"]
 )
-def test_a_bound_lets_what_is_no_number_through(text):
+def test_clipping_propagates_nan(text):
     x = np.array([np.nan, np.inf, -np.inf, 0.5, -2, -0.0, 0.0, 3, -7] * 5, np.float32)
     fused, plain = (Expression(text, tier=tier)(x) for tier in ("fused", "numpy"))
     np.testing.assert_array_equal(fused, plain)
@@ -318,7 +318,7 @@ def test_powers_of_e_are_scaled_once_or_in_two_steps():
 
 @pytest.mark.parametrize("function", ["maximum", "minimum"])
 @pytest.mark.parametrize("tier", ["numpy", "fused"])
-def test_of_two_zeros_the_second_one_is_taken(function, tier):
+def test_maximum_and_minimum_of_zeros_return_the_second(function, tier):
     zeros = np.zeros(48, np.float32)
     for x, y in ((zeros, -zeros), (-zeros, zeros)):
         found = Expression(f"{function}(@0,@1)", tier=tier)(x, y)

@@ -58,7 +58,7 @@ def largest_error(result, expected):
 
 
 @pytest.mark.parametrize(("name", "reference", "ranges", "_wide"), CASES)
-def test_singles_are_as_right_as_stated(name, reference, ranges, _wide):
+def test_float32_functions_meet_the_error_bound(name, reference, ranges, _wide):
     for limits in ranges:
         x = (around_zero() if limits is None else spread(*limits)).astype(np.float32)
         assert largest_error(computed(name, x), reference(x.astype(np.float64))) < SINGLE_ERROR
@@ -66,7 +66,7 @@ def test_singles_are_as_right_as_stated(name, reference, ranges, _wide):
 
 @pytest.mark.skipif(not HAS_WIDE, reason="this machine has nothing wider than doubles")
 @pytest.mark.parametrize(("name", "reference", "_narrow", "ranges"), CASES)
-def test_doubles_are_as_right_as_stated(name, reference, _narrow, ranges):
+def test_float64_functions_meet_the_error_bound(name, reference, _narrow, ranges):
     for limits in ranges:
         x = around_zero() if limits is None else spread(*limits)
         # The reference of erf is itself a double, and half a unit off.
@@ -74,12 +74,12 @@ def test_doubles_are_as_right_as_stated(name, reference, _narrow, ranges):
         assert largest_error(computed(name, x), reference(x.astype(np.longdouble))) < allowed
 
 
-def test_powers_of_singles_are_as_right_as_stated():
+def test_float32_pow_meets_the_error_bound():
     x, y = np.exp(spread(-5, 5)).astype(np.float32), spread(-16, 16).astype(np.float32)
     assert largest_error(computed("pow", x, y), x.astype(np.float64) ** y) < SINGLE_ERROR
 
 
-def test_logaddexp_is_right_up_to_what_cancels():
+def test_logaddexp_is_accurate_up_to_cancellation():
     x, y = spread(-50, 50).astype(np.float32), spread(-50, 50).astype(np.float32)
     expected = np.logaddexp(x.astype(np.float64), y.astype(np.float64))
     np.testing.assert_allclose(computed("logaddexp", x, y), expected, rtol=SINGLE_ERROR, atol=1.2e-7)

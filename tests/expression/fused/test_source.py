@@ -33,12 +33,12 @@ def chain(length):
     return text
 
 
-def test_one_module_serves_all_constants():
+def test_kernel_source_is_independent_of_constants():
     assert text_of(program_of("mul(@0,2)"), "cc") == text_of(program_of("mul(@0,-7.25)"), "cc")
 
 
 @pytest.mark.parametrize("modes", ["cc", "sc", "gc", "cg"])
-def test_the_kernel_is_the_only_visible_function(modes):
+def test_kernel_is_the_only_exported_function(modes):
     text = text_of(program_of("exp(@0)"), modes)
     visible = [line for line in text.splitlines() if line.startswith("define ") and " internal " not in line]
     assert len(visible) == 1
@@ -54,7 +54,7 @@ def test_arithmetic_is_not_contracted():
     assert "fast" not in text
 
 
-def test_stores_bypass_the_cache_only_where_wanted():
+def test_nontemporal_stores_are_optional():
     program = program_of("neg(@0)")
     assert "!nontemporal" not in text_of(program, "cc")
     assert text_of(program, "cc", bypasses_cache=True).count("!nontemporal") == 1
@@ -70,7 +70,7 @@ def test_segments_use_slots_again():
     assert slot_count(program_of(chain(20 * SEGMENT))) <= 2
 
 
-def test_objects_are_as_expected_here():
+def test_python_object_layout_is_recognized():
     assert object_layout() is not None
 
 
@@ -81,13 +81,13 @@ def test_every_function_of_floats_is_compiled(dtype):
         assert is_compiled(name, dtype), name
 
 
-def test_what_divides_integers():
+def test_divides_integers_for_integer_division_functions():
     assert divides_integers("remainder", DType.INT8)
     assert not divides_integers("remainder", DType.FLOAT32)
     assert not divides_integers("add", DType.INT8)
 
 
-def test_a_conversion_to_the_same_type_is_none():
+def test_conversion_to_the_same_dtype_emits_no_code():
     block, x = Block(8), Vector("%x", "float")
     assert convert(block, x, DType.FLOAT32, DType.FLOAT32) is x
     assert not block.lines

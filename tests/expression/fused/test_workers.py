@@ -16,7 +16,7 @@ def test_every_part_is_done_once(parts, threads):
     assert sorted(done) == list(range(parts))
 
 
-def test_others_that_do_not_come_are_not_waited_for():
+def test_run_parallel_does_not_wait_for_busy_workers():
     """The pool is kept busy by somebody else; the caller does everything itself."""
     hold = threading.Event()
     blocker = threading.Thread(target=run_parallel, args=(lambda _: hold.wait(10), processors() + 1, processors() + 1))
