@@ -122,7 +122,7 @@ class Writing:
         self._archive.close()
 
     def add(self, name: str, length: int, chunks: Iterator[bytes | memoryview], *, is_aligned: bool = False) -> None:
-        """Write a member of `length` bytes; one that is aligned begins at a multiple of `ALIGNMENT`."""
+        """Write a member of `length` bytes; with `is_aligned`, its data begins at a multiple of `ALIGNMENT`."""
         info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
         info.create_system = 3
         info.external_attr = 0o644 << 16

@@ -288,5 +288,5 @@ def is_message(type: str) -> bool:
 
 
 def kinds() -> tuple[str, ...]:
-    """Names of all messages."""
+    """Return the names of all messages."""
     return tuple(_MESSAGES)

@@ -53,7 +53,7 @@ def decode(file: MappedFile | Bytes, source: Source, kind: str = schema.NET) -> 
 
 
 class _Corruption(Exception):  # noqa: N818  becomes a finding at once
-    """A field that begins at `offset` cannot be read."""
+    """Raised for a malformed field; `offset` is the byte where it begins."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(offset)
@@ -217,7 +217,7 @@ def encode(message: Message) -> list[Piece]:
 
 
 def size(pieces: Iterable[Piece]) -> int:
-    """Number of bytes of `pieces`."""
+    """Return the number of bytes of `pieces`."""
     return sum(piece.nbytes if isinstance(piece, Storage) else len(piece) for piece in pieces)
 
 

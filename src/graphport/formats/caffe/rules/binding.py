@@ -62,7 +62,7 @@ class Layer:
         return self.bottom(0)
 
     def bottom(self, index: int) -> Value:
-        """Bottom `index`.
+        """Return bottom `index`.
 
         Raises:
             ShapeError: the layer has fewer bottoms.

@@ -47,7 +47,7 @@ class ConvolutionAttributes:
     axis: int = 1
 
     def frame(self, rank: int) -> Frame:
-        """The window over `rank` axes."""
+        """Return the window over `rank` axes."""
         kernel = (self.kernel_size, self.kernel_h, self.kernel_w)
         pad, stride = (self.pad, self.pad_h, self.pad_w), (self.stride, self.stride_h, self.stride_w)
         return frame(rank, kernel=kernel, pad=pad, stride=stride, dilation=self.dilation)
@@ -99,7 +99,7 @@ def im2col(at: Layer, **attributes: Any) -> Value:
 
 @layer("Deconvolution", "convolution_param", bottoms=None, stated=ConvolutionAttributes)
 def deconvolution(at: Layer, *, group: int = 1, **attributes: Any) -> tuple[Value, ...]:
-    """The transposed convolution; weights have the bottom's channels first."""
+    """Transposed convolution; axis 0 of the weights is the bottom's channels."""
     stated = ConvolutionAttributes(**attributes)
     tops: list[Value] = []
     for index in range(len(at.bottoms)):

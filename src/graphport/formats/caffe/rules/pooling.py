@@ -51,7 +51,7 @@ def pooling(
     round_mode: str = "CEIL",
     ceil_mode: bool = True,
 ) -> tuple[Value, ...]:
-    """Pool; the last window may be partial unless rounding is down; a second top has the indices of maxima."""
+    """Max or average pooling; with ceiling, the last window may be partial. A second top has the indices of maxima."""
     dims = at.dims()
     if pool not in ("MAX", "AVE"):
         message = f"pooling method {pool}"
@@ -141,7 +141,7 @@ ROIPooling(x, regions, *, pooled_h=0, pooled_w=0, spatial_scale=1.0)
 
 @layer("PSROIPooling", "psroi_pooling_param", bottoms=2)
 def psroi_pooling(at: Layer, *, spatial_scale: float, output_dim: int, group_size: int) -> Value:
-    """Position-sensitive ROI pooling: the mean of each cell, from the cell's own map."""
+    """Position-sensitive ROI pooling: each output cell is the mean of one cell of the region in its own channel."""
     channels = at.dims()[1] if len(at.dims()) == 4 else None
     if output_dim < 1 or group_size < 1 or channels != output_dim * group_size**2:
         message = f"{channels} feature maps, expected {output_dim} times {group_size} by {group_size}"

@@ -24,7 +24,7 @@ class Frame:
     dilation: tuple[int, ...]
 
     def attributes(self) -> dict[str, Any]:
-        """Return ONNX's attributes; `None` for defaults."""
+        """Return the window as ONNX attributes; `None` for a default value."""
         return {
             "kernel_shape": self.kernel,
             "pads": (*self.pad, *self.pad) if any(self.pad) else None,
@@ -90,5 +90,5 @@ def emitted_window(slid: Window) -> dict[str, Any]:
 
 
 def _short(entries: tuple[int, ...]) -> tuple[int, ...]:
-    """Return one entry if all are equal."""
+    """Return `entries`, shortened to one entry if all are equal."""
     return entries[:1] if len(set(entries)) == 1 else entries

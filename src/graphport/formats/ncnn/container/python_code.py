@@ -50,7 +50,7 @@ if __name__ == "__main__":
 
 
 def code_of(model: str, graph: Graph) -> str:
-    """The text of a Python file for `MODEL.param`, which `graph` was read from."""
+    """Return a Python program that runs `MODEL.param`, from which `graph` was read, by ncnn."""
     return _TEXT.format(
         name=_UNNAMED.sub("_", model.removesuffix(".ncnn")),
         model=ast.unparse(literal(f"{model}.param")),

@@ -54,9 +54,9 @@ def fuse_biases(graph: Graph) -> int:
 
 
 def _is_along(memory: Node, like: Value) -> bool:
-    """Whether a constant broadcasts along the last axis of a blob.
+    """Whether the constant of a MemoryData layer broadcasts along the last axis of `like`.
 
-    Ncnn aligns a vector with the first axis of that length.
+    ncnn broadcasts a vector along the first axis of equal size, so the constant needs the rank of `like`.
     """
     dims = like.shape
     own = [memory.attributes[key] for key in ("2", "11", "1", "0") if key in memory.attributes]
@@ -129,7 +129,7 @@ def fuse_rows(graph: Graph) -> int:
 
 
 def fuse_squeezes(graph: Graph) -> int:
-    """Run squeeze-and-excitation on vectors; return the number of rewrites.
+    """Compute squeeze-and-excitation on vectors instead of 1x1 images; return the number of rewrites.
 
     Before  h = Reduction(x, mean over height and width);  w = Sigmoid(Convolution(h, 1x1));  y = BinaryOp(x, w, 0=2)
     After   h = Pooling(x, 4=1);  w = Sigmoid(InnerProduct(h));  y = BinaryOp(x, w, 0=2)

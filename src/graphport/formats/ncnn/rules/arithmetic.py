@@ -77,7 +77,7 @@ def binary_op(at: Layer) -> Value:
 
 
 def _emit_remainder(b: Builder, x: Value, y: Value) -> Value:
-    """`x - y round(x / y)`, as C's `remainder`: its sign is neither that of the divisor nor of the dividend."""
+    """Compute `x - y * round(x / y)`, like C's `remainder`."""
     return b(Sub, x, b(Mul, y, b(Round, b(Div, x, y))))
 
 
@@ -283,5 +283,5 @@ def _fraction(b: Builder, x: Value) -> Value:
 
 
 def _one_minus(b: Builder, x: Value, factor: float = 1.0) -> Value:
-    """`1 - factor x`."""
+    """Compute `1 - factor * x`."""
     return b(Sub, b.like(x, 1.0), x if factor == 1 else b(Mul, x, b.like(x, factor)))

@@ -106,7 +106,7 @@ def rms_norm(at: Layer) -> Value:
 
 @layer("LRN")
 def lrn(at: Layer) -> Value:
-    """LRN: across channels, or within a square of a plane.
+    """LRN across channels, or by parameter 0 within a square window of each channel.
 
     Elements beyond the border are 0; an even window has one more element before the center.
     """

@@ -59,7 +59,7 @@ def _forget(graph: Graph) -> None:
 
 
 def before_export(graph: Graph) -> None:
-    """Mark the constants of the model (those of export rules are not trainable); widen types that torch lacks."""
+    """Mark the model's constants (those that export rules add are not trainable), and widen types that torch lacks."""
     mark_initializers(graph)
     widen_narrow_types(graph)
 

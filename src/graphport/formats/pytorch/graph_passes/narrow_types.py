@@ -78,6 +78,6 @@ def _widen_value(value: Value, names_by_type: dict[DType, list[str]]) -> None:
 
 
 def widen_storage(storage: Storage) -> Storage:
-    """`storage` in the wider type, if its type is narrow."""
+    """Convert `storage` to the wider type if its type is narrower than a byte."""
     wide_dtype = HELD_AS.get(storage.dtype)
     return storage if wide_dtype is None else storage_of(storage.numpy().astype(wide_dtype.numpy), wide_dtype)

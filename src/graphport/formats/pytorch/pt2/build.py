@@ -52,7 +52,7 @@ def _dtype(value: Value | None) -> DType | None:
 
 
 def _element(number: Value) -> Value:
-    """Return the tensor of rank 0 whose `item()` the scalar is; otherwise the scalar."""
+    """Return the rank-0 tensor from which a scalar was extracted by `item()`; otherwise the scalar."""
     node = number.producer
     operand = node.operand(0) if node is not None and node.op_type in _ELEMENTS else None
     fact = None if operand is None else operand.fact

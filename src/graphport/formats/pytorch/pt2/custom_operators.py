@@ -44,7 +44,7 @@ class CustomOperators:
         return self._operators[key], schema, arguments | attributes
 
     def code(self, file_name: str) -> str:
-        """The Python module that defines the operators; empty if there are none."""
+        """Return the Python module that defines the operators; empty if there are none."""
         if not self._operators:
             return ""
         lines = [

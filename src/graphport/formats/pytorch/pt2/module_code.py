@@ -286,7 +286,7 @@ def _is_attribute(name: str) -> bool:
 
 
 def _member(name: str, *, is_tensor: bool = False) -> ast.expr:
-    """`self.a.b`, or `self.get_submodule("0")` where a part of the name is not an identifier."""
+    """Return the expression `self.a.b`, or `self.get_submodule("0")` if a part of the name is not an identifier."""
     if not name:
         return ast.Name("self")
     if _is_attribute(name):

@@ -67,7 +67,7 @@ class ModuleStacks:
         self._called: set[str] = set()
 
     def encode(self, path: Path | None) -> str:
-        """Return the stack of the next node, inside of the modules `path`; `None` is where the last node is."""
+        """Return the module stack for the next node in the modules `path`; with `None`, that of the previous node."""
         names = self._stack if path is None else [".".join(path[: index + 1]) for index in range(len(path))]
         kept: list[str] = []
         for index, name in enumerate(names):

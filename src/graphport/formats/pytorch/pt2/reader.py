@@ -50,7 +50,7 @@ def read(path: str | Path, *, program: str | None = None, states: bool = False) 
 
 
 def read_bytes(data: bytes, *, states: bool = False) -> tuple[Graph, list[Diagnostic]]:
-    """Read the dialect graph of a program from memory; see `read`."""
+    """Read the dialect graph of a program from memory, with the diagnostics of `read`."""
     return _read(Bytes(data), Source("exported program"), "main", None, states=states)
 
 

@@ -114,7 +114,7 @@ class Machine:
         self._memo: dict[int, Any] = {}
 
     def steps(self) -> dict[bytes, Callable[[Any], None]]:
-        """The handlers of the opcodes."""
+        """Return the opcode handlers by opcode."""
         return _STEPS
 
     def resolve(self, text: str) -> Any:

@@ -207,7 +207,7 @@ def export_deform_conv(b: Builder, op: DeformConvView) -> Value:
 
 
 def _straight_coordinates(slid: Window) -> list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
-    """The coordinates that each kernel position reads at without offsets, for each axis: [taps, *out]."""
+    """Return the coordinates that each kernel element (tap) reads without offsets, per axis: [taps, *out]."""
     kernel, out = integer_dims(slid.kernel), integer_dims(slid.lengths)
     rank = len(out)
     is_inside, grid = np.indices(kernel).reshape(rank, -1), np.indices(out)
@@ -218,7 +218,10 @@ def _straight_coordinates(slid: Window) -> list[np.ndarray[tuple[int, ...], np.d
 
 
 def _interpolated(b: Builder, flat: Value, coordinates: Sequence[Value], dims: Sequence[int]) -> Value:
-    """Elements of flat [N, groups, C, prod(dims)] at coordinates [N, groups, *s], else 0: [N, groups, C, prod(s)]."""
+    """Interpolate `flat` [N, groups, C, prod(dims)] at `coordinates` [N, groups, *s]; elements outside are 0.
+
+    Shapes: the result [N, groups, C, prod(s)].
+    """
     lower_index = [aten(b, "floor", x) for x in coordinates]
     terms: list[Value] = []
     for corner in product((0, 1), repeat=len(dims)):

@@ -50,7 +50,7 @@ def inv(b: Builder, self: Any = None, A: Any = None, check_errors: Any = False) 
 
 @aten("aten.linalg_solve", "aten.linalg_solve_ex", "aten._linalg_solve_ex")
 def solve(b: Builder, A: Value, B: Value, left: Any = True, check_errors: Any = False) -> Any:
-    """A⁻¹ B; B is a batch of vectors if its rank is one less."""
+    """Solve A X = B; B is a batch of vectors if its rank is one less than A's."""
     del check_errors
     if any(b.wants(place) for place in range(2, b.count)):
         message = "the LU factors of the matrix are used"

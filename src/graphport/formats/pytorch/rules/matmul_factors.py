@@ -110,7 +110,7 @@ def solved(b: Builder, a: Value, right: Value) -> Value:
 
 
 def inverse(b: Builder, a: Value) -> Value:
-    """The inverse of each matrix."""
+    """Invert each matrix of `a`."""
     return solved(b, a, _identity(b, a, _square(b, a)))
 
 
@@ -136,7 +136,7 @@ def cholesky(b: Builder, self: Value, upper: Any = False, check_errors: Any = Fa
 
 
 def in_order(b: Builder, x: Value) -> Value:
-    """Return the `info` result: 0 (success) for each matrix."""
+    """Return PyTorch's `info` result, int32 0 (success) for each matrix."""
     return b(Expand, b.constant(0, DType.INT32), b(Shape, x, end=len(b.dims(x)) - 2))
 
 

@@ -99,7 +99,7 @@ RULES = RuleTable(DIALECT, FUNCTIONS, other=PNNX, register=aten, register_alias=
 def view(
     *words: str, kind: Kind, op_type: str | None = None, inverse: Inverse | None = None, doubt: Doubt | None = None
 ) -> None:
-    """Declare op types whose results are views of the first operand; see `View`."""
+    """Declare op types whose results are views of the first operand; the arguments are the fields of `View`."""
     for name in words:
         VIEWS[name] = View(kind, op_type, inverse, doubt)
 

@@ -74,7 +74,7 @@ def copy(b: Builder, self: Value, src: Value) -> Value:
 
 @aten("aten.sym_stride.int")
 def sym_stride(b: Builder, self: Value, dim: Any) -> Value:
-    """Stride of an axis of a contiguous tensor; the file records the strides of others."""
+    """Return the stride of an axis of a contiguous tensor; strides of other tensors are recorded in the file."""
     rank = len(b.dims(self))
     axis = axis_of(scalar_of(dim), rank)
     return b(ReduceProd, b(Shape, self, start=axis + 1), keepdims=0) if axis + 1 < rank else b.constant(1, DType.INT64)

@@ -205,7 +205,7 @@ def rfftfreq(b: Builder, n: Any, d: Any = 1.0, dtype: Any = None) -> Value:
 
 
 def _uncentered(b: Builder, /, *operands: Value | None, **attributes: Any) -> Any:
-    """`aten.stft` without `center`: the frames are not centered, because the caller has padded the signal."""
+    """Import `aten.stft` of a signal that the caller has padded, with `center=False`."""
     rule = registry.lowering(PNNX, f"{COMPLEX}aten::stft" if COMPLEX in attributes else "aten::stft")
     if rule is None:
         raise UnsupportedError("stft")

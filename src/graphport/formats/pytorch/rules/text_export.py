@@ -54,7 +54,7 @@ def export_tfidf_vectorizer(b: Builder, op: TfIdfVectorizerView) -> Value:
 def _occurrences(
     b: Builder, x: Value, pool: np.ndarray[tuple[int, ...], np.dtype[np.int64]], step: int, length: int
 ) -> Value:
-    """How often each n-gram of pool [grams, count] occurs in each row of x [N, length]: [N, grams]."""
+    """Count each n-gram of `pool` [grams, count] in each row of `x` [N, length]: [N, grams]."""
     grams, count = pool.shape
     reach = length - (count - 1) * step
     terms: list[Value] = []

@@ -129,7 +129,7 @@ class Operators:
         return computed(self.emitter, name, given)
 
     def _open_equal(self, name: str, given: list[Any]) -> Any:
-        """Compare lists of run-time scalars."""
+        """Emit the comparison of two lists of run-time scalars."""
         found: Any = True
         for a, b in zip(static_items_or_none(given[0]) or (), static_items_or_none(given[1]) or (), strict=True):
             same = computed(self.emitter, "eq", [a, b]) if is_scalar(a) and is_scalar(b) else equal(a, b)
@@ -184,7 +184,7 @@ class Operators:
         return _results(schema, [Tensor(value) for value in values])
 
     def _literals(self, schema: Schema, bound: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the tensor arguments that are scalars in type promotion, if another argument is a real tensor."""
+        """Return the rank-0 constants that type promotion treats as Python numbers, if another argument is a tensor."""
         if schema.name.rstrip("_") not in _PROMOTING and schema.name not in _PROMOTING:
             return {}
         tensors = {name: x for name, x in bound.items() if isinstance(x, Tensor)}
@@ -515,7 +515,7 @@ def _nested_values(ops: Operators, value: Any) -> Any:
 
 
 def _stack_like(ops: Operators, name: str, tensors: Any, dim: Any, named: dict[str, Any]) -> Any:
-    """Evaluate `stack` and `cat` of a list that a loop with a run-time trip count filled."""
+    """Evaluate `stack` or `cat` of a list that a run-time loop filled; its items are already stacked on axis 0."""
     stacked = tensors.stacked
     rank = len(ops.emitter.shape(stacked))
     axis = dim % (rank if name == "stack" else rank - 1)
@@ -553,7 +553,7 @@ def _is(ops: Operators, a: Any, b: Any) -> Any:
 
 
 def _stride(ops: Operators, tensor: Tensor, dim: Any = None) -> Any:
-    """Return the strides of a contiguous tensor."""
+    """Return the strides of a contiguous tensor, or the stride of axis `dim`."""
     sizes = _size(ops, tensor).items
     found: list[Any] = [1]
     for size in reversed(sizes[1:]):

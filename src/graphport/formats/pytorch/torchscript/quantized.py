@@ -217,7 +217,10 @@ def _gru_step(ops: Calls, gates: Any, state: tuple[Any, ...], cell: Packed) -> t
 def _direction(
     ops: Calls, x: Any, state: tuple[Any, ...], cell: Packed, step: Callable[..., Any], *, is_reverse: bool
 ) -> tuple[list[Any], tuple[Any, ...]]:
-    """One direction of a recurrent layer: return all outputs and the last state. The whole input shares its qparams."""
+    """Evaluate one direction of a recurrent layer; return all outputs and the last state.
+
+    All time steps are quantized with the same scale and zero point.
+    """
     gates = ops.torch("unbind", [_layer(ops, x, cell, "input"), 0], {}).items
     found: list[Any] = []
     for each in reversed(gates) if is_reverse else gates:
@@ -358,7 +361,7 @@ def _unary(name: str, *extra: Any) -> Callable[..., Any]:
 
 
 def _scalar(name: str, *, relu: bool = False) -> Callable[..., Any]:
-    """Return the function of an operator with a scalar, which changes the qparams instead of the codes."""
+    """Return the function of `quantized::NAME_scalar`, which adapts scale and zero point to the scalar operand."""
 
     def compute(ops: Calls, x: Quantized, number: Any) -> Any:
         number = ops.to_scalar(number, "float")

@@ -79,7 +79,7 @@ def read(
 
 
 def read_bytes(data: bytes, *, states: bool = False) -> tuple[Graph, list[Diagnostic]]:
-    """Read the dialect graph of a file in memory; see `read`."""
+    """Read the dialect graph of a file in memory, with the diagnostics of `read`."""
     return _read(_Archive(Bytes(data), Source("TorchScript module")), "main", {}, states=states)
 
 

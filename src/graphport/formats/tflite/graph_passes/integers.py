@@ -140,7 +140,7 @@ def _tell_moved(graph: Graph) -> None:
 
 
 def _hands_on(kernel: Kernel) -> bool:
-    """Whether the results are elements of the operands with the same scale."""
+    """Whether a kernel requires equal quantization parameters of all operands and results."""
     return kernel.moves or (kernel.is_same and not kernel.numbers)
 
 

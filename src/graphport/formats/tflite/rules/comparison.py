@@ -56,7 +56,7 @@ def select(op: Operator) -> Value:
 
 
 def select_elements(b: Builder, condition: Value, x: Value, y: Value) -> Value:
-    """Where, extended to the types that ONNX Runtime's Where does not support."""
+    """Emit Where; for types that ONNX Runtime lacks, And and Or of booleans, or Where of int32 and a cast."""
     own = dtype_of(x)
     if own is DType.BOOL:
         return b(Or, b(And, condition, x), b(And, b(Not, condition), y))

@@ -34,7 +34,7 @@ def _rounded(given: KernelOperands, sums: Numbers, x: int, bias: int) -> Numbers
 
 @integer_kernel("CONV_2D")
 def conv_2d(given: KernelOperands) -> Numbers:
-    """Sum over windows, rounded twice."""
+    """CONV_2D of stored integers: sums over windows, rescaled with two roundings."""
     x, w = given.centred(0).astype(np.float64), _filters(given, 0)
     maps, own = w.shape[0], w.shape[3]
     if own == 0 or x.shape[3] % own:
@@ -52,7 +52,7 @@ def conv_2d(given: KernelOperands) -> Numbers:
 
 @integer_kernel("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(given: KernelOperands) -> Numbers:
-    """Sum over windows of each channel, rounded twice."""
+    """DEPTHWISE_CONV_2D of stored integers: sums over windows per channel, rescaled with two roundings."""
     x, w = given.centred(0).astype(np.float64), _filters(given, 3)
     kernel, channels = w.shape[1:3], x.shape[3]
     seen = patches(given, x, kernel)
@@ -62,7 +62,7 @@ def depthwise_conv_2d(given: KernelOperands) -> Numbers:
 
 @integer_kernel("TRANSPOSE_CONV", numbers=(2,))
 def transpose_conv(given: KernelOperands) -> Numbers:
-    """Sum of the contributions of each input element, rounded twice."""
+    """TRANSPOSE_CONV of stored integers: sums of contributions, rescaled with two roundings."""
     x, w = given.centred(2).astype(np.float64), _filters(given, 0)
     strides = given.option("stride_h", 1), given.option("stride_w", 1)
     wanted = [int(n) for n in given.stored(0)[1:3]]

@@ -66,7 +66,7 @@ Det.export_rule("tflite")(determinant)
 
 @integer_kernel("FULLY_CONNECTED", SIGNED)
 def fully_connected_of_integers(given: KernelOperands) -> Numbers:
-    """Sum over columns, rounded once."""
+    """FULLY_CONNECTED of stored integers: integer sums of products, rescaled with one rounding."""
     x, w = given.centred(0), given.stored(1) - np.asarray(given.quantization(1)[3], np.int64).reshape(-1, 1)
     keeps = bool(given.option("keep_num_dims", default=False))
     shape = (*x.shape[:-1], w.shape[0]) if keeps else (-1, w.shape[0])
@@ -78,7 +78,7 @@ def fully_connected_of_integers(given: KernelOperands) -> Numbers:
 
 @integer_kernel("BATCH_MATMUL", SIGNED, numbers=(0, 1))
 def batch_matmul_of_integers(given: KernelOperands) -> Numbers:
-    """Sum over the inner axis."""
+    """BATCH_MATMUL of stored integers: integer sums of products, rescaled to the result."""
     operands: list[Numbers] = []
     for index, name in enumerate(("adj_x", "adj_y")):
         x = given.centred(index).astype(np.float64)

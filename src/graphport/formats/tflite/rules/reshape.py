@@ -310,7 +310,7 @@ def _cut_by(
     steps: Sequence[int],
     masks: dict[str, int],
 ) -> Value:
-    """Slice with computed bounds."""
+    """Emit Slice with run-time bounds; `masks` are the bit masks of STRIDED_SLICE."""
     begin, end = ends_of
     starts: list[Value] = []
     stops: list[Value] = []

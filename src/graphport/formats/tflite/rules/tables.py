@@ -68,7 +68,7 @@ def _short(op: Operator) -> tuple[float, float] | None:
 
 
 def interpolated(op: Operator, function: Function, floor: float | None = None) -> Value | None:
-    """Apply a function to int16 with the kernels' interpolation; `None` for other types.
+    """Apply a function to int16 by linear interpolation in a table, like the kernels; `None` for other types.
 
     Args:
         op: the operator.
@@ -209,10 +209,10 @@ def halvings(real: float, count: int = 1) -> int:
 
 
 def rounded_twice(op: Operator, x: Value, real: float, shift: int) -> Value | None:
-    """`x * real` in steps of the result with the kernels' two roundings, as float; `None` if one rounding is equal.
+    """Compute `x * real` with the kernels' two roundings, as float; `None` if a single rounding gives equal results.
 
-    The first rounding is to multiples of 2**-shift, the second to steps, half away from zero: near ties are adjusted
-    before the operator rounds.
+    The first rounding is to multiples of 2**-shift, the second to steps of the result, half away from zero: near ties
+    are adjusted before the operator rounds.
     """
     step = op.result
     if step is None or not 1 <= shift <= _MAX_SECOND_SHIFT_BITS:

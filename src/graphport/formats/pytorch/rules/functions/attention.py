@@ -295,7 +295,7 @@ def native_multi_head_attention(
     average_attn_weights: Any = True,
     mask_type: Any = None,
 ) -> Any:
-    """The fast path of `MultiheadAttention`: batch first, one packed matrix for the three projections."""
+    """Multi-head attention of PyTorch's fast path: batch first, and one packed matrix for the three projections."""
     del embed_dim, need_weights
     weights = {
         "in_proj_weight": qkv_weight,

@@ -41,7 +41,7 @@ def computed_list(b: Builder, numbers: Sequence[Dim], *near: Value) -> tuple[int
 
 
 def computed_number(b: Builder, number: Dim, *near: Value) -> int | Value | None:
-    """Return one size as an argument; see `computed_list`."""
+    """Return a dim as an argument: an integer, or an expression of sizes of `near` and inputs; else `None`."""
     if isinstance(number, int):
         return number
     found = _texts(b, [number], near)

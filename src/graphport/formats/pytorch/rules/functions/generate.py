@@ -193,7 +193,7 @@ def export_constant_of_shape(b: Builder, input: Value, *, value: Any = None) -> 
 
 @Range.export_rule(DIALECT)
 def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> Value | None:
-    """Export Range with static or symbolic bounds, else with scalar tensors."""
+    """Export Range as `torch.arange`; bounds are numbers, expressions of sizes, or scalar tensors."""
     dtype = dtype_of(start)
     name = next((name for name, own in DTYPES.items() if own is dtype), None)
     bounds = {"start": _bound(b, start), "end": _bound(b, limit), "step": _bound(b, delta)}

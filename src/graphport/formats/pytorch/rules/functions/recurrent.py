@@ -53,7 +53,7 @@ def _joined(b: Builder, parts: Sequence[Value], axis: int) -> Value:
 def _layer(
     b: Builder, kind: _CellType, x: Value, weights: Weights, layer: int, states: Sequence[Value | None], directions: int
 ) -> tuple[Value, ...]:
-    """One layer over a sequence; return all outputs and the final states."""
+    """Emit one recurrent layer over a sequence; return all outputs and the final states."""
     ends = [f"l{layer}", f"l{layer}_reverse"][:directions]
     names = [f"{name}_{end}" for end in ends for name in ("weight_ih", "weight_hh")]
     missing = [name for name in names if name not in weights]
@@ -222,7 +222,7 @@ for _name, _activation in (("tanh", "Tanh"), ("relu", "Relu")):
 
 
 def _cell(b: Builder, kind: _CellType, input: Value, states: Sequence[Value | None], weights: Weights) -> Answer:
-    """A cell as a layer on a sequence of length 1."""
+    """Emit a recurrent cell as a layer on a sequence of length 1."""
     renamed = {f"{name}_l0": weight for name, weight in weights.items()}
     front = vector(b, [0])
     given = [None if state is None else b(Unsqueeze, state, front) for state in states]

@@ -12,7 +12,7 @@ from graphport.ops.declare import OpDef
 
 
 def reduced(b: Builder, op_def: OpDef, x: Value, dim: Any, *, keepdim: Any) -> Value:
-    """Reduce `x` over the axes `dim`; `None` means all."""
+    """Reduce `x` over the axes `dim` by `op_def`; `None` means all axes."""
     rank = len(b.dims(x))
     keeps = 1 if scalar_of(keepdim) else 0
     if not rank:
@@ -21,5 +21,5 @@ def reduced(b: Builder, op_def: OpDef, x: Value, dim: Any, *, keepdim: Any) -> V
 
 
 def named(b: Builder, operator: str, x: Value, dim: Any, *, keepdim: Any) -> Value:
-    """Like `reduced` with the operator by name; rule rows call this `reduced`."""
+    """Reduce `x` over the axes `dim` (`None`: all) by the canonical operator with this name."""
     return reduced(b, registry.op_defs()[operator], x, dim, keepdim=keepdim)

@@ -190,7 +190,7 @@ def export_size(b: Builder, data: Value) -> Value:
 
 @Shape.export_rule(DIALECT)
 def export_shape(b: Builder, data: Value, *, start: int = 0, end: int | None = None) -> Value | None:
-    """Return the sizes one by one, or as numbers if all are static."""
+    """Export Shape as a list of sizes, or as a constant if all are static."""
     dims = b.dims(data)
     axes = range(len(dims))[slice(start, end)]
     known = [dim for place in axes if isinstance(dim := dims[place], int)]

@@ -234,7 +234,10 @@ def _interpolated(b: Builder, op: ResizeView) -> Value | None:
 
 
 def _is_exact(dim: Dim, factor: float) -> bool:
-    """Whether factor times size is an integer: ONNX aligns corners by the product, PyTorch by the size."""
+    """Whether factor * size is an integer.
+
+    For other products, aligned corners differ: ONNX uses the product, PyTorch the rounded output size.
+    """
     return float(factor * dim).is_integer() if isinstance(dim, int) else factor.is_integer()
 
 

@@ -53,7 +53,7 @@ from graphport.ops.views.signal import DFTView, STFTView
 
 
 def _factor(norm: str | None, count: int, *, inverse: bool) -> float:
-    """Return the factor between ONNX's normalization (inverse divided by the length) and `norm`."""
+    """Return the factor that converts ONNX's DFT normalization (1 / n for the inverse) to `norm`."""
     if norm in (None, "backward"):
         return 1.0
     if norm == "ortho":
