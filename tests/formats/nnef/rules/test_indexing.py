@@ -59,7 +59,7 @@ def test_slice_takes_the_extent_of_an_open_axis():
     ("axes", "begin", "end", "stride", "match"),
     [
         ((1, 2), (0,), (1, 1), (), "axes, begin, end and stride have 2, 1, 2 and 2 elements"),
-        ((3,), (0,), (1,), (), r"axes \[3\] of a tensor of rank 3"),
+        ((3,), (0,), (1,), (), r"axes \[3\] are not all inside a tensor of rank 3"),
         ((1,), (0,), (1,), (0,), "stride is 0"),
         ((1,), (4,), (2,), (), "empty range from 4 to 2 with stride 1 in 6 elements"),
         ((1,), (2,), (4,), (-1,), "empty range from 2 to 4 with stride -1"),

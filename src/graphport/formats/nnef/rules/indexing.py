@@ -65,7 +65,7 @@ def slice_(
         )
         raise ShapeError(message, "write one value per axis in each")
     if any(not 0 <= axis < len(dims) for axis in axes):
-        message = f"axes {list(axes)} of a tensor of rank {len(dims)}"
+        message = f"axes {list(axes)} are not all inside a tensor of rank {len(dims)}"
         raise ShapeError(message)
     is_plain = all(step == 1 for step in strides)
     ends = [

@@ -106,7 +106,7 @@ class Priors(Attributes):
     def _fixed(self) -> Iterator[_Prior]:
         """Yield boxes of fixed sizes, in a grid if there is a density."""
         if self.fixed_size and len(self.density) < len(self.fixed_size):
-            message = f"{len(self.fixed_size)} fixed sizes with {len(self.density)} densities"
+            message = f"{len(self.fixed_size)} fixed sizes but only {len(self.density)} densities"
             raise UnsupportedError(message)
         for size, density in zip(self.fixed_size, self.density, strict=False):
             if self.fixed_ratio:

@@ -124,7 +124,7 @@ def _least(b: Builder, pictures: Value, size: float) -> Value:
     """Return the minimum width and height [N, 1, 2] of a box, scaled by the image info [N, 3 or 4]."""
     columns = b.dims(pictures, at_least=2)[1]
     if columns not in (2, 3, 4):
-        message = f"image info with {columns} columns"
+        message = f"image info with {columns} columns; 2, 3 or 4 are supported"
         raise UnsupportedError(message)
     indices = [3, 2] if columns == 4 else [2, 2]
     if columns == 2:

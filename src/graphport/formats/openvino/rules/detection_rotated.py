@@ -192,7 +192,9 @@ def _checked(regions: Sequence[Dim], cells: tuple[int, int], ratio: int) -> None
         message = f"regions have shape {list(regions)}, expected [N, 5]"
         raise ShapeError(message)
     if min(cells) < 1 or ratio < 0:
-        message = f"{cells[0]} by {cells[1]} cells of {ratio} samples"
+        message = (
+            f"{cells[0]} by {cells[1]} cells with {ratio} samples each, expected positive cells and at least 0 samples"
+        )
         raise ShapeError(message)
     if prod(cells) * max(ratio, 1) ** 2 > _MOST:
         message = f"more than {_MOST} samples of a region"

@@ -93,7 +93,7 @@ def sparse_fill_empty_rows(
         raise ShapeError(message)
     entries, named = b.dims(values, at_least=1)[0], b.dims(indices, at_least=1)[0]
     if isinstance(entries, int) and isinstance(named, int) and entries != named:
-        message = f"{entries} values for {named} indices"
+        message = f"{entries} values for {named} indices, expected equal counts"
         raise ShapeError(message)
     int_indices = as_int64(b, indices)
     length = b(Gather, as_int64(b, dense_shape), vector(b, [0]))

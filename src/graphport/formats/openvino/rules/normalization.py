@@ -189,7 +189,7 @@ _WIDEST = 1024
 def lrn(b: Builder, x: Value, axes: Value, *, alpha: float, beta: float, bias: float, size: int) -> Value:
     """Local response normalization: x / (bias + alpha * mean of x² in a window along all `axes`) ^ beta."""
     if size < 1:
-        message = f"a window of {size} elements"
+        message = f"the size of the window is {size}, expected at least 1"
         raise ShapeError(message)
     rank = len(b.dims(x))
     sorted_axes = sorted(axis_indices(needed(axes, "the axes of a normalization"), rank))

@@ -152,7 +152,7 @@ def _adaptive_sizes(b: Builder, x: Value, output_shape: Value) -> tuple[int, ...
     """
     wanted = needed(output_shape, "the shape of an adaptive pooling")
     if not 0 < len(wanted) < len(b.dims(x)):
-        message = f"an output shape {list(wanted)} for a tensor of rank {len(b.dims(x))}"
+        message = f"the output shape has {len(wanted)} dims, expected 1 to {len(b.dims(x)) - 1}"
         raise ShapeError(message)
     return wanted
 

@@ -151,7 +151,7 @@ def _moves(b: Builder, offsets: Value, maps: int, cells: int, factor: float, par
     _, pairs, *_ = sizes(b.dims(offsets, at_least=2), "the shape of offsets")
     classes = pairs // 2
     if classes < 1 or maps % classes:
-        message = f"offsets of {classes} classes for {maps} feature maps"
+        message = f"the offsets have {classes} classes, which do not divide {maps} feature maps"
         raise ShapeError(message)
     indices = np.arange(cells) * parts // cells
     found = reshaped(b, offsets, [-1, classes, 2, parts, parts])

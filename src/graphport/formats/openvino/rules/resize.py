@@ -199,7 +199,7 @@ def _by_op_def(b: Builder, x: Value, extents: _Extents, **words: Any) -> Value:
                 return b(Resize, x, None, None, vector(b, lengths), **words)
         return b(Resize, x, None, cast(b, scales, DType.FLOAT32), **words)
     if wanted is None:
-        message = "neither a shape nor scales"
+        message = "the node has neither a target shape nor scales"
         raise ShapeError(message)
     return b(Resize, x, None, None, as_vector(b, wanted), **words)
 

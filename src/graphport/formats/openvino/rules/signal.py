@@ -66,7 +66,7 @@ def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -
     if known is None:
         return [(axis, _length(b, x, axis, lengths, number)) for number, axis in enumerate(known_axes)]
     if len(known) != len(known_axes):
-        message = f"{len(known)} sizes for {len(known_axes)} axes"
+        message = f"{len(known)} transform lengths for {len(known_axes)} axes, expected equal counts"
         raise ShapeError(message)
     return [(axis, None if n == -1 else n) for axis, n in zip(known_axes, known, strict=True)]
 
@@ -303,7 +303,7 @@ def istft(
     frames = irdft(b, b(Transpose, x, perm=(0, 2, 1, 3)), vector(b, [2]), vector(b, [size]))
     (own,) = sizes(b.dims(window, 1), "the length of a window")
     if own > size:
-        message = f"a window of {own} elements for frames of {size}"
+        message = f"the window has {own} elements, expected at most the frame size {size}"
         raise ShapeError(message)
     weights = centered(b, cast(b, window, DType.FLOAT32), size)
     count = b(Shape, x, start=2, end=3)

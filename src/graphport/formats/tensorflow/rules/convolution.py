@@ -178,7 +178,7 @@ def transposed_convolution(
     gaps = spatial(dilations, data_format) or (1,) * axes
     maps, own = b.dims(x, at_least=2)[1], b.dims(w, at_least=1)[0]
     if maps != own:
-        message = f"{maps} channels for filters of {own}"
+        message = f"the operand has {maps} channels, but the filters have {own}"
         raise ShapeError(message)
     attributes = window((), kernel, steps, gaps, "VALID")
     group = 1

@@ -26,7 +26,7 @@ def _layout(rows: int, columns: int, low: int, high: int, align: str) -> tuple[I
         ShapeError: the diagonals are outside of the matrix.
     """
     if not -rows < low <= high < columns:
-        message = f"diagonals {low} to {high} of a matrix of {rows} rows and {columns} columns"
+        message = f"diagonals {low} to {high} are not all inside a matrix of {rows} rows and {columns} columns"
         raise ShapeError(message)
     length = min(rows + min(high, 0), columns - max(low, 0))
     reserve(high - low + 1, length)

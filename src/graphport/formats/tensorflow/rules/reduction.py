@@ -47,7 +47,7 @@ def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
         return as_vector(b, axes)
     rank = len(b.dims(x))
     if any(not -rank <= axis < rank for axis in positions):
-        message = f"axes {list(positions)} of a tensor of rank {rank}"
+        message = f"axes {list(positions)} are not all inside a tensor of rank {rank}"
         raise ShapeError(message)
     return vector(b, list(dict.fromkeys(axis % rank for axis in positions))) if positions else None
 

@@ -34,7 +34,7 @@ def gated_delta(
     """
     heads, width = b.dims(query, 4)[2:]
     if b.dims(value, 4)[2] != heads or not isinstance(width, int):
-        message = f"{b.dims(value, at_least=3)[2]} heads of values for {heads} of queries"
+        message = f"values with {b.dims(value, at_least=3)[2]} heads for queries with {heads}, or an unknown head size"
         raise UnsupportedError(message)
     emit = OpBuilder(b)
     q, k = (_unit(b, each) for each in (query, key))

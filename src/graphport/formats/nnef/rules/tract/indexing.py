@@ -42,7 +42,7 @@ def slice_(
     indices = tuple(axis_of(axis, rank) for axis in axes)
     steps = static(stride) if isinstance(stride, Value) else stride
     if steps and (count := len(steps)) != len(indices):
-        message = f"{count} strides for {len(indices)} axes"
+        message = f"{count} strides for {len(indices)} axes, expected equal counts"
         raise ShapeError(message)
     first, last = static(begin), static(end)
     ends: Numbers = end

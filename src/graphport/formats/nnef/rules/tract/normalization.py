@@ -129,7 +129,9 @@ def _running(
     place = axis_of(axis, len(dims))
     length = dims[place]
     if not isinstance(length, int) or length > 4096 or skip:
-        message = f"a running mean over {length} elements that skips {skip}"
+        message = (
+            f"a running mean over {length} elements that skips {skip}; at most 4096 without skipping are supported"
+        )
         raise UnsupportedError(message)
     emit = OpBuilder(b)
     found: list[Value] = []

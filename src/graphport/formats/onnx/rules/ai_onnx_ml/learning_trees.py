@@ -72,7 +72,7 @@ def _check(stated: Mapping[str, Any], kind: str, count: int) -> None:
         lengths = {name: len(_list(stated, name)) for name in names}
         if len({*lengths.values()}) > 1 or not min(lengths.values()):
             message = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            raise ShapeError(f"lists of different or no length: {message}")
+            raise ShapeError(f"the attributes differ in length or are empty: {message}")
     nodes = list(zip(stated["nodes_treeids"], stated["nodes_nodeids"], strict=True))
     known = set(nodes)
     inner = [place for place, mode in enumerate(stated["nodes_modes"]) if mode != "LEAF"]
@@ -364,7 +364,7 @@ def _as_regressor(stated: Mapping[str, Any]) -> dict[str, Any]:
     weights, targets = (_flat(stated[f"leaf_{name}"]) for name in ("weights", "targetids"))
     count = len(columns[0])
     if {len(each) for each in (*columns, *ends)} != {count} or len(weights) != len(targets) or not count:
-        raise ShapeError("lists of nodes or leaves of different or no length")
+        raise ShapeError("the attributes of nodes or leaves differ in length or are empty")
     if any(mode not in range(len(_MODES)) for mode in columns[0]):
         raise UnsupportedError("trees with BRANCH_MEMBER")
     follow = stated.get("nodes_missing_value_tracks_true") or ()
