@@ -348,7 +348,7 @@ def _alike(operands: Sequence[Value | None], attributes: Mapping[str, Any]) -> M
         if len(shape) != len(shapes[0]) or any(
             isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(shapes[0], shape, strict=True)
         ):
-            message = f"{list(map(str, shapes[0]))} and {list(map(str, shape))} are not one shape".replace("'", "")
+            message = f"{list(map(str, shapes[0]))} and {list(map(str, shape))} are not equal shapes".replace("'", "")
             raise ShapeError(message, f'{_BROADCAST} is "none", expected "numpy"')
     return {name: attribute for name, attribute in attributes.items() if name != _BROADCAST}
 

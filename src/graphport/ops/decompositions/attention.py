@@ -179,14 +179,14 @@ def _additive_mask(b: Builder, scores: Value, mask: Value) -> Value:
     """Return the mask as one to add, with a column for each key: 0 for true, -inf for false and for missing columns."""
     dtype = dtype_of(mask)
     if dtype is not DType.BOOL and dtype is not dtype_of(scores):
-        message = f"the mask is of {dtype.name.lower()}, and the scores are not"
+        message = f"the mask is {dtype.name.lower()}, expected the element type of the scores"
         raise UnsupportedError(message)
     wide = b(Where, mask, b.like(scores, 0.0), b.like(scores, -np.inf)) if dtype is DType.BOOL else mask
     keys, columns = b.dims(scores, at_least=4)[3], b.dims(mask, at_least=1)[-1]
     if keys == columns:
         return wide
     if not (isinstance(keys, int) and isinstance(columns, int)):
-        message = "the columns of the mask must be known"
+        message = "the number of mask columns is dynamic, expected a static number"
         raise UnsupportedError(message)
     rows = sizes(b.dims(mask)[:-1], "the rows of the mask")
     return b(Concat, wide, b.like(scores, np.full((*rows, keys - columns), -np.inf)), axis=-1)

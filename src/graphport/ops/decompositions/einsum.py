@@ -60,7 +60,7 @@ def _pair_by_pair(b: Builder, inputs: Sequence[Value], stated: Equation) -> tupl
     """Contract the first two operands, then continue with the result and the remaining operands."""
     first, second, *others = stated.operands
     if any("..." in term for term in (*stated.operands, stated.result)):
-        message = "more than two operands with axes that are not named"
+        message = "more than two operands with ellipsis axes are not supported"
         raise UnsupportedError(message)
     later = {*stated.result, *"".join(others)}
     kept = "".join(letter for letter in dict.fromkeys(first + second) if letter in later)

@@ -214,7 +214,7 @@ def test_operands_that_do_not_broadcast_are_refused(name):
 
 
 def test_attributes_are_checked():
-    refuse(Mod, [fact(DType.FLOAT32, 3), fact(DType.FLOAT32, 3)], "the remainder of float32 with fmod = 0")
+    refuse(Mod, [fact(DType.FLOAT32, 3), fact(DType.FLOAT32, 3)], "fmod is 0 for operands of float32")
     refuse(BitShift, [fact(DType.UINT8, 3), fact(DType.UINT8, 3)], "unknown direction 'UP'", direction="UP")
 
 

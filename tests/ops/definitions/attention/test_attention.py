@@ -126,19 +126,23 @@ Q, K, V = f32(2, 4, 3, 8), f32(2, 2, 5, 8), f32(2, 2, 5, 6)
 @every(
     ("facts", "attributes", "match"),
     [
-        ([Q, K, V], {"left_window_size": -2}, "the window reaches -2"),
+        ([Q, K, V], {"left_window_size": -2}, "left_window_size is -2"),
         ([Q, K, V], {"qk_matmul_output_mode": 4}, "qk_matmul_output_mode is 4"),
         ([Q, K, V], {"softmax_precision": 7}, "softmax_precision is 7"),
-        ([Q, K, V, None, f32(2, 2, 1, 8)], {}, "do not go together"),
-        ([Q, K, V, None, f32(2, 2, 1, 8), f32(2, 2, 1, 6), i64(2)], {}, "do not go together"),
+        ([Q, K, V, None, f32(2, 2, 1, 8)], {}, "invalid combination of past_key"),
+        ([Q, K, V, None, f32(2, 2, 1, 8), f32(2, 2, 1, 6), i64(2)], {}, "invalid combination of past_key"),
         ([Q, f32(3, 2, 5, 8), V], {}, "batch of Q and K: 2 and 3 differ"),
         ([Q, f32(2, 2, 5, 9), V], {}, "head size of Q and K: 8 and 9 differ"),
-        ([Q, f32(2, 3, 5, 8), f32(2, 3, 5, 6)], {}, "4 heads of Q are no multiple of 3"),
+        ([Q, f32(2, 3, 5, 8), f32(2, 3, 5, 6)], {}, "4 heads of Q are not a multiple of 3"),
         ([Q, K, f32(2, 1, 5, 6)], {}, "heads of K and V: 2 and 1 differ"),
         ([Q, K, f32(2, 2, 4, 6)], {}, "length of K and V: 5 and 4 differ"),
         ([Q, K, V], {"q_num_heads": 3}, "heads of Q: 3 and 4 differ"),
         ([f32(2, 3, 32), f32(2, 5, 16), f32(2, 5, 12)], {}, "q_num_heads is None"),
-        ([f32(2, 3, 32), f32(2, 5, 16), f32(2, 5, 12)], {"q_num_heads": 5, "kv_num_heads": 2}, "are not 5 heads"),
+        (
+            [f32(2, 3, 32), f32(2, 5, 16), f32(2, 5, 12)],
+            {"q_num_heads": 5, "kv_num_heads": 2},
+            "Q has 32 columns, expected a multiple of 5",
+        ),
         ([f32(2, 3), K, V], {}, "q has rank 2"),
         ([Q, K, V, f32(4, 5)], {}, "4 and 3 do not broadcast"),
         ([f32(2, 4, 1, 8), K, V, f32(3, 5)], {}, "attn_mask does not broadcast to the scores"),
@@ -190,7 +194,7 @@ def test_rotary_positions_know_every_type(dtype):
 @pytest.mark.parametrize(
     ("facts", "attributes", "match"),
     [
-        ([f32(2, 3, 4, 7), f32(2, 4, 3), f32(2, 4, 3)], {}, "7 columns of a head do not make pairs"),
+        ([f32(2, 3, 4, 7), f32(2, 4, 3), f32(2, 4, 3)], {}, "7 rotated columns per head, expected an even number"),
         ([f32(2, 3, 4, 8), f32(4, 4), f32(4, 4)], {}, "cos_cache has rank 2"),
         ([f32(2, 3, 4, 8), f32(2, 4, 4), f32(2, 4, 3)], {}, "pairs in sin_cache: 3 and 4 differ"),
         ([f32(2, 4, 24), f32(2, 4, 4), f32(2, 4, 4)], {}, "cannot be split into None heads"),

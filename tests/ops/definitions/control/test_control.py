@@ -512,7 +512,7 @@ def test_sequencemap_shape_depends_on_the_element():
     [
         (SequenceConstruct, [], "0 operands, at least 1"),
         (SequenceConstruct, [f32(2), i64(2)], "is int64, another operand float32"),
-        (SequenceInsert, [SequenceFact(f32(2)), i64(2)], "a tensor of int64 does not go into a sequence of float32"),
+        (SequenceInsert, [SequenceFact(f32(2)), i64(2)], "the tensor is int64, the sequence has float32 elements"),
         (SequenceInsert, [SequenceFact(f32(2)), f32(2), i64(1, 1)], "position has rank 2"),
         (SequenceAt, [f32(2), i64()], "input_sequence is float32.*, no sequence"),
         (SequenceLength, [f32(2)], "no sequence"),

@@ -160,7 +160,7 @@ def fact(*shape, dtype=DType.FLOAT32):
     [
         pytest.param([fact(1, 4), fact(2, 4)], {}, "x has rank 2", id="no spatial axis"),
         pytest.param([fact(1, 4, 5), fact(2, 4, 3, 3)], {}, "w has rank 4", id="ranks differ"),
-        pytest.param([fact(1, 4, 5), fact(2, 3, 3)], {}, "4 channels are not 1 groups of 3", id="channels"),
+        pytest.param([fact(1, 4, 5), fact(2, 3, 3)], {}, "x has 4 channels, expected 1 groups of 3", id="channels"),
         pytest.param([fact(1, 4, 5), fact(3, 2, 3)], {"group": 2}, "3 feature maps", id="maps do not split"),
         pytest.param([fact(1, 4, 5), fact(3, 2, 3)], {"group": 0}, "group is 0", id="no group"),
         pytest.param([fact(1, 4, 5), fact(2, 4, 3)], {"kernel_shape": (2,)}, "kernel_shape", id="kernel differs"),
@@ -186,7 +186,7 @@ def test_convolution_refuses(operands, attributes, message):
         pytest.param([fact(1, 4, 5), fact(3, 2, 3)], {}, "channels of x", id="channels"),
         pytest.param([fact(1, 3, 5), fact(3, 2, 3)], {"group": 2}, "do not split", id="groups"),
         pytest.param([fact(1, 4, 5), fact(4, 2, 3), fact(4)], {}, "bias", id="bias"),
-        pytest.param([fact(1, 4, 1), fact(4, 2, 3)], {"pads": (2, 2)}, "leaves nothing", id="all cut off"),
+        pytest.param([fact(1, 4, 1), fact(4, 2, 3)], {"pads": (2, 2)}, "removes all 3 elements", id="all cut off"),
         pytest.param([fact(1, 4, 5), fact(4, 2, 3)], {"pads": (2,)}, "1 entries", id="pads too short"),
         pytest.param([fact(1, 4, 5), fact(4, 2, 3)], {"output_padding": (1, 1)}, "2 entries", id="output_padding"),
     ],

@@ -89,7 +89,7 @@ def test_gatherelements_infers_shapes():
     assert fact_of(GatherElements, f32(2, 3), TensorFact(DType.INT64, None)).rank == 2
     assert fact_of(GatherElements, UNKNOWN, TensorFact(DType.INT64, None)).shape is None
     refuse(GatherElements, [f32(2, 3), i64(2)], "indices has rank 1, data 2")
-    refuse(GatherElements, [f32(2, 3), i64(9, 4)], "axis 1 of indices has 4 entries, of data 3")
+    refuse(GatherElements, [f32(2, 3), i64(9, 4)], "axis 1 of indices has 4 elements, expected at most 3")
     refuse(GatherElements, [f32(3), ints(3)], "index 3 is outside of axis 0")
     refuse(GatherElements, [f32(3), i64(3)], "axis 1 is outside", axis=1)
 
@@ -226,7 +226,7 @@ def test_scatter_operators_reject_mismatched_operands():
     refuse(ScatterElements, [f32(3, 2), i64(2), f32(2)], "indices has rank 1, data 2")
     refuse(ScatterElements, [f32(3, 2), i64(1, 2), f32(1, 1)], "indices and updates have different shapes")
     refuse(ScatterElements, [f32(3, 2), i64(1, 2), f32(1, 2)], "axis 2 is outside", axis=2)
-    refuse(ScatterND, [f32(3, 2), i64(1, 3), f32(1)], "indices name 3 axes of a tensor of rank 2")
+    refuse(ScatterND, [f32(3, 2), i64(1, 3), f32(1)], "index vectors have 3 elements, expected at most the rank 2")
     refuse(ScatterND, [f32(3, 2), i64(4, 1), f32(4, 3)], "updates do not fill the slices")
     refuse(ScatterND, [f32(3), i64(1, 1), f32(1)], "unknown reduction 'sum'", reduction="sum")
     assert fact_of(ScatterND, UNKNOWN, i64(1, 1), f32(1)).shape is None

@@ -203,9 +203,9 @@ X = fact(2, 6)
     [
         pytest.param([X, fact(5)], {}, "entries of axis 1 and scales", id="per axis"),
         pytest.param([X, fact(6)], {"axis": 2}, "outside", id="axis"),
-        pytest.param([X, fact(2, 6)], {}, "scales of the shape", id="no blocks"),
+        pytest.param([X, fact(2, 6)], {}, "scales have the shape", id="no blocks"),
         pytest.param([X, fact(2, 4)], {"block_size": 2}, "in blocks", id="blocks"),
-        pytest.param([X, fact(3)], {"block_size": 2}, "scales of the shape", id="rank of blocks"),
+        pytest.param([X, fact(3)], {"block_size": 2}, "scales have the shape", id="rank of blocks"),
         pytest.param([X, fact()], {"block_size": -1}, "block_size is -1", id="block_size"),
         pytest.param([X, fact(6), fact(2, dtype=BYTE)], {}, "shapes must be equal", id="zero points"),
         pytest.param([X, fact(), fact(dtype=BYTE)], {"output_dtype": DType.INT8}, "output_dtype is int8", id="types"),

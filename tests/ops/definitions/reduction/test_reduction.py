@@ -172,7 +172,7 @@ def test_argmax_and_argmin_support_every_dtype(op_def, dtype):
 
 
 def test_argmax_over_an_empty_axis_is_rejected():
-    refuse(ArgMax, [f32(2, 0)], "axis 1 has no entries", axis=1)
+    refuse(ArgMax, [f32(2, 0)], "axis 1 has length 0", axis=1)
     refuse(ArgMin, [f32(2, 3)], "axis 2 is outside", axis=2)
 
 

@@ -56,7 +56,9 @@ def ints(*elements):
     ("operands", "attributes", "message"),
     [
         pytest.param([(1, 5, 4), (3, 3), (2, 2)], {}, "5 rows", id="rows"),
-        pytest.param([(1, 4, 5), (3, 3), (2, 2)], {}, "5 columns for 4 blocks", id="columns"),
+        pytest.param(
+            [(1, 4, 5), (3, 3), (2, 2)], {}, "input has 5 columns, expected one for each of 4 blocks", id="columns"
+        ),
         pytest.param([(4, 4), (3, 3), (2, 2)], {}, "rank 2", id="rank"),
         pytest.param([(1, 4, 4), (3, 3), (2, 2)], {"strides": (1,)}, "2 axes, another parameter 1", id="axes"),
     ],

@@ -174,8 +174,8 @@ def test_transpose_is_that_of_onnx_runtime(perm, dtype):
 
 
 def test_transpose_rejects_an_invalid_perm():
-    refuse(Transpose, [f32(2, 3)], r"perm \(0, 0\) is no order of 2 axes", perm=(0, 0))
-    refuse(Transpose, [f32(2, 3)], "is no order of 2 axes", perm=(0, 1, 2))
+    refuse(Transpose, [f32(2, 3)], r"perm \(0, 0\) is not a permutation of 2 axes", perm=(0, 0))
+    refuse(Transpose, [f32(2, 3)], "is not a permutation of 2 axes", perm=(0, 1, 2))
 
 
 # Pieces
@@ -232,7 +232,7 @@ def test_split_infers_facts():
     refuse(Split, [f32(6), ints(-1, 7)], "are no lengths")
     refuse(Split, [f32(6)], "split and num_outputs are both missing")
     refuse(Split, [f32(6)], "num_outputs is 0", num_outputs=0)
-    refuse(Split, [f32(5)], "5 entries do not make 4 parts of 2", num_outputs=4)
+    refuse(Split, [f32(5)], "axis of 5 elements cannot be split into 4 parts of 2", num_outputs=4)
     with pytest.raises(ValueError, match="do not fill 6 entries"):
         Split(numbers((6,)), np.array([2, 3]))
 
@@ -293,10 +293,10 @@ def test_blocks_know_every_type(dtype):
 
 
 def test_depthtospace_and_spacetodepth_reject_indivisible_dims():
-    refuse(DepthToSpace, [f32(1, 6, 2, 2)], "6 channels are no multiple of 2", blocksize=2)
+    refuse(DepthToSpace, [f32(1, 6, 2, 2)], "6 channels are not a multiple of 2", blocksize=2)
     refuse(DepthToSpace, [f32(1, 4, 2, 2)], "unknown mode 'XYZ'", blocksize=2, mode="XYZ")
     refuse(DepthToSpace, [f32(1, 4, 2)], "input has rank 3", blocksize=2)
-    refuse(SpaceToDepth, [f32(1, 4, 3, 2)], "does not part into blocks of 2", blocksize=2)
+    refuse(SpaceToDepth, [f32(1, 4, 3, 2)], "is not a multiple of the block size 2", blocksize=2)
     refuse(SpaceToDepth, [f32(1, 4, 2, 2)], "blocksize is 0", blocksize=0)
 
 

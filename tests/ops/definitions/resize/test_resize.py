@@ -251,7 +251,7 @@ IMAGE = fact(1, 2, 4, 6)
         pytest.param(
             [fact(1, 2, "H", 6), None, scales_fact(1, 1, float("inf"), 1)], {}, "is inf", id="of an open length"
         ),
-        pytest.param([IMAGE, None, scales_fact(1, 1, 3e38, 1)], {}, "past what float32 holds", id="past float32"),
+        pytest.param([IMAGE, None, scales_fact(1, 1, 3e38, 1)], {}, "exceeds the range of float32", id="past float32"),
         pytest.param([IMAGE, None, fact(4)], {"mode": "quadratic"}, "mode is", id="mode"),
         pytest.param([IMAGE, None, fact(4)], {"nearest_mode": "round"}, "nearest_mode is", id="nearest_mode"),
         pytest.param([IMAGE, None, fact(4)], {"coordinate_transformation_mode": "x"}, "_mode is", id="coordinates"),

@@ -120,7 +120,7 @@ TEXT, NUMBERS = TensorFact(DType.STRING, (3,)), TensorFact(DType.INT64, (3,))
     [
         pytest.param(RegexFullMatch, TEXT, {"pattern": "("}, "the pattern", id="pattern"),
         pytest.param(StringNormalizer, TEXT, {"case_change_action": "SMALL"}, "'SMALL'", id="case"),
-        pytest.param(StringNormalizer, TensorFact(DType.STRING, (2, 3)), {}, "one row", id="rows"),
+        pytest.param(StringNormalizer, TensorFact(DType.STRING, (2, 3)), {}, "expected strings of shape", id="rows"),
         pytest.param(TfIdfVectorizer, NUMBERS, POOL | GRAMS | {"mode": "TD"}, "unknown mode 'TD'", id="mode"),
         pytest.param(
             TfIdfVectorizer, NUMBERS, POOL | GRAMS | {"ngram_counts": (0, 9)}, "no whole n-grams of length 2", id="pool"

@@ -235,7 +235,7 @@ def Mish(x: T) -> T:
 def _gelu_shape(x: TensorFact, *, approximate: str = "none") -> TensorFact:
     if approximate not in ("none", "tanh"):
         message = f"approximate is {approximate!r}"
-        raise ShapeError(message, "none or tanh")
+        raise ShapeError(message, "expected none or tanh")
     return TensorFact(x.dtype, x.shape)
 
 
@@ -323,7 +323,7 @@ def _clip_shape(input: TensorFact, min: TensorFact | None = None, max: TensorFac
     for name, bound in (("min", min), ("max", max)):
         if bound is not None and bound.shape is not None and len(bound.shape) > 1:
             message = f"{name} has rank {len(bound.shape)}"
-            raise ShapeError(message, "a bound is one number")
+            raise ShapeError(message, "expected a scalar")
     return TensorFact(input.dtype, input.shape)
 
 

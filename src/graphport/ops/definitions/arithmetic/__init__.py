@@ -379,7 +379,7 @@ def _integer_power(x: Tensor, y: Tensor) -> Tensor:
 
 def _mod_shape(a: TensorFact, b: TensorFact, *, fmod: int = 0) -> TensorFact:
     if not fmod and a.dtype is not None and a.dtype.is_floating:
-        message = f"the remainder of {a.dtype} with fmod = 0"
+        message = f"fmod is 0 for operands of {a.dtype}"
         raise ShapeError(message, "set fmod = 1: floating remainders have the sign of the dividend")
     return a.with_shape(broadcast(a.dims, b.dims))
 
@@ -401,7 +401,7 @@ def Mod(a: T, b: T, *, fmod: int = 0) -> T:
 def _shift_shape(x: TensorFact, y: TensorFact, *, direction: str) -> TensorFact:
     if direction not in ("LEFT", "RIGHT"):
         message = f"unknown direction {direction!r}"
-        raise ShapeError(message, "LEFT or RIGHT")
+        raise ShapeError(message, "expected LEFT or RIGHT")
     return x.with_shape(broadcast(x.dims, y.dims))
 
 

@@ -17,8 +17,8 @@ T2 = Annotated[Tensor, Types("T2", ALL_13 - STRING)]
 
 def _bitcast_shape(input: TensorFact, *, to: DType | None) -> TensorFact:
     if to is None or to is DType.STRING or (input.dtype is not None and input.dtype.bits != to.bits):
-        message = f"{input.dtype} as {to}"
-        raise ShapeError(message, "both types must have as many bits")
+        message = f"{input.dtype} cannot be reinterpreted as {to}"
+        raise ShapeError(message, "both types must have equal bit widths")
     return TensorFact(to, input.shape)
 
 

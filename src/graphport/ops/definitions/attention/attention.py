@@ -35,8 +35,8 @@ def _attention_shape(op: AttentionView[TensorFact]) -> tuple[TensorFact, ...]:
     _check_attributes(op.left_window_size, op.right_window_size, op.qk_matmul_output_mode, op.softmax_precision)
     has_past = op.past_key is not None
     if has_past != (op.past_value is not None) or (has_past and op.nonpad_kv_seqlen is not None):
-        message = "past_key, past_value and nonpad_kv_seqlen do not go together so"
-        raise ShapeError(message, "give both of the first, or the last, or none")
+        message = "invalid combination of past_key, past_value and nonpad_kv_seqlen"
+        raise ShapeError(message, "pass past_key and past_value, or nonpad_kv_seqlen alone")
     heads = _by_heads(op.q, op.q_num_heads, "Q", "q_num_heads")
     keys = _by_heads(op.k, op.kv_num_heads, "K", "kv_num_heads")
     values = _by_heads(op.v, op.kv_num_heads, "V", "kv_num_heads")
@@ -59,11 +59,11 @@ def _attention_shape(op: AttentionView[TensorFact]) -> tuple[TensorFact, ...]:
 
 def _check_attributes(left: int, right: int, mode: int, precision: int | None) -> None:
     if left < -1 or right < -1:
-        message = f"the window reaches {left} to the left and {right} to the right"
-        raise ShapeError(message, "a number of positions, or -1 for all")
+        message = f"left_window_size is {left}, right_window_size is {right}"
+        raise ShapeError(message, "expected a number of positions, or -1 for no limit")
     if mode not in range(4):
         message = f"qk_matmul_output_mode is {mode}"
-        raise ShapeError(message, "0 to 3")
+        raise ShapeError(message, "expected 0 to 3")
     if precision is not None and precision not in PRECISIONS:
         message = f"softmax_precision is {precision}"
         raise ShapeError(message, "1 (float32), 10 (float16), 11 (float64) or 16 (bfloat16)")
@@ -82,14 +82,14 @@ def _by_heads(x: TensorFact, heads: int | None, name: str, attribute: str) -> _S
         raise ShapeError(message, f"set {attribute} to the head count")
     batch, length, width = x.dims
     if isinstance(width, int) and width % heads:
-        message = f"the {width} columns of {name} are not {heads} heads"
+        message = f"{name} has {width} columns, expected a multiple of {heads} (heads)"
         raise ShapeError(message)
     return batch, heads, length, width // heads
 
 
 def _check_groups(queries: Dim, keys: Dim) -> None:
     if isinstance(queries, int) and isinstance(keys, int) and (keys < 1 or queries % keys):
-        message = f"{queries} heads of Q are no multiple of {keys} heads of K and V"
+        message = f"{queries} heads of Q are not a multiple of {keys} heads of K and V"
         raise ShapeError(message)
 
 
@@ -115,7 +115,7 @@ def _check_mask(mask: TensorFact | None, scores: _Shape) -> None:
         return
     if not 1 <= mask.rank <= 4:
         message = f"attn_mask has rank {mask.rank}"
-        raise ShapeError(message, "it broadcasts to (batch, heads, length of Q, length of K)")
+        raise ShapeError(message, "expected a shape that broadcasts to (batch, heads, length of Q, length of K)")
     # The last axis may be shorter than the keys.
     found = broadcast(mask.dims[:-1], scores[:-1])
     decided_equal_shapes(found, scores[:-1], "attn_mask does not broadcast to the scores")

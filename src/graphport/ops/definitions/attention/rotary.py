@@ -28,8 +28,8 @@ def _rotary_shape(op: RotaryEmbeddingView[TensorFact]) -> TensorFact:
         return TensorFact(op.x.dtype, None)
     rotated = op.rotary_embedding_dim or _head_size(op.x, op.num_heads)
     if isinstance(rotated, int) and rotated % 2:
-        message = f"{rotated} columns of a head do not make pairs"
-        raise ShapeError(message, "rotary_embedding_dim, or the size of a head, is even")
+        message = f"{rotated} rotated columns per head, expected an even number"
+        raise ShapeError(message, "set an even rotary_embedding_dim")
     rank = 3 if op.position_ids is None else 2
     for name, cache in (("cos_cache", op.cos_cache), ("sin_cache", op.sin_cache)):
         if cache.shape is None:

@@ -42,7 +42,7 @@ def infer_loop_facts(
     returned = run()
     if len(returned) < skipped + len(carried):
         message = f"the body returns {len(returned)} values, {skipped + len(carried)} are needed"
-        raise ShapeError(message, "the condition of a loop, then each value that it carries")
+        raise ShapeError(message, "expected the loop condition, then each loop-carried value")
     # A dim that changes becomes open, and an open dim does not change again: two iterations fix the dims, a third the
     # ranks.
     for _ in range(3):
@@ -131,7 +131,7 @@ def Loop(m: I | None = None, cond: B | None = None, *v_initial: V, body: Body) -
 
 def _no_rounds(fact: Fact, axis: int = 0) -> Tensor:
     if not isinstance(fact, TensorFact) or fact.dtype is None:
-        message = "a loop that runs no round stacks values of unknown type"
+        message = "a loop with 0 iterations stacks values of unknown element type"
         raise ShapeError(message)
     dims = [dim if isinstance(dim, int) else 0 for dim in fact.shape or ()]
     place = axis_index(axis, len(dims) + 1)
@@ -175,7 +175,7 @@ def _per_scanned(given: tuple[int, ...] | None, wanted: int, name: str) -> tuple
         return (0,) * wanted
     if len(given) != wanted:
         message = f"{name} has {len(given)} entries, {wanted} are needed"
-        raise ShapeError(message, "one for each scanned value")
+        raise ShapeError(message, "expected one for each scanned value")
     return given
 
 

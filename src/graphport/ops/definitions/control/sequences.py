@@ -32,8 +32,8 @@ def _element(fact: Fact) -> TensorFact:
 
 def _sequence_shape(*inputs: TensorFact) -> SequenceFact:
     if not inputs:
-        message = "there is no operand"
-        raise ShapeError(message, "SequenceEmpty makes a sequence of nothing")
+        message = "the node has no operand, expected at least one"
+        raise ShapeError(message, "use SequenceEmpty for an empty sequence")
     fact: Fact = inputs[0].with_elements(None)
     for other in inputs[1:]:
         fact = join(fact, other)
@@ -65,15 +65,15 @@ def SequenceEmpty(*, dtype: DType | None = None) -> S:
 def _position(position: TensorFact | None) -> None:
     if position is not None and position.shape is not None and len(position.shape) > 1:
         message = f"position has rank {len(position.shape)}"
-        raise ShapeError(message, "a position is one number")
+        raise ShapeError(message, "expected a scalar")
 
 
 def _insert_shape(input_sequence: Fact, tensor: TensorFact, position: TensorFact | None = None) -> SequenceFact:
     _position(position)
     element = _element(input_sequence)
     if None not in (element.dtype, tensor.dtype) and element.dtype is not tensor.dtype:
-        message = f"a tensor of {tensor.dtype} does not go into a sequence of {element.dtype}"
-        raise ShapeError(message, "cast it")
+        message = f"the tensor is {tensor.dtype}, the sequence has {element.dtype} elements"
+        raise ShapeError(message, "cast the tensor")
     return SequenceFact(join(element, tensor))
 
 

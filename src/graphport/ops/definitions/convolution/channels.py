@@ -33,7 +33,7 @@ def check_channels(
         message = f"group is {group}"
         raise ShapeError(message, "at least 1")
     if decide_equal(depth * group, channels) is False:
-        message = f"{channels} channels are not {group} groups of {depth}"
+        message = f"x has {channels} channels, expected {group} groups of {depth}"
         raise ShapeError(message, "w has the shape [feature maps, channels / group, *kernel]")
     if isinstance(maps, int) and maps % group:
         message = f"{maps} feature maps do not split into {group} groups"
@@ -66,7 +66,7 @@ def check_bias(b: TensorFact | None, maps: Dim) -> None:
         return
     if b.rank != 1:
         message = f"the bias has rank {b.rank}"
-        raise ShapeError(message, "one number per feature map: rank 1")
+        raise ShapeError(message, "expected rank 1: one element per feature map")
     same_dim(b.dims[0], maps, "bias and feature maps")
 
 

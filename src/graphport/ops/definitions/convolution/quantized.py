@@ -37,7 +37,9 @@ def check_parameter(name: str, fact: TensorFact | None, maps: object = 1) -> Non
         return
     if len(fact.shape) != 1 or maps == 1:
         message = f"{name} has the shape {list(fact.shape)}"
-        raise ShapeError(message, "one number" if maps == 1 else f"one number, or {maps} in a vector")
+        raise ShapeError(
+            message, "expected a scalar" if maps == 1 else f"expected a scalar, or a vector of {maps} elements"
+        )
     if isinstance(maps, int):
         same_dim(fact.shape[0], maps, f"{name} and feature maps")
 

@@ -55,7 +55,7 @@ def transposed_window(
         cut = [_cut(maximum(a - n, 0), auto_pad) for a, n in zip(full, wanted, strict=True)]
     for axis, length in enumerate(lengths):
         if isinstance(length, int) and length < 1 and decide_equal(dims[axis], 0) is False:
-            message = f"padding {cut[axis]} leaves nothing of the {full[axis]} entries of spatial axis {axis}"
+            message = f"padding {cut[axis]} removes all {full[axis]} elements of spatial axis {axis}"
             raise ShapeError(message, "less padding")
     return Window(tuple(kernel), s, d, tuple(cut), lengths)
 

@@ -24,11 +24,11 @@ Count = Annotated[Tensor, Types("tensor(int64)", INT64)]
 def _suppression_shape(op: NonMaxSuppressionView[TensorFact]) -> TensorFact:
     if op.center_point_box not in (0, 1):
         message = f"center_point_box is {op.center_point_box}"
-        raise ShapeError(message, "0 for two corners, 1 for centre and size")
+        raise ShapeError(message, "expected 0 (two corners) or 1 (centre and size)")
     for name, fact in (("boxes", op.boxes), ("scores", op.scores)):
         if fact.shape is not None and fact.rank != 3:
             message = f"{name} has rank {fact.rank}, 3 is needed"
-            raise ShapeError(message, "boxes [batch, number, 4], scores [batch, class, number]")
+            raise ShapeError(message, "expected boxes [batch, number, 4] and scores [batch, class, number]")
     if op.boxes.shape is not None:
         same_dim(4, op.boxes.dims[2], "numbers that describe a box")
         if op.scores.shape is not None:

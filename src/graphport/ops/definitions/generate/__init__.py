@@ -33,7 +33,7 @@ def constant_value(attributes: dict[str, Any]) -> Storage:
     given = {name: value for name, value in attributes.items() if value is not None}
     if len(given) != 1:
         message = f"{len(given)} values: {', '.join(given)}" if given else "no value"
-        raise ShapeError(message, "exactly one of value, value_float, value_ints, … must be there")
+        raise ShapeError(message, "expected exactly one of value, value_float, value_ints, …")
     ((name, value),) = given.items()
     match name:
         case "value" | "sparse_value":
@@ -85,7 +85,7 @@ def Constant(
 def _constant_of_shape(input: TensorFact, *, value: Storage | None = None) -> TensorFact:
     if value is not None and value.count != 1:
         message = f"value has {value.count} elements"
-        raise ShapeError(message, "one, which fills the tensor")
+        raise ShapeError(message, "expected one element, which fills the tensor")
     dtype = DType.FLOAT32 if value is None else value.dtype
     if input.elements is None:
         length = input.dims[0]
@@ -147,7 +147,7 @@ def _steps(first: float, last: float, step: float) -> int:
         raise ShapeError(_NEVER)
     steps = (last - first) / step
     if not math.isfinite(steps):
-        message = f"there is no last number from {first:g} to {last:g} by {step:g}"
+        message = f"a range from {first:g} to {last:g} with step {step:g} has no finite length"
         raise ShapeError(message)
     return max(math.ceil(steps), 0)
 

@@ -70,7 +70,7 @@ def _gather_elements_shape(data: TensorFact, indices: TensorFact, *, axis: int =
         raise ShapeError(message, "they must agree")
     for number, (own, wanted) in enumerate(zip(data.dims, indices.dims, strict=True)):
         if number != place and decide_less(own, wanted):
-            message = f"axis {number} of indices has {wanted} entries, of data {own}"
+            message = f"axis {number} of indices has {wanted} elements, expected at most {own} (data)"
             raise ShapeError(message)
     _check_indices(indices, data.dims[place], place)
     return data.with_shape(indices.shape)
@@ -152,7 +152,7 @@ def GatherND(data: T, indices: Indices, *, batch_dims: int = 0) -> T:
 def _compress_shape(input: TensorFact, condition: TensorFact, *, axis: int | None = None) -> TensorFact:
     if condition.shape is not None and condition.rank != 1:
         message = f"condition has rank {condition.rank}"
-        raise ShapeError(message, "it is a vector")
+        raise ShapeError(message, "expected rank 1")
     count: Dim = OPEN if condition.elements is None else sum(condition.integer_elements)
     if axis is None:
         return input.with_shape((count,))

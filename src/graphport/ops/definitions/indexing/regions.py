@@ -25,7 +25,7 @@ def _reverse_shape(
         raise ShapeError(message, "expected 0 and 1, in either order")
     if sequence_lens.shape is not None and sequence_lens.rank != 1:
         message = f"sequence_lens has rank {sequence_lens.rank}"
-        raise ShapeError(message, "one length for each sample")
+        raise ShapeError(message, "expected rank 1: one length for each sample")
     if input.shape is not None:
         check_rank(input, 2, "input")
         if sequence_lens.shape is not None:
@@ -67,7 +67,7 @@ def _trilu_shape(input: TensorFact, k: TensorFact | None = None, *, upper: int =
         check_rank(input, 2, "input")
     if k is not None and k.shape is not None and k.rank > 1:
         message = f"k has rank {k.rank}"
-        raise ShapeError(message, "it is one number")
+        raise ShapeError(message, "expected a scalar")
     return TensorFact(input.dtype, input.shape)
 
 

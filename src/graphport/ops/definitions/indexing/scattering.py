@@ -99,7 +99,7 @@ def _scatter_nd_shape(
     last = indices.dims[-1] if indices.rank else 0
     if not isinstance(last, Symbolic):
         if not 1 <= last <= data.rank:
-            message = f"indices name {last} axes of a tensor of rank {data.rank}"
+            message = f"index vectors have {last} elements, expected at most the rank {data.rank} of data"
             raise ShapeError(message)
         if updates.shape is not None:
             wanted = (*indices.dims[:-1], *data.dims[last:])

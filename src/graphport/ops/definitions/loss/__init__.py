@@ -31,7 +31,7 @@ def _loss_shape(op: NegativeLogLikelihoodLossView[TensorFact]) -> TensorFact:
     if op.input.shape is not None:
         if op.input.rank < 2:
             message = f"the scores have rank {op.input.rank}"
-            raise ShapeError(message, "samples, classes, then any other axes")
+            raise ShapeError(message, "expected rank 2 or more: samples, classes, then other axes")
         if op.weight is not None and op.weight.shape is not None:
             same_dim(op.input.dims[1], op.weight.dims[0] if op.weight.rank else 1, "classes and weights")
         if op.target.shape is not None:

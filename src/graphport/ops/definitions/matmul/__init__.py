@@ -58,7 +58,7 @@ def _gemm_shape(op: GemmView[TensorFact]) -> TensorFact:
     for name, fact in (("a", op.a), ("b", op.b)):
         if fact.rank != 2:
             message = f"{name} has rank {fact.rank}"
-            raise ShapeError(message, "both factors are matrices; MatMul takes other ranks")
+            raise ShapeError(message, "expected rank 2; use MatMul for other ranks")
     rows, inner = reversed(op.a.dims) if op.transA else op.a.dims
     shape = multiplied((rows, inner), tuple(reversed(op.b.dims)) if op.transB else op.b.dims)
     _check_summand(op.c, shape)

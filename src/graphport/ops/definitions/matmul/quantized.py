@@ -32,10 +32,10 @@ def _check_rows(name: str, fact: TensorFact | None, a: TensorFact, axis: int) ->
         return
     if len(fact.shape) == 1 and len(a.shape) > 1 and decide_equal(fact.shape[0], a.shape[axis]) is False:
         message = f"{name} has {fact.shape[0]} entries for {a.shape[axis]} {'rows' if axis == -2 else 'columns'}"
-        raise ShapeError(message, "one number, or one for each")
+        raise ShapeError(message, "expected a scalar, or one element for each")
     if len(fact.shape) > 1 and len(fact.shape) != len(a.shape):
         message = f"{name} has rank {len(fact.shape)}, its operand {len(a.shape)}"
-        raise ShapeError(message, "rank 0, rank 1, or that of its operand")
+        raise ShapeError(message, "expected rank 0, rank 1, or the rank of its operand")
 
 
 def _matmul_integer_shape(

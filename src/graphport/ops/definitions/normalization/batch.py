@@ -43,7 +43,7 @@ def check_vectors(channels: Dim | None, **vectors: TensorFact) -> Dim | None:
             continue
         if len(fact.shape) != 1:
             message = f"{name} has the shape {list(fact.shape)}"
-            raise ShapeError(message, "one number per channel: rank 1")
+            raise ShapeError(message, "expected rank 1: one element per channel")
         channels = fact.shape[0] if channels is None else same_dim(channels, fact.shape[0], f"channels and {name}")
     return channels
 

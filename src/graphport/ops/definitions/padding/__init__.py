@@ -71,7 +71,7 @@ def _padded_length(axis: int, n: Dim, begin: Dim, end: Dim, mode: str) -> Dim:
         message = f"padding ({begin}, {end}) cuts more than the {n} entries of axis {axis}"
         raise ShapeError(message)
     if mode != "constant" and decide_less(kept, 1) is True and any(decide_less(0, pad) is True for pad in (begin, end)):
-        message = f"padding ({begin}, {end}) leaves no entry of the {n} of axis {axis} to repeat"
+        message = f"padding ({begin}, {end}) leaves none of the {n} elements of axis {axis} to repeat"
         raise ShapeError(message, 'mode "constant" adds a constant')
     return n + begin + end
 
@@ -85,7 +85,7 @@ def _check_mirrored(axis: int, n: Dim, begin: Dim, end: Dim) -> None:
     cut = sum(pad for pad in (begin, end) if isinstance(pad, int) and pad < 0)
     if any(decide_less(n + cut - 1, pad) is True and decide_less(0, pad) is True for pad in (begin, end)):
         message = f"the {n} entries of axis {axis} have no mirror images for padding ({begin}, {end})"
-        raise ShapeError(message, "less are padded on each side than the axis has entries")
+        raise ShapeError(message, "pad fewer elements on each side than the axis has")
 
 
 @op(

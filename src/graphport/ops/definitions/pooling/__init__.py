@@ -233,7 +233,7 @@ def check_exponent(p: float) -> None:
     """
     if p <= 0:
         message = f"p is {p}"
-        raise ShapeError(message, "the exponent of a norm is positive")
+        raise ShapeError(message, "expected a positive exponent")
 
 
 @op(

@@ -53,7 +53,7 @@ def _max_unpool_shape(op: MaxUnpoolView[TensorFact]) -> TensorFact:
     if op.i.shape is not None:
         if op.i.rank != rank:
             message = f"x has rank {rank}, i has rank {op.i.rank}"
-            raise ShapeError(message, "each entry of x has one place")
+            raise ShapeError(message, "the ranks must be equal: i has an index for each element of x")
         for axis, (a, b) in enumerate(zip(op.x.dims, op.i.dims, strict=True)):
             same_dim(a, b, f"axis {axis} of x and i")
     inferred = (*op.x.dims[:2], *_unpooled(op.x.dims[2:], op.kernel_shape, op.pads, op.strides))
@@ -116,16 +116,16 @@ def _max_roi_pool_shape(
 ) -> TensorFact:
     if len(pooled_shape) != 2 or any(n < 1 for n in pooled_shape):
         message = f"pooled_shape is {pooled_shape}"
-        raise ShapeError(message, "rows and columns, both positive")
+        raise ShapeError(message, "expected two positive integers: rows and columns")
     if spatial_scale <= 0:
         message = f"spatial_scale is {spatial_scale}"
-        raise ShapeError(message, "it must be positive")
+        raise ShapeError(message, "expected a positive number")
     if x.shape is not None and x.rank != 4:
         message = f"x has rank {x.rank}"
-        raise ShapeError(message, "regions are cut out of [N, C, H, W]")
+        raise ShapeError(message, "expected rank 4: [N, C, H, W]")
     if rois.shape is not None and rois.rank != 2:
         message = f"rois has rank {rois.rank}"
-        raise ShapeError(message, "one row a region: batch index, left, top, right, bottom")
+        raise ShapeError(message, "expected rank 2: rows of batch index, left, top, right, bottom")
     if rois.shape is not None:
         same_dim(5, rois.dims[1], "numbers that describe a region")
     count = OPEN if rois.shape is None else rois.dims[0]

@@ -67,8 +67,8 @@ def check_granularity(
         same_dim(x.shape[place], scale.shape[0], f"entries of axis {place} and scales")
         return
     if not block_size or len(scale.shape) != len(x.shape):
-        message = f"scales of the shape {list(scale.shape)} for {x}"
-        raise ShapeError(message, "one number, one for each entry of an axis, or with block_size one for each block")
+        message = f"scales have the shape {list(scale.shape)}, the tensor is {x}"
+        raise ShapeError(message, "expected a scalar, one per index of the axis, or with block_size one per block")
     place = axis_index(axis, x.rank)
     for i, (n, m) in enumerate(zip(x.shape, scale.shape, strict=True)):
         same_dim(ceil_div(n, block_size) if i == place else n, m, f"axis {i} of x, in blocks, and scales")

@@ -46,7 +46,7 @@ def _like_shape(input: TensorFact, dtype: DType | None) -> TensorFact:
     made = dtype or input.dtype
     if made is not None and made not in FLOATS:
         message = f"the result would be {made}"
-        raise ShapeError(message, "dtype names a floating type")
+        raise ShapeError(message, "set dtype to a float type")
     return TensorFact(made, input.shape)
 
 
@@ -187,11 +187,11 @@ def _multinomial_shape(
     input: TensorFact, *, dtype: DType = DType.INT32, sample_size: int = 1, seed: float | None = None
 ) -> TensorFact:
     if dtype not in INDICES or sample_size < 1:
-        message = f"{sample_size} samples as {dtype}"
-        raise ShapeError(message, "at least one, as int32 or int64")
+        message = f"sample_size is {sample_size}, dtype is {dtype}"
+        raise ShapeError(message, "expected at least 1 sample, and int32 or int64")
     if input.rank != 2:
         message = f"input has rank {input.rank}"
-        raise ShapeError(message, "a row of logarithms for each distribution: rank 2")
+        raise ShapeError(message, "expected rank 2: a row of log-probabilities for each distribution")
     return TensorFact(dtype, (input.dims[0], sample_size))
 
 

@@ -82,8 +82,8 @@ def check_activations(names: Sequence[str], count: int) -> None:
         ShapeError: a name is unknown, or one is missing.
     """
     if len(names) < count:
-        message = f"activations {list(names)}"
-        raise ShapeError(message, f"{count} names: one for each function and direction")
+        message = f"activations are {list(names)}"
+        raise ShapeError(message, f"expected {count} names, one for each function and direction")
     for name in names:
         if name.lower() not in _PLAIN and name.lower() not in _SCALED:
             message = f"there is no activation {name!r}"

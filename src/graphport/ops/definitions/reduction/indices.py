@@ -23,8 +23,8 @@ Indices = Annotated[Tensor, Types("I", INT64)]
 def _arg_shape(data: TensorFact, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> TensorFact:
     place = axis_index(axis, data.rank)
     if data.dims[place] == 0:
-        message = f"axis {place} has no entries"
-        raise ShapeError(message, "the largest of nothing is nowhere")
+        message = f"axis {place} has length 0"
+        raise ShapeError(message, "expected at least one element along the axis")
     rest = [1] if keepdims else []
     return TensorFact(DType.INT64, (*data.dims[:place], *rest, *data.dims[place + 1 :]))
 

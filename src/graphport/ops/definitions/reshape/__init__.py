@@ -312,7 +312,7 @@ def Unsqueeze(data: T, axes: Int64) -> T:
 def _transpose_shape(data: TensorFact, *, perm: tuple[int, ...] | None = None) -> TensorFact:
     order = tuple(reversed(range(data.rank))) if perm is None else perm
     if sorted(order) != list(range(data.rank)):
-        message = f"perm {order} is no order of {data.rank} axes"
+        message = f"perm {order} is not a permutation of {data.rank} axes"
         raise ShapeError(message)
     return data.with_shape([data.dims[axis] for axis in order])
 

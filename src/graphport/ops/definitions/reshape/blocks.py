@@ -29,7 +29,7 @@ def _depth_to_space_shape(input: TensorFact, *, blocksize: int, mode: str = "DCR
         raise ShapeError(message, "DCR or CRD")
     n, c, h, w = _blocks(input, blocksize)
     if isinstance(c, int) and c % blocksize**2:
-        message = f"{c} channels are no multiple of {blocksize} * {blocksize}"
+        message = f"{c} channels are not a multiple of {blocksize} * {blocksize}"
         raise ShapeError(message)
     return input.with_shape([n, c // blocksize**2, h * blocksize, w * blocksize])
 
@@ -65,7 +65,7 @@ def DepthToSpace(input: T, *, blocksize: int, mode: str = "DCR") -> T:
 def _space_to_depth_shape(input: TensorFact, *, blocksize: int) -> TensorFact:
     n, c, h, w = _blocks(input, blocksize)
     if any(isinstance(dim, int) and dim % blocksize for dim in (h, w)):
-        message = f"an image of {h} by {w} does not part into blocks of {blocksize}"
+        message = f"the image size {h} x {w} is not a multiple of the block size {blocksize}"
         raise ShapeError(message)
     return input.with_shape([n, c * blocksize**2, h // blocksize, w // blocksize])
 

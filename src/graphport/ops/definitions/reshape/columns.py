@@ -42,7 +42,7 @@ def _col2im_shape(op: Col2ImView[TensorFact]) -> TensorFact:
     if op.image_shape.elements is not None:
         count = product(_counts(image, block, op.strides, op.pads, op.dilations))
         if decide_equal(count, columns) is False:
-            message = f"{columns} columns for {count} blocks"
+            message = f"input has {columns} columns, expected one for each of {count} blocks"
             raise ShapeError(message)
     return op.input.with_shape((batch, rows // size, *image))
 

@@ -26,7 +26,7 @@ def _concat_shape(*inputs: TensorFact, axis: int) -> TensorFact:
     rank = ranks.pop()
     if ranks:
         message = f"operands have ranks {sorted({rank, *ranks})}"
-        raise ShapeError(message, "all have one rank")
+        raise ShapeError(message, "all operands must have equal rank")
     place = axis_index(axis, rank)
     dims: list[Dim | None] = [None] * rank
     total: Dim = 0
@@ -105,7 +105,7 @@ def _equal(dim: Dim, count: int | None) -> list[Dim]:
     part = ceil_div(dim, count)
     last = dim - part * (count - 1)
     if isinstance(last, int) and last < 0:
-        message = f"{dim} entries do not make {count} parts of {part}"
+        message = f"axis of {dim} elements cannot be split into {count} parts of {part}"
         raise ShapeError(message, "only the last part may be shorter")
     return [part] * (count - 1) + [last]
 
@@ -185,12 +185,12 @@ def _tile_shape(input: TensorFact, repeats: TensorFact) -> TensorFact:
     count = repeats.dims[0] if repeats.shape else None
     if isinstance(count, int) and count != input.rank:
         message = f"{count} repeats for a tensor of rank {input.rank}"
-        raise ShapeError(message, "one for each axis")
+        raise ShapeError(message, "expected one repeat count for each axis")
     if repeats.elements is None:
         return input.with_shape([OPEN] * input.rank)
     if any(decide_less(times, 0) for times in repeats.elements):
         message = f"the repeats are {list(map(str, repeats.elements))}"
-        raise ShapeError(message, "0 or more times")
+        raise ShapeError(message, "expected counts of at least 0")
     return input.with_shape([dim * times for dim, times in zip(input.dims, repeats.elements, strict=True)])
 
 

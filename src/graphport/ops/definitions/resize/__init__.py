@@ -100,12 +100,12 @@ def scaled_length(n: Dim, scale: float) -> Dim:
     """
     if not 0 < scale < inf:
         message = f"a scale is {scale}"
-        raise ShapeError(message, "scales are positive, and finite")
+        raise ShapeError(message, "expected positive, finite scales")
     if isinstance(n, int):
         with np.errstate(over="ignore"):
             length = np.float32(n) * np.float32(scale)
         if not np.isfinite(length):
-            message = f"a length of {n} times {scale} is past what float32 holds"
+            message = f"the length {n} times the scale {scale} exceeds the range of float32"
             raise ShapeError(message, "correct the scale")
         return floor(length)
     ratio = Fraction(scale)

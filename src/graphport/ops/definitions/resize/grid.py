@@ -36,7 +36,7 @@ def _grid_sample_shape(
         raise ShapeError(message, "the ranks must be equal")
     if x.rank < 3:
         message = f"x has rank {x.rank}"
-        raise ShapeError(message, "batch, channels, and at least one axis to sample")
+        raise ShapeError(message, "expected rank 3 or more: batch, channels, and at least one axis to sample")
     same_dim(x.rank - 2, grid.dims[-1], "spatial axes and numbers of a place")
     batch = same_dim(x.dims[0], grid.dims[0], "batch")
     return x.with_shape([batch, x.dims[1], *grid.dims[1:-1]])
@@ -66,7 +66,7 @@ def GridSample(x: T1, grid: T2, *, align_corners: int = 0, mode: str = "linear",
     """
     if x.dtype == object and mode != "nearest":
         message = f"strings have no {mode} interpolation"
-        raise ShapeError(message, "the mode nearest samples strings")
+        raise ShapeError(message, "set mode to nearest")
     dims = x.shape[2:]
     wide = np.result_type(grid.dtype, np.float32)
     # The grid names the last axis first.
@@ -142,11 +142,11 @@ def _affine_grid_shape(theta: TensorFact, size: TensorFact, *, align_corners: in
     rank = len(size.elements) - 2
     if rank not in (2, 3):
         message = f"size has {rank + 2} entries"
-        raise ShapeError(message, "(N, C, H, W) or (N, C, D, H, W)")
+        raise ShapeError(message, "expected 4 or 5 elements: (N, C, H, W) or (N, C, D, H, W)")
     if theta.shape is not None:
         if len(theta.shape) != 3:
             message = f"theta has rank {len(theta.shape)}"
-            raise ShapeError(message, "one matrix a sample: rank 3")
+            raise ShapeError(message, "expected rank 3: one matrix per sample")
         for what, found, wanted in zip(
             ("batch", "rows", "columns"), theta.shape, (size.elements[0], rank, rank + 1), strict=True
         ):

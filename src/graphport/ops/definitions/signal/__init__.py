@@ -40,7 +40,7 @@ def _dft_shape(op: DFTView[TensorFact]) -> TensorFact:
     parts = op.input.dims[-1] if rank else 1
     if rank < 2 or (isinstance(parts, int) and parts not in (1, 2)):
         message = f"input is {op.input}"
-        raise ShapeError(message, "its last axis has the real and, unless there is none, the imaginary part")
+        raise ShapeError(message, "expected a last axis of length 1 (real) or 2 (real and imaginary part)")
     if op.onesided and (parts == 1 if op.inverse else parts == 2):
         message = f"onesided=1 with {'real' if op.inverse else 'complex'} input"
         raise ShapeError(message, "onesided requires a real signal, or, with inverse=1, its complex spectrum")
@@ -110,7 +110,7 @@ def _transformed(numbers: Tensor, length: int, axis: int, *, inverse: int, onesi
 def _stft_shape(op: STFTView[TensorFact]) -> TensorFact:
     if op.signal.rank != 3 or (isinstance(op.signal.dims[2], int) and op.signal.dims[2] not in (1, 2)):
         message = f"signal is {op.signal}"
-        raise ShapeError(message, "batch, signal length, and 1 (real) or 2 (complex)")
+        raise ShapeError(message, "expected [batch, signal length, 1 (real) or 2 (complex)]")
     batch, total, _ = op.signal.dims
     own = total if op.window is None else op.window.dims[0] if op.window.rank == 1 else OPEN
     length = _scalar_element(op.frame_length, own)

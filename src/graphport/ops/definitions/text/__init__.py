@@ -76,7 +76,7 @@ def _normalized_shape(op: StringNormalizerView[TensorFact]) -> TensorFact:
         raise ShapeError(message, ", ".join(_CASES))
     if op.x.rank not in (1, 2) or (op.x.rank == 2 and isinstance(op.x.dims[0], int) and op.x.dims[0] != 1):
         message = f"x is {op.x}"
-        raise ShapeError(message, "one row of texts is normalized: [C] or [1, C]")
+        raise ShapeError(message, "expected strings of shape [C] or [1, C]")
     if op.stopwords:
         return op.x.with_shape((*op.x.dims[:-1], OPEN))
     return op.x.with_shape(op.x.dims if op.x.rank == 1 else (1, op.x.dims[1]))
@@ -154,17 +154,17 @@ def _vector_shape(op: TfIdfVectorizerView[TensorFact]) -> TensorFact:
         raise ShapeError(message, "TF, IDF or TFIDF")
     if not 1 <= op.min_gram_length <= op.max_gram_length or op.max_skip_count < 0:
         message = f"grams of {op.min_gram_length} to {op.max_gram_length} items, {op.max_skip_count} skipped"
-        raise ShapeError(message, "at least one item, and no negative number of skips")
+        raise ShapeError(message, "expected lengths of at least 1, and at least 0 skips")
     count = sum(1 for _ in ngrams(op.ngram_counts, op.pool_int64s or op.pool_strings or ()))
     if len(op.ngram_indexes) != count or not count or min(op.ngram_indexes) < 0:
         message = f"ngram_indexes has {len(op.ngram_indexes)} elements for {count} n-grams"
         raise ShapeError(message, "ngram_indexes has one entry, from 0 on, for each gram of the pool")
     if op.weights and len(op.weights) != count:
-        message = f"{len(op.weights)} weights for {count} grams"
+        message = f"{len(op.weights)} weights for {count} n-grams, expected equal counts"
         raise ShapeError(message)
     if op.x.rank > 2:
         message = f"X has rank {op.x.rank}"
-        raise ShapeError(message, "one row of tokens, or several")
+        raise ShapeError(message, "expected rank 1 or 2: one row of tokens, or several")
     columns = max(op.ngram_indexes) + 1
     return TensorFact(DType.FLOAT32, (op.x.dims[0], columns) if op.x.rank == 2 else (columns,))
 
