@@ -1,4 +1,4 @@
-"""Cases within a test: each is run, and what fails is told by name."""
+"""Cases within a test: all run, and failing ones are reported by name."""
 
 import inspect
 

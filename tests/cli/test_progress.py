@@ -1,4 +1,4 @@
-"""Long work is told on standard error: nothing of what is quick, nothing where quiet or JSON is wanted."""
+"""Progress of long work on standard error: not for quick work, and not with --quiet or --json."""
 
 from __future__ import annotations
 

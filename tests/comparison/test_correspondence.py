@@ -1,4 +1,4 @@
-"""Which values of two graphs stand for each other: names, notes, positions, structure."""
+"""Correspondence of the values of two graphs: by names, notes, positions and structure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphport.ir.graph import Graph, Node, Value
 
 
 def partners(a, b):
-    """For values of `a`, in its order, those of `b` that stand for them."""
+    """Return, for values of `a` in order, the corresponding values of `b`."""
     return {mine: other for other, mine in correspondence(a, b).items()}
 
 
@@ -29,7 +29,7 @@ def add(graph, op_type, operands, result, shape):
 
 
 def drawn(seed):
-    """A graph whose nodes no two read the same with the same operator: what each is, its structure says."""
+    """Return a graph without equal nodes (operator and operands), so that its structure identifies each node."""
     r = random.Random(seed)
     graph = Graph("g")
     values = [graph.add_input(name, fact(2, 3)) for name in ("x", "y")]
@@ -45,7 +45,7 @@ def drawn(seed):
 
 
 def renamed(graph, prefix="z"):
-    """A copy in which every name is another one, and the value of `graph` that each stands for."""
+    """Return a copy with other names, and a map from the values of `graph` to those of the copy."""
     twin = rewrite.copy(graph)
     pairs = dict(zip(graph.values(), twin.values(), strict=True))
     for index, value in enumerate(pairs.values()):

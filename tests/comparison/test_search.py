@@ -1,4 +1,4 @@
-"""Searches in graphs of a few nodes: what is blamed, what is not, and from what it is computed."""
+"""Search for the first difference in small graphs: the reported node, and the inputs of the extracted part."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def floats(*numbers: float) -> np.ndarray:
 
 
 def net(*lines: str, inputs: str = "%x", **constants: Any) -> Graph:
-    """A graph of these lines, whose output is the result of the last one; constants are of single precision."""
+    """Return a graph of these lines, whose output is the last result; constants are float32."""
     said = [f"constant %{name} = float32[]({float(number)})" for name, number in constants.items()]
     last = lines[-1].partition(" ")[0]
     return from_text("\n".join([f"graph g({inputs}) {{", *said, *lines, f"return {last} }}"]))
@@ -111,7 +111,7 @@ def test_limits_are_those_of_the_value_of_the_first_graph():
 
 
 def test_limits_of_names_of_the_second_graph_alone_change_nothing():
-    """The first fault is told, and not the loudest, whatever is allowed for what it is called there."""
+    """The first difference is reported, not the largest one, with any limit for renamed values."""
     a, b = products(2, 2, 2), products(2, 2.1, 200)
     for value in list(b.values()):
         if value.name.startswith("h"):
@@ -158,7 +158,7 @@ def test_what_is_another_one_in_every_run_is_distinguished_and_not_blamed():
     assert found_in(net(*noisy, "%z = Mul(%x, %w)", w=2), net(*noisy, "%z = Mul(%x, %w)", w=3)).value.name == "z"
 
 
-# What is computed from what
+# Operands of the extracted part
 
 
 def test_a_part_is_given_what_either_graph_reads_for_it():
@@ -173,7 +173,7 @@ def test_a_part_is_given_what_either_graph_reads_for_it():
 
 
 def test_numbers_of_the_first_graph_are_given_where_the_second_has_others():
-    """Noise of `h` adds up before `y`: the part behind it has what the first graph computed."""
+    """The noise of `h` accumulates before `y`: the part after it has the values of the first graph."""
     a = net("%h = Mul(%x, %w)", "%y = Exp(%h)", w=2)
     b = net("%h = Mul(%x, %w)", "%y = Sigmoid(%h)", w=2.00001)
     found = found_in(a, b)
@@ -262,7 +262,7 @@ def test_equal_values_within_are_each_paired_once_and_results_are_none():
     found = looked._equal_within(first_difference._Cell(a, b, {"x": X}, tuple(b)))
     assert [(mine.name, other.name) for mine, other in found] == [("p", "h"), ("q", "h")]
     assert all(mine.graph is b and other.graph is a for mine, other in found)
-    # A value that has another name in the part than in the graph stands for none.
+    # A value with different names in the part and in the graph corresponds to none.
     assert looked._equal_within(first_difference._Cell(a, b, {"x": X}, tuple(b)[1:])) == found[1:]
 
 
@@ -277,7 +277,7 @@ def test_what_does_not_compute_has_no_equal_values_within_and_differs():
     assert "NoSuchOperator" in (found.reason or "")
 
 
-# What does not compute at all
+# Models that do not run
 
 
 def test_a_node_that_does_not_compute_is_blamed_for_its_result_or_what_is_after_it():
@@ -320,7 +320,7 @@ def test_a_value_in_another_layout_is_reported_only_where_nothing_else_is_wrong(
     assert (found.value.name, words(found)) == ("k", (["Identity"], ["Transpose"]))
     assert "shape" in (found.difference.reason or "")
     found = found_in(a, net(*turned, "%y = Sin(%t)"))
-    # The part starts at the last value that is as it was: one in another layout is not given to either graph.
+    # The part starts at the last equal value: one in another layout is an input of neither graph.
     assert (found.value.name, list(found.inputs)) == ("y", ["h"])
     assert words(found) == (["Identity", "Exp"], ["Transpose", "Transpose", "Sin"])
 
@@ -439,7 +439,7 @@ def test_no_more_values_are_looked_at_one_by_one_than_it_may(monkeypatch):
 
 
 def looped(op_type: str, last: str = "Sub", taken: str = "") -> Graph:
-    """s from x on, three times in two loops in each other: s = word(s) - outer."""
+    """Return s, starting from x, after three rounds of two nested loops: s = op(s) - outer."""
     return from_text(
         f"""graph g(%x: float32[1]) {{
             constant %one = float32[1](1.0)
@@ -466,7 +466,7 @@ HALF = floats(0.5)
 
 
 def test_a_fault_in_a_body_is_reported_in_the_first_run_that_shows_it(monkeypatch):
-    """Of 0.5 the absolute value is what it is itself; of -0.5, in the second run, it is not."""
+    """For 0.5, Abs is the identity; for -0.5, in the second iteration, it is not."""
     found = found_in(looped("Abs"), looped("Identity"), HALF)
     assert (found.value.name, words(found)) == ("changed", (["Abs"], ["Identity"]))
     np.testing.assert_array_equal(found.inputs["t"], -HALF)

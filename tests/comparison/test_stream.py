@@ -1,4 +1,4 @@
-"""Slices of a graph, and what is kept while they are computed."""
+"""Slices of a graph, and the values that are stored while they are computed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROW = 4
 
 
 def chain(draw, length: int) -> Graph:
-    """Sums of two earlier values each, some of them of a constant; a few have no shape that is known."""
+    """Return a chain of sums of two earlier values or constants; a few have no known shape."""
     graph = Graph("chain")
     values = [graph.add_input("x", TensorFact(DType.FLOAT32, (ROW,)))]
     for i in range(length):
@@ -92,7 +92,7 @@ def test_a_value_is_let_go_of_once_no_node_reads_it_any_more(monkeypatch):
             np.testing.assert_array_equal(found[value], expected[value])
         for place, (_, known) in enumerate(held):
             ahead = {value for nodes, _ in held[place:] for each in nodes for value in subgraph.reads(each)}
-            # What no slice reads at all, an input, stays until the first one is computed.
+            # An input without a consumer stays until the first slice is computed.
             assert set(known) <= ahead | set(graph.inputs)
 
 
@@ -156,7 +156,7 @@ def test_a_value_takes_the_bytes_of_its_numbers_and_one_of_unknown_shape_a_page(
 
 
 def refusing(most: int, refused=()):
-    """`stream.computed` of a backend that refuses more than some nodes at a time, and some of them at all."""
+    """Return `stream.computed` with a backend that refuses more than `most` nodes at a time and the nodes `refused`."""
     plain = stream.computed
 
     def computed(nodes, wanted, known, backend="auto"):
@@ -170,7 +170,7 @@ def refusing(most: int, refused=()):
 @pytest.mark.parametrize("most_nodes", [1, 3, 256])
 @pytest.mark.parametrize("most_at_once", [1, 2, 256])
 def test_values_come_in_pairs_with_what_each_graph_gives(most_nodes, most_at_once, monkeypatch):
-    """Whatever belongs to whatever; each pair once, a value that several are held against with each of them."""
+    """For any correspondence: each pair once, and a value with several counterparts with each of them."""
     monkeypatch.setattr(stream, "MOST_NODES", most_nodes)
     monkeypatch.setattr(stream, "computed", refusing(most_at_once))
     draw = np.random.default_rng(3)
@@ -192,7 +192,7 @@ def test_values_come_in_pairs_with_what_each_graph_gives(most_nodes, most_at_onc
 
 
 def twins(draw, length: int):
-    """A chain, its copy in which every constant is another one, and all results of the copy with those of the first."""
+    """Return a chain, its copy with other constants, and a map from the results of the copy to those of the chain."""
     a = chain(draw, length)
     b = rewrite.copy(a)
     for value in b.constants:
@@ -201,7 +201,7 @@ def twins(draw, length: int):
 
 
 def given_first(node, of_a, pairs):
-    """What a node of the second graph gives for the numbers of the first."""
+    """Return the result of a node of the second graph on operands of the first."""
     return np.add(*(v.storage.numpy() if v.is_constant else of_a[pairs.get(v, v)] for v in node.operands))
 
 

@@ -1,8 +1,8 @@
-"""Words of the dialects in other forms: operands in a file and folded, extents behind symbols, everything twice.
+"""Invariants for operators of all dialects: operands in a file and folded, symbolic dims, duplicated nodes.
 
-OpenVINO's are those that `openvino/` draws, ncnn's those of `ncnn/`, NNEF's the documents of `nnef/` and those of
-`benchmarks/nnef` over all its operations, PNNX's the models of `pnnx/` that pnnx wrote, and PNNX's and NNEF's the pages of ours
-that can be said in them. What a graph computes as it is stands beside it: others judge that.
+The cases are those that `openvino/` and `ncnn/` draw, the documents of `nnef/` and of `benchmarks/nnef`, the PNNX
+models of `pnnx/`, and the operators that PNNX and NNEF can represent. The results are compared with those of the
+unchanged graph, which other tests check.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ DIALECTS: dict[str, Callable[[slice, Path], Iterator[Case]]] = {
 
 
 def violations(cases: Iterator[Case], file: Path) -> tuple[dict[str, list[str]], int]:
-    """What is wrong, by case, and how many there were."""
+    """Return the violations by case, and the number of cases."""
     found: dict[str, list[str]] = {}
     count = 0
     for name, graph, drawn in cases:
@@ -168,7 +168,7 @@ def violations(cases: Iterator[Case], file: Path) -> tuple[dict[str, list[str]],
 
 
 def _declared(value: Value, array: Any) -> Any:
-    """An array in the element type of its input: formats have fewer than pages. What ncnn indexes with are integers."""
+    """Cast an array to the element type of its input: formats have fewer types; indices of ncnn are integers."""
     dtype = value.fact.dtype if isinstance(value.fact, TensorFact) else None
     return array if dtype is None or dtype.kind != array.dtype.kind else array.astype(dtype.numpy, copy=False)
 
@@ -186,7 +186,7 @@ def _opened(graph: Graph, arrays: list[Any], expected: list[Any]) -> Iterator[st
     for is_shared in (False, True):
         try:
             wrong, outputs, simplified = laws.wrong_when_opened(graph, arrays, is_shared=is_shared)
-        except laws.Opaque:  # its meaning depends on an extent, as that of many words does
+        except laws.Opaque:  # the operator's meaning depends on a dim, as for many operators
             continue
         yield from wrong
         yield from _unequal("opened", outputs, expected)

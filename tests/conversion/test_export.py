@@ -1,4 +1,4 @@
-"""Canonical graphs in words of a dialect: all that cannot be said at once, names, and nothing that is not needed."""
+"""Export of canonical graphs to a dialect: all unsupported operators are reported, names kept, no node is unused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.models import model, node, perceptron
 
 @pytest.fixture
 def say(monkeypatch):
-    """Let an operator be said by a function in a made-up dialect."""
+    """Return a function that registers an export rule of a fictional dialect."""
 
     def rule(name, function):
         monkeypatch.setitem(EXPORT_RULES, ("madeup", name), [Rule("madeup", name, function)])
@@ -149,7 +149,7 @@ def test_symbolic_dim_too_long_to_write_is_unsupported_not_a_bug(ending, monkeyp
 
 
 def test_node_name_is_kept_by_the_first_result_only():
-    """Of an operator whose results are said by a node each."""
+    """For an operator whose results are exported as separate nodes."""
     operator = node("LayerNormalization", ["x", "g"], ["y", "m", "i"], name="norm")
     graph = graph_of([operator], [("y", None), ("m", None), ("i", None)], constants={"g": np.ones(3, np.float32)})
     for dialect in ("openvino", "nnef"):
@@ -162,7 +162,7 @@ def test_node_name_is_kept_by_the_first_result_only():
 
 
 def test_unsupported_shape_is_reported_only_with_a_supported_consumer():
-    """A shape that only what cannot be said reads is no reason of its own."""
+    """A Shape with only unsupported consumers is not reported separately."""
     nodes = [node("Shape", ["x"], ["s"]), node("Neg", ["s"], ["n"]), node("Expand", ["x", "n"], ["y"])]
     graph = graph_of(nodes, [("y", None)])
     assert unsupported(graph, "madeup") == {"Expand": 1}

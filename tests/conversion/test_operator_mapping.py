@@ -1,4 +1,4 @@
-"""What operators became: one word, several, none."""
+"""The mapping of operators: to one op type, several, or none."""
 
 from __future__ import annotations
 

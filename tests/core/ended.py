@@ -1,4 +1,4 @@
-"""What a process leaves in a folder when it is ended, at each of its steps there."""
+"""The state of a folder when a process is killed at each of its file operations."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def ended_at(step: int, folder: Path, work: Callable[[], object]) -> bool:
 
 
 def left_at_every_step(folder: Path, work: Callable[[], object], copies: Path) -> list[Path]:
-    """Do `work` in a process; copies of `folder` as it would be left if that were ended, at all steps, and as it is left.
+    """Run `work` in a process; return copies of `folder` as of a kill before each operation, and at the end.
 
-    What is not flushed yet is lost in both cases, and the process is no more when they are looked at. Steps between which
-    nothing changed have one copy.
+    Unflushed data is lost in both cases, and the process has ended before a copy is inspected. Operations without a
+    change in between have one copy.
     """
     copies.mkdir()
     seen: list[dict[str, list[bytes]]] = []
@@ -48,7 +48,7 @@ def left_at_every_step(folder: Path, work: Callable[[], object], copies: Path) -
 
 
 def bring_back(kept: Path, folder: Path) -> None:
-    """Have `folder`, which stays the same one, hold what `kept` does."""
+    """Restore the content of `folder` from `kept`, without replacing the folder itself."""
     for each in folder.iterdir():
         if each.is_dir():
             shutil.rmtree(each)
@@ -58,7 +58,7 @@ def bring_back(kept: Path, folder: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, list[bytes]]:
-    """What is in the files below a folder, by their names without what is drawn."""
+    """Return the content of the files below a folder by name, without random parts of names."""
     found: dict[str, list[bytes]] = {}
     for each in folder.rglob("*"):
         name = _DRAWN.sub(b".part", os.fsencode(each.relative_to(folder))).decode()
@@ -67,7 +67,7 @@ def contents(folder: Path) -> dict[str, list[bytes]]:
 
 
 def _forked(folder: Path, work: Callable[[], object], before: Callable[[], None]) -> int:
-    """Exit code of a process that does `work`, and `before` before each of its steps below `folder`."""
+    """Return the exit code of a process that runs `work`, and `before` before each of its operations below `folder`."""
     is_open = [True]
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:

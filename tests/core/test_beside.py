@@ -1,4 +1,4 @@
-"""Files beside a model: whatever a model says of them, nothing outside of its folder is opened."""
+"""Sidecar files of a model: no path in a model can open a file outside of its folder."""
 
 from __future__ import annotations
 

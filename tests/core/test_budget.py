@@ -1,4 +1,4 @@
-"""What rules make up is counted, and refused before memory is taken for it."""
+"""Elements that rules create are counted, and refused before memory is allocated."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_a_piece_is_seen_without_being_copied(source):
 
 @pytest.mark.parametrize("limit", [1, 3, 4, 100])
 def test_chunks_yield_pieces_up_to_the_limit(source, limit):
-    # A piece is valid until the next is asked for.
+    # A chunk is valid until the next is requested.
     pieces = [bytes(piece) for piece in source.chunks(1, 8, limit)]
     assert b"".join(pieces) == bytes(range(1, 9))
     assert all(len(piece) == limit for piece in pieces[:-1])
@@ -110,7 +110,7 @@ def weights(tmp_path):
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Put another file in the place of the one at `path`."""
+    """Replace the file at `path` by a new one."""
     beside = path.with_suffix(".new")
     beside.write_bytes(data)
     beside.replace(path)
@@ -167,7 +167,7 @@ def test_in_place_change_with_reset_mtime_is_detected(tmp_path, monkeypatch, siz
     with pytest.raises(OSError, match=CHANGED):
         seen.view(0, 5)
     with pytest.raises(OSError, match=CHANGED):
-        list(pieces)  # told at the end, when some of it was handed out
+        list(pieces)  # reported at the end, after some chunks
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the system keeps no time of the last change")
@@ -359,7 +359,7 @@ def test_narrow_numbers_are_unpacked_and_packed(dtype, packing, data):
     assert storage.numpy().shape == shape
     assert storage.numpy().dtype == dtype.numpy
     assert storage.numpy().tobytes() == expected.tobytes()
-    # Wherever they come from, they go out from the least significant bit on.
+    # For any source, bits are packed from the least significant on.
     again = unpack(np.frombuffer(bytes_of(storage, 2), np.uint8), dtype, shape)
     assert again.tobytes() == expected.tobytes()
     assert bytes_of(ArrayStorage(expected)) == bytes_of(storage) == pack(expected, width)
@@ -547,7 +547,7 @@ def test_mapped_pages_are_released_after_the_limit(weights, monkeypatch):
     with weights.open("rb") as file:
         pages = Pages(file.fileno())
     pages._map = Map()  # pyright: ignore[reportAttributeAccessIssue]
-    # However little is looked at, a page of it is held.
+    # Each view maps at least a page.
     for length, expected in ((1, 0), (4096, 0), (3 * 4096, 0), (1, 1), (4 * 4096, 1), (1, 2), (6 * 4096, 3), (0, 4)):
         pages.view(0, length)
         assert Map.given_back == expected, length
@@ -588,7 +588,7 @@ def test_windows_start_at_allocation_granularity(tmp_path):
 
 @every("limit", [1, 3, 7, 100])
 def test_narrow_numbers_in_pieces_are_those_at_once(limit):
-    """Of any number of elements, in both orders of bits."""
+    """For any number of elements, in both bit orders."""
     raw = bytes(range(0, 250, 4))
     for bits, dtype in ((2, DType.UINT2), (4, DType.UINT4)):
         for count in (0, 1, 7, 8, 9, 100):

@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="session")
 def kernels_of_these_tests(tmp_path_factory):
-    """What is compiled here is kept here."""
+    """Use a temporary kernel cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRAPHPORT_KERNELS", str(tmp_path_factory.mktemp("kernels")))
         yield

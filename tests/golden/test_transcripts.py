@@ -1,6 +1,6 @@
-"""Every `*.txt` beside this file is a transcript of the command line: commands, what they print, how they end.
+"""Each `*.txt` in this folder is a transcript of the command line: commands, output and exit codes.
 
-GOLDEN=write makes them anew; what they then say is to be read before it is kept.
+GOLDEN=write regenerates them; review the changes before committing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VARIES = re.compile(r"\d+\.\d+e-\d+")
 
 
 def command_line(line: str) -> str:
-    """What a command prints, standard error behind standard output, and its exit code if it is not 0."""
+    """Return the output of a command, standard error after standard output, and its exit code if it is not 0."""
     program, *arguments = shlex.split(line.removeprefix("$ "))
     if program == "cat":
         return Path(*arguments).read_text(encoding="utf-8")
@@ -36,14 +36,14 @@ def command_line(line: str) -> str:
 
 
 def played(transcript: str) -> str:
-    """The transcript as it comes out today."""
+    """Return the current output for the commands of a transcript."""
     commands = [line for line in transcript.splitlines() if line.startswith("$ ")]
     return "\n".join(f"{line}\n{command_line(line)}" for line in commands)
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with all inputs, ONNX texts made into files, and the shipped classifier, that commands stand in."""
+    """Change to a folder with all inputs, ONNX files from texts, and the digits example."""
     shutil.copytree(files("graphport") / "examples" / "digits", tmp_path / "digits")  # type: ignore[arg-type]
     for path in HERE.rglob("*"):
         if path.suffix in (".nnef", ".prototxt"):

@@ -1,4 +1,4 @@
-"""The statement that is being typed is read by itself, and what is told of it is what reading the whole text tells."""
+"""The edited statement is parsed separately, with the results of parsing the whole text."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_statement_findings_equal_those_of_a_full_analysis(old, new, code):
     whole = [to_lsp_diagnostic(finding, text.lines) for finding in analyse(source, text.path, 2, "nnef").findings]
     expected = [each for each in whole if each.range.start.line in near]
     found = [each for each in text.published if each.range.start.line in near]
-    # What follows from a mistake is found elsewhere in the whole text, not in the statement.
+    # Consequences of an error are found elsewhere in the whole text, not in the statement.
     assert {each.code for each in found} == {each.code for each in expected}
     if code != "NNEF0203":
         assert told(found) == told(expected)
@@ -92,7 +92,7 @@ def test_shapes_of_an_edited_statement_are_updated():
 def test_findings_of_other_lines_move_with_their_lines():
     text = opened(BODY.replace("y = relu(a)", "y = rellu(a)"))
     ((_, line, *_),) = told(text.published)
-    # Nothing is known of shapes in a text that never was right.
+    # Shapes are unknown in a text that was never valid.
     text.analysis = opened(BODY).analysis
     assert typed(text, "\n".join(text.lines).replace("    t = twice", "    s = tanh(h);\n    t = twice"))
     assert [each[:2] for each in told(text.published)] == [("NNEF0322", line + 1)]

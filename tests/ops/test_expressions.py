@@ -1,4 +1,4 @@
-"""Expressions in canonical words compute what the language says, and operators as expressions what their pages say."""
+"""Expressions in canonical operators follow the language's semantics; operators as expressions their definitions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_functions_of_floats_are_canonical_in_every_special_case(name):
 
 @every("name", [name for name in FLOATS if name not in ("remainder", "fmod", "floor_divide", "torch.long")])
 def test_onnx_runtime_computes_equal_results(name):
-    # Remainders by 0 and infinite numbers as integers are left open by ONNX.
+    # ONNX does not define remainders by 0 and infinities cast to integers.
     finite = np.isfinite(X) & np.isfinite(Y) & (Y != 0)
     agree(call(name), [x[finite] for x in (X, Y)][: max(SIGNATURES[name].arities)], "onnxruntime", 5e-6)
 
@@ -121,7 +121,7 @@ def test_random_expressions_are_canonical(tree, seed):
     found = canonical(text, operands[:used])
     settled = np.isfinite(expected) & (np.abs(expected) < 1e6)
     assert found.dtype == expected.dtype
-    # What is rounded to a whole number, or a remainder, jumps where its operand is off by one unit.
+    # Rounding and remainders are discontinuous: an operand with an error of one ulp gives another result.
     if not any(op_type in text for op_type in ("floor", "round", "fmod", "remainder", "sign")):
         np.testing.assert_allclose(found[settled], expected[settled], rtol=1e-6, atol=1e-6)
 

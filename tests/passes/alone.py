@@ -1,4 +1,4 @@
-"""One pass by itself on a model: what it did, and that the model still computes the same."""
+"""Run one pass on a model and check that the results are unchanged."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ X = (2, 3, 4)
 def applied(
     proto: ModelProto, work: Callable[[Graph, Journal], None], feeds: Mapping[str, Any], *, exact: bool = True
 ) -> tuple[list[str], Journal]:
-    """The operators that `work` leaves, and its journal.
+    """Return the remaining operators after `work`, and its journal.
 
-    Outputs are those of before, bit for bit where it is exact, and no less is known of them.
+    Checks that the outputs are unchanged, bit for bit if `exact`, and that their facts are at least as precise.
     """
     model = gp.from_onnx(proto)
     before = gp.run(model, feeds, backend="reference").ordered
@@ -47,7 +47,7 @@ def applied(
 
 
 def is_still_known(was: Fact, now: Fact) -> bool:
-    """Whether a fact says all that another one does, save for the names of extents."""
+    """Return whether a fact is at least as precise as another one, except for the names of symbols."""
     if not isinstance(was, TensorFact) or not isinstance(now, TensorFact):
         return now == was or was is UNKNOWN
     if was.dtype not in (None, now.dtype) or was.shape is None or now.shape is None:
@@ -68,7 +68,7 @@ def done(
     exact: Any = True,
     **constants: Any,
 ) -> tuple[list[str], Journal]:
-    """`applied` to nodes on inputs of real numbers (`c` is a condition, `dtypes` says others) and constants."""
+    """Call `applied` with nodes on float inputs (`c` is a condition, `dtypes` overrides) and constants."""
     kinds = {"c": B, **(dtypes or {})}
     infos = [info(name, shape, kinds.get(name, F)) for name, shape in inputs]
     results = [info(name, None, kinds.get(name, F)) for name in outputs]
@@ -93,11 +93,11 @@ def read(
     opset: Any = 18,
     **constants: Any,
 ) -> Any:
-    """The graph of nodes on inputs of real numbers and constants."""
+    """Return the graph of nodes on float inputs and constants."""
     infos = [info(name, shape) for name, shape in inputs]
     return gp.from_onnx(model(nodes, infos, [info(name, None) for name in outputs], constants, opset=opset)).graph
 
 
 def reasons(journal: Journal) -> list[str]:
-    """Why nodes were left alone."""
+    """Return the reasons for unchanged nodes."""
     return [note.text for note in journal.left]

@@ -1,4 +1,4 @@
-"""Every corner of every rule of preparation: the same outputs, the same interface, and the form that was asked for."""
+"""Edge cases of each preparation rule: equal outputs, equal interface, and the required form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zeros around what a convolution reads become its pads; anything else stays."""
+"""Zero padding before a convolution is fused into its pads; other padding is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs and outputs in another order of axes: the same numbers, and Transposes only where something forces them."""
+"""Inputs and outputs in another axis order: equal results, and a Transpose only where an operator requires it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ EXTENTS: tuple[int, ...] = (2, 3, 4, 5)
 def rearranged(
     draw: st.DrawFn, kind: str, x: str, shape: list[int], axis: int, name: str
 ) -> tuple[list[Any], dict[str, list[int]], dict[str, Any]]:
-    """Nodes, results and constants of what is done along an axis.
+    """Return nodes, results and constants of an operation along an axis.
 
-    It is put behind itself (c), looked up (g), averaged (m), split (v), or shuffled (w): parted, turned, joined. Or there
-    is one more in front of it (u), which goes again in the middle of something else. Or a reduction removes it, and it is
-    added again with length 1 (d).
+    Kinds: concatenation with itself (c), Gather (g), mean (m), Split (v), or a channel shuffle (w: reshape, transpose,
+    reshape). Or an axis is added in front (u) and removed again around another operator. Or a reduction removes the
+    axis, and Unsqueeze adds it again with size 1 (d).
     """
     if kind == "d":
         made = [
@@ -76,7 +76,7 @@ def rearranged(
 
 @st.composite
 def nets(draw: st.DrawFn) -> Any:
-    """A random net of operators that compute the same in any order of axes, and of Transposes between them."""
+    """Return a random net of operators that are independent of the axis order, with Transpose nodes in between."""
     extents = list(draw(st.permutations(EXTENTS)))
     values: dict[str, list[int]] = {"x": extents}
     nodes: list[Any] = []
@@ -167,7 +167,7 @@ def test_channels_last_convolution_network_needs_two_transposes() -> None:
     assert [each.op for each in told.graph] == ["Transpose", "Conv", "Relu", "MaxPool", "Conv", "Transpose"]
     assert str(told.graph.inputs[0].fact) == "float32[1, 8, 6, 3]"
     np.testing.assert_array_equal(gp.run(told, {"x": x.transpose(0, 2, 3, 1)})["y"], expected.transpose(0, 2, 3, 1))
-    # And back: nothing is left of it.
+    # The inverse change removes every Transpose.
     assert layout(told.graph, channels(told.graph, are_last=False)) == ["x", "y"]
     assert [each.op for each in told.graph] == ["Conv", "Relu", "MaxPool", "Conv"]
 

@@ -1,4 +1,4 @@
-"""What is computed twice is computed once, and what only looks the same stays apart."""
+"""Duplicate computations are merged; similar but different ones are not."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_duplicates_inside_bodies_are_merged():
 
 
 def by_hand(*rows, dialect="", inputs=1):
-    """A graph of nodes on `x`, (word, attributes) each, all of whose results it returns through an Identity."""
+    """Return a graph of nodes (op type, attributes) on `x`, with all results as outputs through Identity."""
     graph = Graph()
     given = [graph.add_input(f"x{n}", TensorFact(DType.FLOAT32, (2,))) for n in range(inputs)]
     for index, (op_type, attributes) in enumerate(rows):
@@ -178,7 +178,7 @@ def test_operators_that_is_unknown_stay():
 
 
 def constants_of(*storages, literal=(), noted=(), output=None):
-    """How many constants are left of some that a Sum reads."""
+    """Return the number of remaining constants of those that a Sum reads."""
     graph = Graph()
     values = [graph.add_constant(f"c{n}", TensorFact.of(each), each) for n, each in enumerate(storages)]
     for index, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""Random recurrent layers: a state goes if nothing but zeros is moved into it, and what is computed stays."""
+"""Random recurrent layers: an initial state of moved zeros is removed, and results are unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS, BATCH, WIDTH, HIDDEN = 3, 2, 3, 4
 
 
 class States:
-    """Nodes and constants that make states, and what of them is fed."""
+    """Nodes and constants that compute states, and the inputs among them."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
@@ -42,7 +42,7 @@ class States:
         return name
 
     def state(self, shape: tuple[int, ...], depth: int = 3) -> tuple[str, bool]:
-        """A value of this shape, and whether it is made of zeros that are moved and of nothing else."""
+        """Return a value of this shape, and whether it consists of moved zeros only."""
         moves = ["picked", "joined", "transposed", "cut", "shaped", "spread", "cast"]
         leaves = ["filled", "zeros", "computed", "other", "zeros", "computed", "one", "fed"]
         kind = self.draw(st.sampled_from(moves if depth and self.draw(st.booleans()) else leaves))
@@ -87,7 +87,7 @@ class States:
                 return self._node("Slice", " ".join([x, *bounds])), is_zero
             case "picked":
                 x, is_zero = self.state((*shape[:axis], shape[axis] + 2, *shape[axis + 1 :]), depth)
-                # Places that are no zeros: they say which entries are moved, and are none of them.
+                # Non-zero indices: they select elements and are not elements themselves.
                 places = self._constant(np.arange(shape[axis]) + 1)
                 return self._node("Gather", f"{x} {places}", axis=axis), is_zero
             case "shaped":
@@ -103,7 +103,7 @@ class States:
 
 @st.composite
 def nets(draw: st.DrawFn) -> Any:
-    """The model of some layers, what it is fed, and of each layer which states are nothing but zeros, in words."""
+    """Return a model of some layers, its inputs, and for each layer the names of its zero states."""
     made = States(draw)
     weights: dict[str, Any] = {}
     nodes: list[Any] = []

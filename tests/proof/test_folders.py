@@ -1,4 +1,4 @@
-"""Runtimes that are kept between proofs find files by names that are said in other folders."""
+"""Runtimes that are reused between proofs resolve relative file names in other folders."""
 
 from __future__ import annotations
 

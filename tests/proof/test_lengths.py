@@ -1,4 +1,4 @@
-"""Open extents that depend on each other where no node says so: what runs tells, and the proof has two sizes."""
+"""Symbolic dims that depend on each other without a node that relates them: runs determine them for two sizes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TABLES = {"embedding": some(9, 4), "zero": np.array(0), "one": np.array(1), "las
 
 
 def covered(mask: str, length: str, by: str) -> list[onnx.NodeProto]:
-    """A mask of which the entries below a length are looked up, so that a shorter one is out of bounds.
+    """Return nodes that gather the elements of a mask below a length, so that a shorter mask is out of bounds.
 
-    The length depends on the numbers of the mask, as far as shape inference can tell.
+    For shape inference, the length depends on the elements of the mask.
     """
     return [
         node("ReduceSum", mask, f"{by}_sum", keepdims=0),
@@ -33,7 +33,7 @@ def covered(mask: str, length: str, by: str) -> list[onnx.NodeProto]:
 
 
 def decoder(caches: tuple[str, ...] = ("P",), more: int = 0) -> onnx.ModelProto:
-    """Tokens behind what is remembered, of which a mask says what counts, `more` longer than it needs to be."""
+    """Return a decoder with a cache and an attention mask, which is `more` longer than required."""
     names = [f"past{index}" for index in range(len(caches))]
     nodes = [
         node("Gather", "embedding ids", "x0"),
@@ -88,7 +88,7 @@ def test_sizes_without_relation_limit_the_tested_sizes(tmp_path):
 
 
 def test_two_size_relations_are_found_together(tmp_path):
-    # An encoder's mask is as long as what the encoder has seen, the decoder's covers the cache, too.
+    # An encoder's mask has the length of its input; the decoder's also covers the cache.
     proto = decoder()
     body = proto.graph
     body.node.extend(
@@ -163,7 +163,7 @@ def test_many_caches_are_no_reason_to_try_without_end(tmp_path):
 
 
 def test_no_window_is_larger_than_the_image_of_a_proof(tmp_path):
-    # ONNX Runtime computes such a one where extents are rounded up, and OpenVINO refuses it.
+    # ONNX Runtime computes such a pooling with `ceil_mode`, and OpenVINO refuses it.
     for op in ("AveragePool", "MaxPool"):
         pool = node(op, "x", "y", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
         proto = model([pool], [info("x", ["N", 3, "H", "W"])], [info("y", None)], opset=19)

@@ -1,4 +1,4 @@
-"""TFLite's files are proven by LiteRT, which shares no code with us, and the backend `litert` computes a graph there."""
+"""TFLite files are proven by LiteRT, an independent implementation; the backend `litert` runs a graph in it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_litert_backend_requires_a_tflite_file(tmp_path: Path) -> None:
 
 
 def test_dynamic_range_layers_pass_and_wrong_weights_fail(tmp_path: Path) -> None:
-    """A file of integer weights and reals (dynamic range): what it computes is said, how it rounds on the way is not."""
+    """A file with integer weights and float activations (dynamic range): its intermediate rounding is unspecified."""
     random = np.random.default_rng(8)
     stored = {name: random.normal(size=size).astype(np.float32) for name, size in (("v", (24, 32)), ("w", (32, 8)))}
     nodes = [
@@ -111,7 +111,7 @@ def test_dynamic_range_layers_pass_and_wrong_weights_fail(tmp_path: Path) -> Non
 
 
 def test_int8_means_match_the_default_litert_kernels(tmp_path: Path) -> None:
-    """Its other kernels round a third of them to the next step."""
+    """Its other kernels round a third of the elements to the next integer."""
     random = np.random.default_rng(8)
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),

@@ -1,4 +1,4 @@
-"""`verify`: what it says, writes and refuses; what counts as evidence; what integers are drawn from."""
+"""`verify`: its output, files and refusals; accepted evidence; the range of integer inputs."""
 
 from __future__ import annotations
 

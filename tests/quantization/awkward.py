@@ -1,4 +1,4 @@
-"""Models that are hard to quantize, or cannot be: what they are, and what is said of them."""
+"""Models that are difficult or impossible to quantize, and the expected diagnostics."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def _one(source: str, result: str, weight: str = "v", *more: str) -> Any:
 
 @dataclass(frozen=True)
 class Awkward:
-    """A model, its inputs by shape, and the code of the finding that it gets from every target, if it gets one.
+    """A model, its inputs by shape, and the code of the diagnostic for every target, if there is one.
 
-    `unsaid` are targets whose format cannot say it: saving is refused.
+    `unsaid` are targets whose format cannot represent the model: saving is refused.
     """
 
     proto: ModelProto
@@ -47,7 +47,7 @@ class Awkward:
     unsaid: tuple[str, ...] = ()
 
     def samples(self, count: int = 8, seed: int = 1) -> list[dict[str, Any]]:
-        """Numbers for the inputs; what is no shape is given as it is, or made of the number of the sample."""
+        """Return random inputs; kinds that are no shape are constants or functions of the sample's index."""
         random = np.random.default_rng(seed)
         return [{name: _given(random, kind, i) for name, kind in self.inputs.items()} for i in range(count)]
 

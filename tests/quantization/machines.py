@@ -1,4 +1,4 @@
-"""Machines that observe and round: of a Ray cluster, and such as are objects of this process."""
+"""Workers of distributed quantization: of a Ray cluster, or simulated by objects of this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.quantization.test_weights_alone import _tokens, decoder
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Ray finds each cluster of the machine, and tests run side by side."""
+    """Ray finds every cluster of the machine, and tests run in parallel."""
     fcntl = pytest.importorskip("fcntl")
     with (Path(gettempdir()) / "graphport-tests-of-ray").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -53,9 +53,9 @@ class RayError(Exception):
 
 
 class Objects:
-    """What is used of Ray, without processes: arguments and results go through bytes, as they do there.
+    """The part of Ray's interface that is used, without processes: arguments and results are pickled as in Ray.
 
-    A reference that is an argument is fetched, and one within an argument is not.
+    A reference that is an argument is resolved, and one within an argument is not.
     """
 
     exceptions = SimpleNamespace(RayError=RayError)
@@ -89,14 +89,14 @@ class Objects:
 
 
 class Reference:
-    """Names an object in the store; what failed is told to who fetches it."""
+    """A reference to an object in the store; a failure is raised when it is fetched."""
 
     def __init__(self, content: bytes | Exception) -> None:
         self.content = content
 
 
 class Actor:
-    """An object that is asked from elsewhere."""
+    """An object with remote methods."""
 
     def __init__(self, objects: Objects, worker: Any) -> None:
         self._objects, self._worker = objects, worker
@@ -113,14 +113,14 @@ class Actor:
         ]
         try:
             return self._objects.put(getattr(self._worker, name)(*taken))
-        except Exception as error:  # noqa: BLE001  as any process tells it
+        except Exception as error:  # noqa: BLE001  any exception, as from a process
             return Reference(error)
 
 
 def observe_as_one_does(place: Path) -> None:
-    """Two machines see what one sees, to the last bit."""
+    """Two workers compute the statistics of one, bit for bit."""
     found = nets.residual()
-    # More shards than both machines are given ahead; the last one is smaller.
+    # More shards than are queued for both workers; the last shard is smaller.
     data = nets.samples(found, 400)
     heard = []
     one, other = place / "alone.npz", place / "together.npz"
@@ -142,7 +142,7 @@ def observe_as_one_does(place: Path) -> None:
 
 
 def observe_on_the_command_line(place: Path) -> None:
-    """The option of the command line does the same."""
+    """The command line option gives the same result."""
     found = nets.residual()
     gp.save(found, place / "net.onnx")
     np.savez(place / "samples.npz", **nets.samples(found, 40))
@@ -166,7 +166,7 @@ def round_as_one_does() -> None:
             single = gp.quantize(found, data, **settings)
             assert not sent
             together = gp.quantize(found, data, distributed="ray", **settings)
-        # Layers that read one value are rounded side by side.
+        # Layers with a common operand are quantized in parallel.
         assert ["gate0", "up0"] in sent
         assert {name for names in sent for name in names} == {"gate0", "up0", "down0", "gate1", "up1", "down1", "head"}
         assert gp.to_onnx(single).SerializeToString() == gp.to_onnx(together).SerializeToString()

@@ -300,7 +300,7 @@ def test_statistics_are_not_kept_in_a_device(place):
 
 
 def test_a_run_of_the_first_sample_is_timed(tmp_path, monkeypatch):
-    """An input whose extents are open is as large as it is for the user, not as small as it may be."""
+    """Dims of a symbolic input are those of the user's sample, not the minimum."""
     graph = model(
         [node("Conv", ["x", "w"], ["y"])],
         [("x", ["N", 3, "H", "W"])],
@@ -343,7 +343,7 @@ def test_what_openvino_has_alone_is_reported_where_it_exists(place, monkeypatch,
 
 
 def test_a_result_is_timed_in_the_form_written_for_its_target(monkeypatch):
-    """ONNX Runtime computes on reals what is bent behind a product of integers, unless that is said otherwise."""
+    """By default ONNX Runtime computes the activation after an integer MatMul in floats."""
     from graphport.api.run import timed_session
     from graphport.formats.onnx import runtime as onnxruntime
 
@@ -404,7 +404,7 @@ def test_a_file_that_computes_something_else_is_not_left(place, verb, monkeypatc
 
 
 def sabotaged(graph):
-    """A copy of `graph` in which one weight is 1.5 times what it was."""
+    """Return a copy of `graph` with one weight multiplied by 1.5."""
     twin = rewrite.copy(graph)
     scale_weight(twin)
     return twin

@@ -1,4 +1,4 @@
-"""Statistics: streams and shards give the same as all at once."""
+"""Statistics of streams and of shards equal those of all samples at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_histogram_counts_every_number(found):
     assert histogram.counts.sum() == sum(x.size for x in found)
 
 
-@example([np.zeros(1, np.float32), np.float32([8192]), np.float32([-1e-30])], 2)  # how wide bins are, and beside 0
+@example([np.zeros(1, np.float32), np.float32([8192]), np.float32([-1e-30])], 2)  # the bin width, and values close to 0
 @given(arrays, st.integers(0, 6))
 def test_merged_histograms_are_the_histogram_of_all(found, cut):
     first, second, both = Histogram(), Histogram(), Histogram()
@@ -54,7 +54,7 @@ def test_numbers_lie_in_their_bins(found):
     x = np.concatenate(found)
     histogram = Histogram()
     histogram.add(x)
-    # Near an edge float32 may decide for the bin beside it.
+    # Close to an edge, float32 may select the neighbouring bin.
     expected, _ = np.histogram(x.astype(np.float64), bins=np.arange(-BINS, BINS + 1) * histogram.width)
     assert np.abs(np.cumsum(expected) - np.cumsum(histogram.counts)).max() <= np.sum(
         np.abs(x / histogram.width - np.rint(x / histogram.width)) < 2e-3
@@ -97,7 +97,7 @@ def test_what_tails_did_not_keep_they_do_not_tell():
     "count", [1, 2, NUM_KEPT, NUM_KEPT + 1, 2 * NUM_KEPT - 1, 2 * NUM_KEPT, 2 * NUM_KEPT + 1, 3 * NUM_KEPT]
 )
 def test_tails_tell_all_places_up_to_the_last_one_kept_and_none_beyond(count):
-    """The number n is at place n, so that places and numbers are the same; between two places both must be kept."""
+    """The element n is at index n, so that indices equal values; interpolation needs both neighbours."""
     extremes = Extremes()
     extremes.add(np.arange(count, dtype=np.float32))
     last, first = min(NUM_KEPT, count) - 1, max(count - NUM_KEPT, 0)

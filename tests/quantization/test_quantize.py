@@ -1,4 +1,4 @@
-"""The whole way: quantized models run on integers, are as good as the report says, and odd models get an answer."""
+"""Quantization end to end: models run on integers with the reported accuracy, and unusual models are handled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _snr(found, quantized, count=40, snr=nets.snr):
 
 
 def _operators(quantized, tmp_path):
-    """What ONNX Runtime makes of a model."""
+    """Return the op types of a model after ONNX Runtime's optimization."""
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
     options.log_severity_level = 4
@@ -106,7 +106,7 @@ def test_products_become_integer_kernels_with_real_results(tmp_path):
 
 @pytest.mark.parametrize("name", list(NETS))
 def test_integer_kernels_compute_what_the_graph_defines(name):
-    """Rounding a sum that lies between two codes may go either way; nothing more."""
+    """Sums at a rounding tie may round either way; there is no other difference."""
     found = NETS[name]()
     quantized = gp.quantize(found, nets.samples(found), preset="fast")
     inputs = {name: 3 * x for name, x in nets.samples(found, 32, seed=5).items()}
@@ -234,7 +234,7 @@ def test_unknown_names_are_reported():
 
 def test_a_goal_is_met_with_the_fewest_floating_layers():
     found = nets.depthwise(imbalance=2)
-    # Of fewer samples it is not sure what others are.
+    # With fewer samples it cannot estimate the error of new ones.
     data = nets.samples(found, 192)
     base = gp.quantize(found, data).report.snr_db
     quantized = gp.quantize(found, data, min_snr=base + 2)
@@ -293,7 +293,7 @@ def test_channels_that_are_far_apart_are_balanced_by_every_preset():
 
 @pytest.mark.parametrize("opset", [13, 17, 21])
 def test_a_model_is_written_at_the_opset_of_its_source(opset, tmp_path):
-    """Also where preparing fuses what is newer than that."""
+    """Also if preparation fuses operators newer than the opset."""
     gp.save(nets.residual(), tmp_path / "source.onnx", opset=opset)
     found = gp.load(tmp_path / "source.onnx")
     made = gp.to_onnx(gp.quantize(found, nets.samples(found), preset="fast"))
@@ -385,7 +385,7 @@ def test_free_spatial_axes_stay_free():
 
 
 def test_sequences_between_layers_are_followed():
-    """A sequence has no shape of its own, and its arrays may have different ones."""
+    """A sequence has no shape, and its arrays may have different shapes."""
     r = np.random.default_rng(0)
     constants = {"w": r.normal(size=(4, 4)).astype(np.float32), "i": np.asarray(0), "p": np.asarray([2, 3, 1])}
     nodes = [
@@ -444,7 +444,7 @@ def test_layers_in_a_loop_stay_floating_and_those_around_it_do_not():
 
 @pytest.mark.parametrize("stage", ["observe", "adjust"])
 def test_an_interruption_leaves_nothing(tmp_path, stage):
-    """Ctrl-C while samples are observed or followed: no files but what was observed of whole shards."""
+    """Ctrl-C during observation or tracing leaves no files except the statistics of complete shards."""
     found = nets.residual()
 
     def told(now, _done, _total):
@@ -454,7 +454,7 @@ def test_an_interruption_leaves_nothing(tmp_path, stage):
     with pytest.raises(KeyboardInterrupt):
         gp.quantize(found, nets.samples(found), on_progress=told, statistics=tmp_path / "s.npz")
     left = [path.name for path in tmp_path.iterdir()]
-    # What was observed whole is kept for the next time.
+    # Complete statistics are saved for the next run.
     assert left == ([] if stage == "observe" else ["s.npz"])
     assert gp.quantize(found, nets.samples(found), statistics=tmp_path / "s.npz").report.snr_db > 25
 

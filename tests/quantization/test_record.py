@@ -1,4 +1,4 @@
-"""What an archive says of a model besides its graph: grids, where nodes are computed, what it was made from."""
+"""Metadata in an archive besides the graph: qparams, the placement of nodes, the source model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibration data: from wherever they come, the same runs; what does not fit is told before work starts."""
+"""Calibration data: equal runs from every source, and errors before the work starts."""
 
 from __future__ import annotations
 

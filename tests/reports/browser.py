@@ -1,4 +1,4 @@
-"""Chromium without a screen, spoken to over pipes with the DevTools protocol: no driver and no package is needed."""
+"""Headless Chromium, controlled through pipes with the DevTools protocol, without a driver or package."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Browser:
         )
 
     def open(self, path: Path) -> float:
-        """Open a report, and wait until it stands; seconds."""
+        """Open a report and wait until it is ready. Return the seconds."""
         start = time.perf_counter()
         self.call("Page.navigate", {"url": path.resolve().as_uri()})
         self.wait("document.body && document.body.dataset.ready === 'yes'")
@@ -93,11 +93,11 @@ class Browser:
             time.sleep(0.01)
 
     def frame(self) -> None:
-        """Wait until what was asked for is drawn."""
+        """Wait until pending changes are rendered."""
         self("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 
     def __call__(self, expression: str) -> Any:
-        """What a JavaScript expression gives."""
+        """Evaluate a JavaScript expression and return its value."""
         asked = {"expression": expression, "returnByValue": True, "awaitPromise": True}
         answer = self.call("Runtime.evaluate", asked)
         if "exceptionDetails" in answer:
@@ -134,7 +134,7 @@ def browser(width: int = 1280, height: int = 860) -> Generator[Browser]:
         (their_read, write), (read, their_write) = os.pipe(), os.pipe()
 
         def hand_over() -> None:
-            # The pipes have to be number 3 and 4; a copy to a number of its own first, lest one covers the other.
+            # The pipes must be file descriptors 3 and 4; duplicate them first, so that neither overwrites the other.
             one, other = os.dup(their_read), os.dup(their_write)
             os.dup2(one, 3)
             os.dup2(other, 4)

@@ -1,4 +1,4 @@
-"""What becomes of a runtime in a process of its own that does not answer."""
+"""A runtime in a separate process that crashes or does not respond."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_way_to_a_process_is_no_time_of_its_runtime(tmp_path, monkeypatch):
         (found,) = worker.run(arrays)
         whole = time.perf_counter() - began
     np.testing.assert_array_equal(found, x)
-    # What is left is the 20 ms that it slept, however long 8 MiB took there and back.
+    # The remainder includes the 20 ms of sleep, independently of the transfer time of 8 MiB.
     assert 0 < lost.seconds < whole - 0.02
     (measured,) = measure_interleaved([lambda: worker.run(arrays)], seconds=0.0, least=3)
     began = time.perf_counter()
@@ -74,7 +74,7 @@ serve(load)
 
 @pytest.fixture
 def counting(tmp_path, monkeypatch):
-    """Makes models of a runtime that tells the number of its process."""
+    """Return a constructor of workers whose runtime returns the id of its process."""
     (tmp_path / "counting.py").write_text(COUNTING)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]))
     monkeypatch.setattr("graphport.runtimes.worker._IDLE", {})
@@ -88,7 +88,7 @@ def test_idle_worker_process_is_reused(counting):
     assert (two, three) == (2, 3)
     assert one_process != other_process
     del first
-    assert counting("c", "4").run(ones) == [4, one_process]  # and nobody has it any more
+    assert counting("c", "4").run(ones) == [4, one_process]  # after its last user is gone
     with pytest.raises(DiagnosticError, match="counting does not load the model: no"):
         counting("no", "1")
     assert counting("d", "5").run(ones) == [5, one_process]

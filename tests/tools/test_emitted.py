@@ -1,4 +1,4 @@
-"""What rules were seen to emit: a part of the tests adds to what is known, and forgets nothing but rules that are gone."""
+"""Recorded op types of rules: a partial test run adds to the record, and only deleted rules are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tool that fails system calls: what it tells apart, and one writer taken through it."""
+"""The fault injection tool: its classification of results, and one writer."""
 
 from __future__ import annotations
 

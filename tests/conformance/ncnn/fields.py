@@ -1,4 +1,4 @@
-"""Parameters of layers as words."""
+"""Format layer parameters as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def keyed(parameters: Mapping[int, Any]) -> str:
-    """`0=1 1=0.5 -23303=2,0,1`; what is `None` is left out."""
+    """Format parameters as `0=1 1=0.5 -23303=2,0,1`; `None` is omitted."""
     return " ".join(_word(key, value) for key, value in parameters.items() if value is not None)
 
 
@@ -27,5 +27,5 @@ def _spelt(value: Any) -> str:
 
 
 def maybe(random: np.random.Generator, value: Any) -> Any:
-    """The value, or `None` for one that is left out."""
+    """Return the value, or `None` to omit it."""
     return value if random.random() < 0.6 else None

@@ -1,8 +1,8 @@
-"""Writes the networks of `networks.py` as `torch_to_nnef` does in both flavours, and as programs that PyTorch exports.
+"""Write the networks of `networks.py` with `torch_to_nnef` in both flavours, and as programs of `torch.export`.
 
 python -m tests.conformance.nnef.export OUT [NAME ...]    needs torch 2.13.0, torch_to_nnef 0.24.12, numpy
 
-`benchmarks/nnef/exported.py` reads what comes of it.
+`benchmarks/nnef/exported.py` reads the results.
 """
 
 # pyright: reportMissingImports=false, reportUntypedBaseClass=false
@@ -50,7 +50,7 @@ def results(module, inputs):
 
 
 def exported(network: Network, module, inputs, kind, path):
-    """One file, or what the exporter says instead."""
+    """Export one file, or return the exporter's error."""
     open_axes = None if network.axes is None else {f"x{place}": axes for place, axes in network.axes.items()}
     if kind == "khronos":
         inference = KhronosNNEF.latest()
@@ -69,7 +69,7 @@ def exported(network: Network, module, inputs, kind, path):
             input_names=[f"x{place}" for place in range(len(inputs))],
             output_names=[f"y{place}" for place in range(count)],
         )
-    except Exception as error:  # noqa: BLE001  what it cannot do is part of the answer
+    except Exception as error:  # noqa: BLE001  a failure of the exporter is part of the result
         path.unlink(missing_ok=True)
         return f"{type(error).__name__}: {error}".replace("\n", " ")[:160]
     return ""
@@ -120,7 +120,7 @@ def main(out: Path, names: list[str], kinds: tuple[str, ...] = ("tract", "khrono
                 continue
             file = f"{name}.pt2" if kind == "pt2" else f"{name}.{kind}.nnef.tgz"
             if kind == "pt2":
-                # The exporter has put tensors of its own in the place of weights.
+                # The exporter has replaced weights by its tensors.
                 torch.manual_seed(seed)
                 told = program(network, network.make().eval(), inputs, out / file)
             else:

@@ -1,4 +1,4 @@
-"""What has to hold of one case, by its name."""
+"""Checks of one ONNX node test, by its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.conformance.onnx.nodes import (
 
 
 def judge_reference(name: str) -> None:
-    """The pages compute what the case expects, or say that they lack just the operator that is listed."""
+    """The reference backend computes the expected outputs, or raises for exactly the listed operator."""
     case, lacking = cases()[name], unsupported().get(name)
     if lacking is not None:
         with pytest.raises(Unsupported, match=f"^{lacking}$"):
@@ -34,14 +34,14 @@ def judge_reference(name: str) -> None:
 
 
 def judge_rewriting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ONNX Runtime computes the same of the model that we wrote as of the one we read, where it can compute that."""
+    """ONNX Runtime computes equal results for the original and the rewritten model, if it supports the original."""
     # Cases of opsets that are not out yet are loaded, too.
     monkeypatch.setenv("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")
     case = cases()[name]
     for inputs, expected in data(case):
         try:
             is_right = not differences(run(case.model, inputs), expected)
-        except Exception:  # noqa: BLE001  it has no kernel, or its Python interface has no such type
+        except Exception:  # noqa: BLE001  it has no kernel, or its Python interface lacks the type
             is_right = False
         if not is_right:
             continue
@@ -49,14 +49,14 @@ def judge_rewriting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def judge_passes(name: str, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ONNX Runtime computes the same of what `verb` makes of a model; or what is right, where it did not before."""
+    """ONNX Runtime computes equal results after `verb`, or the expected ones if the original was wrong."""
     monkeypatch.setenv("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")
     case = cases()[name]
     inputs, expected = data(case)[0]
     for form, model, given in forms(case.model, inputs):
         try:
             before = run(model, given)
-        except Exception:  # noqa: BLE001, S112  it has no kernel, or its Python interface has no such type
+        except Exception:  # noqa: BLE001, S112  it has no kernel, or its Python interface lacks the type
             continue
         rewritten_model, _ = getattr(gp, verb)(gp.from_onnx(model), verify=False)
         after = _typed(run(gp.to_onnx(rewritten_model), given), model)
@@ -65,7 +65,7 @@ def judge_passes(name: str, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _typed(outputs: list[Any], model: onnx.ModelProto) -> list[Any]:
-    """Numbers of 8 bits as what they are: ONNX Runtime gives them as integers, and NaN is not one number."""
+    """Reinterpret 8-bit floats: ONNX Runtime returns them as uint8, and NaN has several encodings."""
     types = [each.type.tensor_type.elem_type for each in model.graph.output]
     narrow = [onnx.helper.tensor_dtype_to_np_dtype(code) if code else np.dtype(np.uint8) for code in types]
     return [

@@ -1,4 +1,4 @@
-"""The node tests of the `onnx` package: their models, inputs and expected outputs, and what we and others make of them."""
+"""The node tests of the `onnx` package: models, inputs, expected outputs, and results of graphport and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Unsupported(Exception):
 
 @cache
 def names() -> list[str]:
-    """Every case, in order; those that draw random numbers have no expected outputs and are left out."""
+    """Return every case in order; cases with random results have no expected outputs and are left out."""
     return (HERE / "cases.txt").read_text().split()
 
 
@@ -49,7 +49,7 @@ def sample() -> list[str]:
 
 
 class Cases(Mapping[str, Any]):
-    """The cases by name. Their data takes seconds, so that only who is asked for is made; some draw random numbers."""
+    """The cases by name, each generated on access because all take seconds; some use random numbers."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[Callable[[], None]]] = {}
@@ -71,7 +71,7 @@ class Cases(Mapping[str, Any]):
         for about in sorted(near, key=len, reverse=True):
             if name not in self._found:
                 self._make(about)
-        if name not in self._found:  # those that make a case of their own name are asked for by that
+        if name not in self._found:  # functions that register a case of another name are called by that name
             self._make(*(about for about in self._waiting if f"test_{about}" not in names()))
         if name not in self._found:
             self._make(*self._waiting)
@@ -138,7 +138,7 @@ def rewritten(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def forms(model: onnx.ModelProto, inputs: Sequence[Any]) -> Iterator[tuple[str, onnx.ModelProto, list[Any]]]:
-    """The model as it is, and with all inputs, all but the first, and only the first as constants."""
+    """Yield the unchanged model, and models with all inputs, all but the first, and only the first as constants."""
     yield "as it is", model, list(inputs)
     constants = {each.name for each in model.graph.initializer}
     given = [each for each in model.graph.input if each.name not in constants]

@@ -1,4 +1,4 @@
-"""Whom a text is for when nobody says so: for Khronos' parser and tract alike, else for the latter, with a note."""
+"""The default flavour of a text: for the Khronos parser and tract if possible, otherwise for tract, with a note."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def document(folder: Path, body: str) -> gp.Model:
     for name, array in (("w", FILTER), ("i", np.array([[4, 0, 1], [5, 5, 2]]))):
         with (folder / f"{name}.dat").open("wb") as file:
             nnef.write_tensor(file, array)
-    # A document that nobody changed would stay the text that it was.
+    # An unchanged document would be copied verbatim.
     gp.save(gp.load(folder), folder.with_suffix(".onnx"))
     return gp.load(folder.with_suffix(".onnx"))
 

@@ -16,7 +16,7 @@ NUMBERS = np.arange(8, dtype=np.float32)
 
 
 def outside(**entries: str) -> ModelProto:
-    """A model whose weight [8] lies where `entries` say."""
+    """Return a model whose weight [8] is external at the location in `entries`."""
     weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[8], data_location=TensorProto.EXTERNAL)
     for key, value in entries.items():
         weight.external_data.add(key=key, value=value)

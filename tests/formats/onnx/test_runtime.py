@@ -1,4 +1,4 @@
-"""ONNX Runtime: what it gives, and what it says."""
+"""ONNX Runtime: its results and its error messages."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ OPSET_LIMIT = "Opset 22 is under development. Current official support for domai
 
 @pytest.fixture
 def old_runtime(monkeypatch):
-    """ONNX Runtime 1.20 as it answers to files that are newer; what it takes is computed by the one that is here."""
+    """Simulate ONNX Runtime 1.20, which refuses newer files; accepted files run in the installed version."""
     import onnxruntime as runtime
 
     real, seen = runtime.InferenceSession, []
@@ -249,7 +249,7 @@ def test_an_older_runtime_is_not_asked_to_sort_nothing(monkeypatch, version, is_
 
 def _dequantized(draw, *, has_zeros, block):
     """Stored int8 with a scale for each entry of an axis or each block, read directly and by a branch."""
-    # Its kernels take what has one scale for a tensor with one, and refuse blocks then.
+    # Its kernels accept a per-tensor scale for such operands, and refuse blocks then.
     shape = [int(length) for length in draw.integers(3, 7, draw.integers(1, 4))]
     axis = int(draw.integers(len(shape)))
     blocks = [-(-n // block) if at == axis else n for at, n in enumerate(shape)] if block else [shape[axis]]
@@ -290,7 +290,7 @@ def test_int8_with_a_scale_for_each_channel_or_block_runs_with_and_without_zero_
 
 @pytest.mark.parametrize("scales", [(0.5, 0.25), (0.5, 0.5)], ids=["two", "one"])
 def test_what_is_computed_of_constants_and_made_real_twice_is_loaded(scales):
-    # As the grid of a detector is, for corners and for centres; what seven bits hold is left as it is.
+    # Like the grid of a detector, for corners and for centres; constants that fit 7 bits are unchanged.
     nodes = [
         node("Expand", ["row", "shape"], ["rows"]),
         node("Concat", ["rows", "rows"], ["grid"], axis=0),
@@ -362,7 +362,7 @@ def test_bodies_with_sequences_are_not_optimized(makes_sequence, monkeypatch):
 @pytest.mark.parametrize("size", [3, 9, 11, 33_554_433])
 @pytest.mark.parametrize("alpha", [{}, {"alpha": 0.5}])
 def test_windows_beyond_all_channels_are_cut(size, alpha, monkeypatch):
-    """The kernel holds zeros for the whole window: half a gigabyte for the largest of these."""
+    """The kernel allocates the whole window: half a gigabyte for the largest size here."""
     sizes = []
     loaded = onnxruntime._loaded
     monkeypatch.setattr(
@@ -392,7 +392,7 @@ def test_zeros_around_a_choice_are_chosen(filler):
 
 
 def quantized_net(op, weights):
-    """A layer between steps, with weights of very different sizes that a Cast and a Mul make, as other formats do."""
+    """Return a quantized layer with weights of very different scales from Cast and Mul, as other formats write it."""
     shape = (4, 3, 3, 3) if op == "Conv" else (6, 5)
     random = np.random.default_rng(4)
     sizes = np.geomspace(1e-2, 1, shape[0]).astype(np.float32).reshape(-1, *[1] * (len(shape) - 1))
@@ -404,7 +404,7 @@ def quantized_net(op, weights):
     else:
         constants["sizes"] = constants["sizes"].reshape(-1)
         nodes += [node("DequantizeLinear", ["c", "sizes"], ["w"], axis=0)]
-    # Fine steps behind it, or they hide what is changed ahead of them.
+    # A fine output scale, since a coarse one would hide differences of earlier nodes.
     nodes += [node(op, ["d", "w"], ["m"]), node("QuantizeLinear", ["m", "t", "z"], ["r"])]
     nodes += [node("DequantizeLinear", ["r", "t", "z"], ["y"])]
     x = [1, 3, 8, 8] if op == "Conv" else [64, 6]

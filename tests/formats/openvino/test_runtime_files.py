@@ -1,4 +1,4 @@
-"""Files that the runtime writes while the test runs: they come back byte for byte, and say the same numbers."""
+"""Files that the runtime writes during the test: written again byte for byte, with equal results."""
 
 import numpy as np
 import openvino as ov
@@ -40,7 +40,7 @@ NAMES = ["a b", "<&>\"'", "tab\there", "line\nfeed", "größe", "日本", "back\
 
 
 def comes_back(model, folder):
-    """The graph of what the runtime writes."""
+    """Return the graph of the file that the runtime writes."""
     path, again = folder / "model.xml", folder / "again.xml"
     ov.serialize(model, path)
     graph, findings = read(path)

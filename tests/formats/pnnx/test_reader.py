@@ -1,4 +1,4 @@
-"""Reading PNNX: what the graph says, and what is wrong with a file."""
+"""Reading PNNX: the content of the graph, and errors of a file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Texts of PNNX with a word each, held against what PyTorch's function of that name computes; `words/make.py` made them.
+"""PNNX texts of one operator each, compared with PyTorch's function of that name; `words/make.py` made them.
 
-They are of words that no model that pnnx wrote for these tests has: forms of other versions, and complex numbers.
+No other PNNX model of the tests has the operators: forms of other versions, and complex numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes more files in `cases`: what a file keeps from run to run, custom operators, options of StableHLO, and int16.
+"""Write more files to `cases`: variables, custom operators, options of StableHLO, and int16.
 
 python make_more_cases.py cases        with ai-edge-litert 2.3.0 and NumPy
 """
@@ -82,7 +82,7 @@ def exact_layer_int16(m):
 
 @case
 def exact_bias_of_other_steps(m):
-    """Kernels add the stored bias to sums, whatever its scale is said to be."""
+    """Kernels add the stored bias to the accumulator and ignore its declared scale."""
     x = m.input("i2", (3, 40), scale=0.0004)
     w = m.tensor("w", "i1", data=m.random.integers(-127, 128, (6, 40)), scale=0.0137)
     b = m.tensor("b", "i8", data=m.random.integers(-90000, 90000, 6), scale=0.7 * 0.0004 * np.float32(0.0137))
@@ -92,7 +92,7 @@ def exact_bias_of_other_steps(m):
 
 @case
 def exact_split_of_which_half_is_told(m):
-    """Integers are moved: a result of which nothing is said stands for what the operand does."""
+    """Integers are copied: a result without qparams has those of the operand."""
     x = m.input("i2", (2, 6), scale=0.0004)
     m.graph.outputs = [m.tensor("y", "i2", (2, 3), scale=0.0004), m.tensor("z", "i2", (2, 3))]
     m.op("SPLIT", [m.tensor("axis", "i4", data=1), x], m.graph.outputs, "SplitOptions", version=4, numSplits=2)
@@ -221,7 +221,7 @@ def hash_table(m):
 
 
 def begun(m):
-    """An input, and a variable that begins with numbers of its shape."""
+    """Return an input, and a variable with an initial value of its shape."""
     x, told = m.input("f4", (2, 3)), {"sharedName": "total", "container": ""}
     m.subgraph("begin")
     first = m.tensor("first", "f4", data=np.full((2, 3), 2))

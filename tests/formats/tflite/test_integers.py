@@ -91,7 +91,7 @@ def stored(name: str, shape: tuple[int, ...], told: dict[str, Any], random: np.r
 
 
 def grid(told: tuple[float, int], dtype: Any) -> tuple[Any, Any]:
-    """Scale and zero point: a step of int16 is as much smaller as there are more of them, and 0 stands for 0."""
+    """Return scale and zero point: for int16 the scale is divided by 256 and the zero point is 0."""
     scale, zero = told
     if dtype is np.int16:
         return np.asarray(scale / 256, np.float32), np.asarray(0, dtype)
@@ -175,7 +175,7 @@ ROUNDED_TWICE = ("CONV_2D int16", "DEPTHWISE_CONV_2D int16", "MEAN int16")
 
 @every("name", spread(list(CASES), start=1))
 def test_integers_that_come_back_from_a_file_are_the_same(name: str, tmp_path: Path) -> None:
-    """ONNX becomes TFLite and ONNX again: equal in every number, where the file can say the bias, and the same words."""
+    """ONNX to TFLite and back: equal results if the file can represent the bias, and equal op types."""
     feeds = model(tmp_path / "m.onnx", CASES[name])
     if "b" in CASES[name]:
         proto = onnx.load(tmp_path / "m.onnx")
@@ -199,7 +199,7 @@ def test_integers_that_come_back_from_a_file_are_the_same(name: str, tmp_path: P
 
 @pytest.mark.parametrize("name", FLOAT)
 def test_operators_without_integer_kernel_stay_float(name: str, tmp_path: Path) -> None:
-    """Another scale behind a pool or a concatenation; reals that somebody else reads."""
+    """A different scale after a pooling or a concatenation; a float value with another consumer."""
     feeds = model(tmp_path / "m.onnx", FLOAT[name])
     source = gp.load(tmp_path / "m.onnx")
     gp.save(source, tmp_path / "m.tflite")
@@ -270,7 +270,7 @@ def test_zero_points_that_are_cast_are_as_good_as_stored_ones(tmp_path: Path) ->
 
 
 def test_factors_of_channels_are_scales_of_filters_and_their_bias(tmp_path: Path) -> None:
-    """What NNCF makes: batch normalization behind convolutions, and steps of each channel before depthwise ones."""
+    """NNCF's form: BatchNormalization after convolutions, and per-channel scales before depthwise ones."""
     random = np.random.default_rng(11)
     told: dict[str, Any] = {"s": np.float32(0.03), "z": np.int8(-3), "t": np.float32(0.05), "zero": np.uint8(0)}
     told |= {"steps": random.uniform(0.02, 0.06, 4).astype(np.float32), "zeros": np.zeros(4, np.uint8)}

@@ -66,7 +66,7 @@ def test_means_over_images_of_dynamic_shape_are_padded_to_the_same(tmp_path: Pat
 
 
 def words_of(net: onnx.ModelProto, folder: Path) -> Counter[str]:
-    """The words that a net becomes, which computes the same in LiteRT as by the pages."""
+    """Return the op types of an exported net after a comparison of LiteRT with the reference backend."""
     onnx.save(net, folder / "m.onnx")
     source = gp.load(folder / "m.onnx")
     gp.save(source, folder / "m.tflite")
@@ -94,7 +94,7 @@ def test_a_gelu_that_was_split_is_one_operator(tmp_path: Path) -> None:
 
 
 def test_transposes_pass_by_comparisons_casts_choices_and_computed_lines(tmp_path: Path) -> None:
-    """Channels come last between the convolutions; what is computed for each of them is reshaped."""
+    """Channels are last between the convolutions; values computed per channel are reshaped."""
     random = np.random.default_rng(7)
     nodes = [
         node("Conv", ["x", "w"], ["h"]),
@@ -176,7 +176,7 @@ def test_casts_to_few_bits_keep_the_last_ones(tmp_path: Path) -> None:
 
 
 def test_a_spectrum_that_is_a_result_goes_through_onnx_as_it_is(tmp_path: Path) -> None:
-    """No canonical operator gives complex numbers, so it stays one of TFLite."""
+    """No canonical operator has complex results, so the TFLite node is unchanged."""
     raw = gp.load(CASES / "spectrum.tflite", raw=True)
     whole = gp.cut(raw, inputs=["x0"], outputs=["z"])
     gp.save(whole, tmp_path / "z.tflite")

@@ -1,4 +1,4 @@
-"""The front of plans: measured, ordered, and what is written is what was chosen."""
+"""The front of plans: measured, ordered, and the written model is the selected point."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_the_front_is_of_points_none_of_which_is_over_another(name):
     assert not any(a.snr_db > b.snr_db and a.latency < b.latency and a.bytes < b.bytes for a in front for b in front)
     assert made.report.chosen in front
     assert made.report.snr_db == pytest.approx(made.report.chosen.snr_db)
-    # Rare samples beyond what was calibrated make most of the noise of `products`.
+    # Rare samples beyond the calibrated range cause most of the noise of `products`.
     assert _snr(found, made) == pytest.approx(made.report.snr_db, abs=8)
     layers = sum(layer.is_quantized for layer in made.report.layers)
     assert sum(n for name, n in made.report.chosen.layers.items() if name != "float32") == layers > 0
 
 
 def _timed(monkeypatch, times):
-    """Let every candidate take a time that is known: the first of `times` for the source."""
+    """Let every candidate take a fixed time: the first of `times` is that of the source."""
 
     class Beside:
         milliseconds = 2.0
@@ -54,14 +54,14 @@ def _timed(monkeypatch, times):
             return times(graph)
 
     monkeypatch.setattr(optimise, "_relative_timer", lambda session, base: Beside())
-    # Plans by what a busy machine tells of kernels would differ from run to run.
+    # Plans from kernel times measured on a busy machine would differ from run to run.
     monkeypatch.setattr(optimise, "times_of", lambda *_: None)
 
 
 @pytest.mark.parametrize("name", ["depthwise", "denoiser"])
 @pytest.mark.parametrize("preset", ["fast", "balanced"])
 def test_no_preset_is_nearer_and_faster_than_the_knee(monkeypatch, name, preset):
-    """Where roundings take time, and products of reals but for the first layer."""
+    """With costs for each rounding, and for each float product after the first layer."""
 
     def time(graph):
         rounded = sum(node.op == "DequantizeLinear" and node.operands[0].is_constant for node in graph)
@@ -77,7 +77,7 @@ def test_no_preset_is_nearer_and_faster_than_the_knee(monkeypatch, name, preset)
 
 
 def test_a_preset_takes_the_channels_that_suit_its_plan(monkeypatch):
-    """Though what everything is rounded in was balanced otherwise, and has ranges here that are too small."""
+    """Although the common plan has another balance and ranges that are too small here."""
     found = nets.denoiser()
     x = nets.samples(found, 64)
     alone = gp.quantize(found, x, equalize=False).report.snr_db
@@ -190,7 +190,7 @@ def test_any_point_can_be_taken(monkeypatch):
 
 
 def test_the_front_is_the_same_whatever_point_is_taken(monkeypatch):
-    """What is chosen without a point stays on the front, though of many points others are left out."""
+    """The default selection is a point of the front, although many points are omitted from it."""
     _timed(monkeypatch, _share)
     seen = []
     front = optimise.front
@@ -248,7 +248,7 @@ def test_a_measure_is_taken_of_each_plan_once():
         return 0.0
 
     gp.quantize(found, nets.samples(found, 64), max_bytes=2500, metric=metric)
-    # Plans in fewer bits follow in rounds; the first of all is what they begin with.
+    # Plans with fewer bits follow in rounds; the first one is the base of all.
     assert len(seen) > 2
     assert seen.count(seen[0]) == 1
 

@@ -1,4 +1,4 @@
-"""Wide and narrow integers, narrow floats, blocks and powers of two: what is written loads and computes what is said."""
+"""Wide and narrow integers, float8, blocks and power-of-two scales: written files load and compute the right results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A layer takes the activation behind it where nobody else sees what it had computed, and computes what both did."""
+"""An activation is fused into the layer before it if it is the only consumer, and results are unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOWEST, HIGHEST = -3.4028235e38, 3.4028235e38
 
 
 class Net:
-    """Layers by their words; `x` is the input, what the last one gives is returned."""
+    """Layers by op type; `x` is the input, the last result is the output."""
 
     def __init__(self, *rows: tuple[Any, ...]) -> None:
         self.graph: Any = Graph()
@@ -104,7 +104,7 @@ def test_what_is_left_alone():
     seen = behind("ReLU")
     seen.graph.set_outputs([seen.values["y"], seen.values["h"]])
     assert fuse_activations(seen.graph) == 0
-    # A layer that is told to have none, or to compute without integers, has room for one.
+    # A layer with an explicit "no activation" or "no int8" parameter can be fused.
     assert fuse_activations(behind("ReLU", layer={**PRODUCT, 9: 0, 8: 0}).graph) == 1
 
 

@@ -1,4 +1,4 @@
-"""Recurrent layers in NNEF: their steps one behind the other keep the meaning."""
+"""Recurrent layers in NNEF: unrolled steps compute equal results."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Reductions in NNEF: what its words mean, and that saying a page in it keeps the meaning."""
+"""Reductions in NNEF: their semantics, and equal results after an export."""
 
 from typing import Any
 
@@ -137,7 +137,7 @@ def test_running_sums_and_products_are_made_by_doubling(op_def, exclusive, rever
     for length in (1, 2, 5, 8):
         x = np.random.default_rng(length).normal(size=(2, length, 3)).astype(np.float32)
         assert there_and_back(op_def, [x, np.array(1)], **settings)
-        # What follows an infinite entry is infinite, what stands before it is not.
+        # Elements after an infinite one are infinite, those before it are not.
         x[0, length // 2, 0] = np.inf
         assert there_and_back(op_def, [x, np.array(-2)], **settings)
 

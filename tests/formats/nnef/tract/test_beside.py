@@ -1,4 +1,4 @@
-"""What lies beside a text of tract's: models that it calls, and files of safetensors."""
+"""Sidecar files of tract documents: called models and safetensors files."""
 
 from __future__ import annotations
 

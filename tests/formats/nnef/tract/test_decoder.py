@@ -1,6 +1,6 @@
-"""A decoder as of Llama with its cache, of open batch and lengths: word by word as in PyTorch, both ways.
+"""A Llama-style decoder with its cache, symbolic batch and lengths: token by token as in PyTorch, in both directions.
 
-`files/generators/decoder.py` made it; it is given nothing but what it said, and the cache that it gave.
+`files/generators/decoder.py` made it; each step reads only the previous token and the previous cache.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a document of tract's writes in place of numbers, extents and rows is told, whatever it is."""
+"""Arguments of any kind in place of numbers, dims and arrays in tract documents are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses of ONNX in tract's flavour: tract looks up what stands at each answer."""
+"""ONNX losses in tract's flavour: tract gathers the element of each label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of matrices that tract 0.23.9 ends over, or refuses, unless they are said another way."""
+"""MatMul forms at which tract 0.23.9 crashes or fails, unless they are written differently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(3)
 
 
 def written(place, nodes, given, constants, expected):
-    """The network in both flavours below `place`, with what it is given."""
+    """Write the network in both flavours to `place`, with its inputs and expected outputs."""
     kinds = {"f": TensorProto.FLOAT, "i": TensorProto.INT64}
     inputs = [helper.make_tensor_value_info(name, kinds[a.dtype.kind], a.shape) for name, a in given.items()]
     output = helper.make_tensor_value_info("y", kinds[expected.dtype.kind], expected.shape)
@@ -98,7 +98,7 @@ INTEGERS = ["INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64"]
 
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integers_are_multiplied_by_themselves(tmp_path, name):
-    # tract makes a square of it, which it has of few types, and computes of these by way of reals.
+    # tract replaces it by a square, supported for few types, and computes these types in floats.
     dtype = getattr(TensorProto, name)
     value = helper.make_tensor_value_info("x", dtype, [40])
     nodes = [helper.make_node("Mul", ["x", "x"], ["square"]), helper.make_node("Mul", ["square", "square"], ["y"])]

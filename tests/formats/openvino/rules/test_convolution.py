@@ -124,7 +124,7 @@ def painted(columns, size, kernel, begins):
 def test_columns_become_an_image(size, begins):
     columns = numbers(2, 3 * 4, 12)
     operands = [columns, np.array(size, np.int64), np.array((2, 2), np.int64)]
-    # OpenVINO's plugin dies of some of these.
+    # OpenVINO's plugin crashes on some of these cases.
     expected = [painted(columns, size, (2, 2), begins)]
     flags = {"pads_begin": begins, "pads_end": begins}
     check_word("opset15.Col2Im", operands, constants=(1, 2), tolerance=1e-5, expected=expected, **flags)
@@ -174,7 +174,7 @@ FILTERS = {"Convolution": "3,2,3,3", "GroupConvolution": "2,3,1,3,3", "Convoluti
 
 
 def findings(folder, kind, **given):
-    """What is found of a window over two axes whose lists are as given, the others plain."""
+    """Return the findings for a window over two axes with these lists and default others."""
     lists = {"strides": "1,1", "dilations": "1,1", "pads_begin": "0,0", "pads_end": "0,0"} | given
     reads = ["x", "w"] if kind in FILTERS else ["x"]
     data = lists if kind in FILTERS else lists | {"kernel": "2,2"}
@@ -229,7 +229,7 @@ def test_convolution_of_integers_takes_the_nearest_that_the_type_has(dtype):
     def check(op_type, x, w, **given):
         operands = [x.astype(dtype), w.astype(dtype)]
         if dtype is np.int8:
-            # On processors without VNNI OpenVINO's own are wrong. Of int32 they are right, and of these numbers exact.
+            # On processors without VNNI, OpenVINO's int8 results are wrong; those of int32 are right and exact here.
             wide = check_word(op_type, [x.astype(np.int32), w.astype(np.int32)], constants=(1,), **slid(2, **given))
             expected = [np.clip(y, -128, 127).astype(dtype) for y in wide]
             check_word(op_type, operands, constants=(1,), expected=expected, **slid(2, **given))
@@ -245,7 +245,7 @@ DRAWN = np.random.default_rng(14)
 
 
 def drawn(rank):
-    """Zeros around what a window paints in steps, and the window."""
+    """Return zero pads of a strided transposed convolution, and its window."""
     pick = lambda low, high: tuple(int(n) for n in DRAWN.integers(low, high, rank))  # noqa: E731
     strides, group = pick(1, 4), int(DRAWN.integers(1, 3))
     window = {"strides": strides, "group": group, "pads": pick(0, 3) + pick(0, 3)}

@@ -1,4 +1,4 @@
-"""Single-shot detectors in OpenVINO: what they start from and what they end with."""
+"""Single-shot detectors in OpenVINO: prior boxes and detection output."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ LIMITS = [(-1, -1), (3, 50), (100, 4), (-1, 5)]
 
 
 def operands(*, shared, encoded, normalized, own, first):
-    """Offsets, scores and priors; with `first`, what a first look says of them too."""
+    """Return offsets, scores and priors; with `first`, also those of an earlier refinement stage."""
     width = 4 if normalized else 5
     locations = PRIORS * (1 if shared else CLASSES) * 4
     rows = PICTURES if own else 1

@@ -79,7 +79,7 @@ def test_matmul_of_narrow_integers():
 @at_once("offsets", [[2, 5], [0, 5], [3, 3], [1, 4]])
 @at_once("symbolic", [False, True])
 def test_each_group_has_its_own_matrix(offsets, symbolic):
-    # No plugin computes the word yet; its header says what it is.
+    # No plugin supports the op type yet; its header is the specification.
     random = np.random.default_rng(8)
     x, weights = random.normal(size=(5, 3)).astype(np.float32), random.normal(size=(2, 4, 3)).astype(np.float32)
     expected = np.zeros((5, 4), np.float32)

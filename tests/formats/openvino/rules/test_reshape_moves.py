@@ -1,4 +1,4 @@
-"""Elements that change their places, in OpenVINO's words."""
+"""Data-moving operators in OpenVINO."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Lists, tuples and numbers of PNNX are operands, results and attributes, and constants are said as numbers again."""
+"""PNNX lists, tuples and numbers are imported as operands, results and attributes, and exported as numbers again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Net:
         return self.graph.add_constant(self.graph.fresh("c"), TensorFact.of(storage), storage)
 
     def number(self, rng: Any, number: Any) -> Value:
-        """A number, said in one of the two ways that there are."""
+        """Return a number in one of its two forms."""
         if isinstance(number, int | float) and not isinstance(number, bool) and rng.random() < 0.5:
             return self.value("Expression", expr=str(number))
         if isinstance(number, str) and rng.random() < 0.5:
@@ -46,7 +46,7 @@ class Net:
 
 
 def drawn_list(net: Net, rng: Any, depth: int = 0) -> tuple[Value, list[Any] | tuple[Any, ...]]:
-    """A list, and its items: a tuple where all of them are numbers."""
+    """Return a list, and its items: a tuple if all are numbers."""
     op_type = str(rng.choice(["prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct"]))
     operands: list[Any] = []
     told: list[Any] = []  # of each operand its number in a tuple, or the items that it is
@@ -72,7 +72,7 @@ def drawn_list(net: Net, rng: Any, depth: int = 0) -> tuple[Value, list[Any] | t
 
 
 def is_item(value: Value | None, item: Any) -> bool:
-    """Whether an operand is what a list has there: a tensor, a number as one, or nothing."""
+    """Return whether an operand equals an item of a list: a tensor, a constant number, or None."""
     if not isinstance(item, tuple):
         return value is item
     number = item[0]

@@ -1,10 +1,10 @@
-"""Writes texts of PNNX with a word each, and what PyTorch 2.13 computes: `python make.py` where torch is installed.
+"""Write PNNX texts of one operator each and PyTorch 2.13's results: `python make.py` in an environment with torch.
 
-pnnx writes some of these words for few modules, and others in other versions: each text is written as it would be, and the
-function of the word's name is called. `words.json` has the lines of each text and which arrays it is given (of `words.npz`,
-where a weight is one, too), `words.npz` also the results, as NAME.0, NAME.1. Complex numbers are pairs in a last axis.
+pnnx writes some of the operators for few modules or in other versions: each text is written here, and the function of
+the operator's name is called. `words.json` has the lines of each text and the names of its arrays (in `words.npz`, with
+the weights), `words.npz` also the results, as NAME.0, NAME.1. Complex numbers are pairs in a last axis.
 
-The words of torchvision are computed by what its documentation says.
+Operators of torchvision are computed according to its documentation.
 """
 
 # ruff: noqa: S307
@@ -123,11 +123,11 @@ def called(word):
 
 
 def case(word, *operands, compute=None, results=None, **arguments):
-    """A text of one word; operands and arguments are arrays of the pool, or numbers."""
+    """Add a text of one operator; operands and arguments are arrays of the pool, or numbers."""
     lines, given, weights = [], [], {}
 
     def operand(value):
-        """What an operand is called in the text."""
+        """Return the name of an operand in the text."""
         if not isinstance(value, At):
             name = f"n{len(lines)}"
             lines.append(f"pnnx.Expression {name} 0 1 {name} expr={text_of(value).replace('(', '[').replace(')', ']')}")
@@ -189,7 +189,7 @@ def add(word, lines, given, weights, found):
     RESULTS.update({f"{name}.{place}": real(tensor).numpy() for place, tensor in enumerate(found)})
 
 
-# ── element types, and what is made like something else ──────────────────────────────────────────────────────────────
+# ── element types, and factory functions ─────────────────────────────────────────────────────────────────────────────
 
 for kind in ("bool", "byte", "double", "float", "half", "int", "long", "short"):
     case(f"Tensor.{kind}", at.n if kind in ("byte", "bool") else at.far)
@@ -273,7 +273,7 @@ cell("RNNCell", 1, [at.state], bias=False, nonlinearity="relu")
 
 
 def deformed(input, offset, mask=None, *, _weight, _bias=None, stride, padding, dilation, groups, **_):
-    """Every tap of the kernel looks at places that are moved, between pixels, zeros around the image."""
+    """Deformable convolution: bilinear samples at offset positions for each kernel element, zeros outside the image."""
     n, channels, height, width = input.shape
     outputs, _, kh, kw = _weight.shape
     _, taps, oh, ow = offset.shape
@@ -320,7 +320,7 @@ case(
 
 
 def pooled(input, boxes, *, output_size, spatial_scale):
-    """The largest entry of each cell; corners are rounded to pixels, and cells cover what they touch."""
+    """RoI pooling: the maximum of each cell; corners are rounded to pixels, and cells include partial pixels."""
     found = torch.zeros(len(boxes), input.shape[1], *output_size)
     for k, (image, *box) in enumerate(boxes.tolist()):
         x0, y0, x1, y1 = (int(np.floor(abs(c * spatial_scale) + 0.5) * np.sign(c)) for c in box)

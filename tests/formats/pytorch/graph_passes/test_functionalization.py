@@ -1,4 +1,4 @@
-"""Programs that write in place compute what NumPy's arrays do, which look at one another's numbers as tensors do."""
+"""Programs with in-place writes compute the results of NumPy arrays, whose views share memory like tensors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ registry.load(DIALECT)
 
 
 class Program:
-    """Tensors of a program, each beside the array that it is."""
+    """Tensors of a program, each with the corresponding NumPy array."""
 
     def __init__(self, *shapes: tuple[int, ...]) -> None:
         self.graph: Any = Graph()
@@ -46,7 +46,7 @@ class Program:
         return made[0] if len(made) == 1 else made
 
     def look(self, at: int, op_type: str, array: Any, **told: Any) -> None:
-        """Another tensor that looks at the numbers of one."""
+        """Add a view of a tensor."""
         self.now.append((self.put(op_type, self.now[at][0], results=[fact_of(array)], **told), array))
 
     def write(self, at: int, op_type: str, array: Any, *operands: Value, **told: Any) -> None:
@@ -288,7 +288,7 @@ def test_an_op_type_that_changes_how_a_tensor_looks_at_its_numbers():
     turned = program.put("aten.t_.default", value, results=[fact_of(array.T)])
     program.now += [(turned, array.T)]
     program.write(1, "aten.mul_.Scalar", array.T * np.float32(2), other=2.0)
-    program.look(0, "aten.alias.default", array.T)  # what was given before is the same tensor
+    program.look(0, "aten.alias.default", array.T)  # an earlier result is the same tensor
     program.held(1, 2)
     program = Program((2, 3))
     value, array = program.now[0]
@@ -301,7 +301,7 @@ def test_an_op_type_that_changes_how_a_tensor_looks_at_its_numbers():
 
 
 def doubtful(op_type: str, told: Any, shape: Any, *, strided: bool, dtype: DType = DType.FLOAT32) -> tuple[Any, bool]:
-    """What became of a write behind a word that may copy, and whether a reader of the first tensor sees it."""
+    """Return the result of a write after an op that may copy, and whether a consumer of the original observes it."""
     program = Program((2, 3))
     value, array = program.now[0]
     if strided:

@@ -1,4 +1,4 @@
-"""Regions between the markers of `torch.vmap` are maps over slices; what is no whole region stays as it is."""
+"""Regions between the markers of `torch.vmap` are maps over slices; incomplete regions are unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHOLE, SLICE = TensorFact(DType.FLOAT32, (5, 2)), TensorFact(DType.FLOAT32, (2,)
 
 
 class Region:
-    """`y = word(x)` of slices along `source`, put together along `target`; `w` is the same for all."""
+    """`y = op(x)` for slices along axis `source`, stacked along `target`; `w` is common to all."""
 
     def __init__(self, source: Any = 0, target: Any = 0, result: Any = WHOLE) -> None:
         self.graph: Any = Graph()

@@ -1,9 +1,9 @@
-"""Writes the programs beside it, and what PyTorch 2.13 computes with them: `python make.py` where torch is installed.
+"""Write the programs of this folder and PyTorch 2.13's results: `python make.py` in an environment with torch.
 
-`found` takes torchvision besides, `blocks` torchao.
+`found` also needs torchvision, `blocks` torchao.
 
-NAME.pt2 is as exported, NAME.core.pt2 decomposed; NAME.npz has `inI` and `outI` by place, with `_b` for a second size
-and `_callN` for further calls of the same module.
+NAME.pt2 is as exported, NAME.core.pt2 decomposed; NAME.npz has `inI` and `outI` by index, with `_b` for a second size
+and `_callN` for further calls of the module.
 """
 
 # pyright: basic, reportMissingImports=false, reportArgumentType=false, reportCallIssue=false
@@ -42,7 +42,7 @@ class Writes(nn.Module):
 
 
 class Seen(nn.Module):
-    """Writes of other element types, which every other view of the same numbers sees."""
+    """Writes of other element types that all views of the storage observe."""
 
     def forward(self, x, y):
         z = x.clone()
@@ -70,7 +70,7 @@ class Mixed(nn.Module):
 
 
 class Layouts(nn.Module):
-    """Writes into what is a view or a copy, as the layout has it."""
+    """Writes to a view or a copy, depending on the layout."""
 
     def forward(self, x):
         x = x + 0
@@ -130,7 +130,7 @@ class Loops(nn.Module):
 
 
 class Sizes(nn.Module):
-    """Extents that are computed from one another."""
+    """Dims computed from each other."""
 
     def forward(self, x, y):
         half = x.view(x.shape[0] // 2, -1)
@@ -139,7 +139,7 @@ class Sizes(nn.Module):
 
 
 class Names(nn.Module):
-    """Results in dictionaries, numbers among them, and one value as two results."""
+    """Results in dictionaries, also integers, and one value as two results."""
 
     def __init__(self):
         super().__init__()
@@ -183,7 +183,7 @@ class Recurrent(nn.Module):
 
 
 class Attending(nn.Module):
-    """Two layers of a language model over open lengths, as the core program spells them: what passes put together."""
+    """Two layers of a language model with symbolic lengths in Core ATen ops, for fusion passes."""
 
     def __init__(self):
         super().__init__()
@@ -201,7 +201,7 @@ class Attending(nn.Module):
 
 
 class Odd(nn.Module):
-    """Forms of words that few programs have."""
+    """Rare forms of ops."""
 
     def forward(self, x, n):
         hidden = x.masked_fill(x[:, :1] < 0, -torch.inf)
@@ -243,7 +243,7 @@ class Scanned(nn.Module):
 
 
 class Waves(nn.Module):
-    """Complex numbers, given and returned."""
+    """Complex numbers as inputs and outputs."""
 
     def forward(self, x, y):
         z = torch.complex(y, y.flip(0))
@@ -287,7 +287,7 @@ class Special(nn.Module):
 
 
 class Computed(nn.Module):
-    """Pads, diagonals, places of maxima, and sizes of pictures that are computed from open extents."""
+    """Pads, diagonals, argmax indices, and image sizes that are computed from symbolic dims."""
 
     def forward(self, x, theta):
         rows, columns = x.shape[2], x.shape[3]
@@ -442,7 +442,7 @@ def main(names):
         program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
         torch.export.save(scrubbed(program), HERE / f"{name}.pt2")
         if name in ("recurrent", "overwritten", "images"):
-            continue  # taken apart, each step of time and pixel has nodes; PyTorch does not take such writes apart
+            continue  # the decomposition has nodes for each time step and pixel; PyTorch does not decompose these writes
         torch.export.save(scrubbed(program.run_decompositions()), HERE / f"{name}.core.pt2")
 
 
