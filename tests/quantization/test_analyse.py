@@ -37,6 +37,6 @@ def test_less_than_half_a_step_beyond_the_range_is_not_beyond_it(state):
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT8E4M3FN, DType.FLOAT8E5M2])
-def test_narrow_floats_hold_what_lies_on_their_range(state, dtype):
+def test_float8_saturates_only_outside_its_range(state, dtype):
     assert reasons(state, symmetric(1.0, dtype)) == ()
     assert reasons(state, symmetric(0.5, dtype))[0].startswith("saturated: 5")

@@ -42,7 +42,7 @@ def test_quantized_operators_use_fast_kernels():
     np.testing.assert_allclose(gp.run(written, _samples(4))["y"], gp.run(made, _samples(4))["y"], atol=1e-5)
 
 
-def test_only_additions_that_would_be_taken_in_are_changed():
+def test_unfused_changes_only_additions_that_would_be_fused():
     graph = _block().graph
     twin = unfused(graph)
     assert [each.op for each in twin] == ["MatMul", "Add", "Gelu", "MatMul", "Sum", "LayerNormalization"]
@@ -52,7 +52,7 @@ def test_only_additions_that_would_be_taken_in_are_changed():
     assert [each.op for each in unfused(graph)][4] == "Add"
 
 
-def test_other_targets_read_what_is_written_as_it_was():
+def test_other_targets_keep_add():
     made = gp.quantize(_block(), _samples(), "openvino", preset="fast")
     assert "Sum" not in {each.op_type for each in gp.to_onnx(made).graph.node}
 
@@ -79,7 +79,7 @@ def _bent(op, bend, reader):
 @pytest.mark.parametrize(
     ("op", "bend", "reader"), [*product(["Gemm", "MatMul"], ["Relu", "Clip"], ["real", "both", "nobody"])]
 )
-def test_a_product_of_integers_stays_one_whoever_reads_what_bends_it(op, bend, reader):
+def test_integer_product_with_activation_stays_integer(op, bend, reader):
     data = {"x": np.random.default_rng(1).normal(size=(24, 16)).astype(np.float32)}
     made = gp.quantize(_bent(op, bend, reader), data, preset="fast", cheap_layers=False)
     assert all(layer.is_quantized for layer in made.report.layers)
@@ -91,7 +91,7 @@ def test_a_product_of_integers_stays_one_whoever_reads_what_bends_it(op, bend, r
         np.testing.assert_allclose(gp.run(written, data)[name], expected, atol=1e-5)
 
 
-def test_what_bends_a_product_and_is_rounded_is_left_in_its_kernel():
+def test_quantized_activation_stays_fused_with_its_product():
     data = {"x": np.random.default_rng(1).normal(size=(24, 16)).astype(np.float32)}
     r = np.random.default_rng(3)
     constants = {"w": r.normal(size=(16, 32)).astype(np.float32), "v": r.normal(size=(32, 8)).astype(np.float32)}

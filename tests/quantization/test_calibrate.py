@@ -145,7 +145,7 @@ def test_divergences_of_many_cuts_are_those_of_each(seed):
     assert divergences(counts, stops, 8) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-def test_divergence_of_a_form_from_itself_is_zero():
+def test_divergence_of_equal_distributions_is_zero():
     counts = np.asarray([5, 5, 3, 3, 2, 2, 1, 1])
     assert divergences(counts, np.asarray([8]), 4) == pytest.approx([0.0], abs=1e-9)
 
@@ -191,7 +191,7 @@ def test_the_moving_average_leaves_a_single_outlier_out():
     assert calibrate(_state(x), DType.UINT8, "moving-average").max_value < 10
 
 
-def test_the_least_error_cuts_each_end_alone():
+def test_mse_calibration_clips_each_end_separately():
     """A few numbers far below zero are cut off, and the many above it keep their end."""
     x = np.random.default_rng(0).uniform(0, 10, size=(20, 500)).astype(np.float32)
     x[3, :2] = -5

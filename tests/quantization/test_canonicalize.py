@@ -79,7 +79,7 @@ def test_an_addend_that_is_computed_is_added_after(beta):
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (2, 4, 5), (2, 3, 4, 5)])
-def test_constants_on_the_left_change_sides(shape):
+def test_left_constant_of_matmul_moves_to_the_right(shape):
     nodes = [node("MatMul", ["w", "x"], ["h"]), node("Relu", ["h"], ["y"])]
     found = gp.from_onnx(model(nodes, [("x", list(shape))], [("y", None)], {"w": _numbers(6, 4)}))
     made = _same(found, {"x": _numbers(*shape)})
@@ -94,7 +94,7 @@ def test_a_product_that_is_an_output_keeps_its_name():
 
 
 @pytest.mark.parametrize("axes", [(2, 3), (3, 2), (-1,), (1, -2)])
-def test_padding_of_some_axes_is_stated_for_all(axes):
+def test_pad_axes_are_expanded_to_all_axes(axes):
     pads = np.arange(1, 2 * len(axes) + 1)
     nodes = [node("Pad", ["x", "p", "", "a"], ["y"])]
     found = gp.from_onnx(
@@ -109,7 +109,7 @@ def test_padding_of_some_axes_is_stated_for_all(axes):
     pytest.param({"scales": [2.0, 1.5]}, id="factors"),
     pytest.param({"sizes": [2, 3]}, id="shorter"),
 ])  # fmt: skip
-def test_new_lengths_of_some_axes_are_stated_for_all(lengths):
+def test_resize_axes_are_expanded_to_all_axes(lengths):
     kinds = {"sizes": np.int64, "scales": np.float32}
     ((name, numbers),) = lengths.items()
     inputs = ["x", "", "s"] if name == "scales" else ["x", "", "", "s"]
@@ -132,7 +132,7 @@ def test_automatic_padding_of_dilated_convolutions_is_stated_in_numbers(mode):
 
 
 @pytest.mark.parametrize("name", ["Pad", "Resize"])
-def test_what_names_axes_loads_between_integers(name):
+def test_quantized_operators_with_axes_load_in_onnx_runtime(name):
     """Moving transpositions, ONNX Runtime forgets the axes."""
     moved = {
         "Pad": node("Pad", ["h", "p", "", "a"], ["m"]),

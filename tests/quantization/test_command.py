@@ -62,7 +62,7 @@ def test_json_is_one_document(place):
 
 
 @pytest.mark.parametrize(("option", "expected"), [("--real-results", True), ("--no-real-results", False)])
-def test_results_stay_real_or_not_as_asked(place, option, expected):
+def test_real_results_option_is_followed(place, option, expected):
     result = _run(place, "--json", "--no-latency", option)
     assert json.loads(result.stdout)["settings"]["real_results"] is expected
     words = [node.op for node in gp.load(place / "out.onnx").graph]
@@ -70,7 +70,7 @@ def test_results_stay_real_or_not_as_asked(place, option, expected):
 
 
 @pytest.mark.parametrize(("option", "expected"), [("--cheap-layers", True), ("--no-cheap-layers", False)])
-def test_cheap_layers_stay_real_or_not_as_asked(place, option, expected):
+def test_cheap_layers_option_is_followed(place, option, expected):
     result = _run(place, "--json", "--no-latency", option)
     document = json.loads(result.stdout)
     assert document["settings"]["cheap_layers"] is expected
@@ -82,7 +82,7 @@ def test_every_runtime_that_runs_both_models_is_timed(place):
     assert "a run of one sample on onnxruntime: " in result.stdout
 
 
-def test_a_goal_that_is_not_reached_ends_with_one(place):
+def test_missed_goal_exits_with_1(place):
     result = _run(place, "--json", "--no-latency", "--min-snr", "140", "--max-float-layers", "0")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["goal_met"] is False
@@ -101,14 +101,14 @@ def test_options_are_settings(place):
     }  # fmt: skip
 
 
-def test_settings_come_from_a_file_and_options_on_top(place):
+def test_options_override_the_settings_file(place):
     (place / "settings.json").write_text('{"preset": "fast", "method": "mse"}')
     result = _run(place, "--json", "--no-latency", "--settings", place / "settings.json", "--method", "min-max")
     settings = json.loads(result.stdout)["settings"]
     assert (settings["preset"], settings["method"]) == ("fast", "min-max")
 
 
-def test_what_is_wrong_in_a_file_of_settings_has_its_place(place):
+def test_settings_file_errors_have_a_location(place):
     (place / "settings.json").write_text('{"presett": "fast", "batchh": 2}')
     findings = json.loads(_run(place, "--json", "--settings", place / "settings.json").stdout)["diagnostics"]
     assert [(finding["code"], finding["file"]) for finding in findings] == [
@@ -116,7 +116,7 @@ def test_what_is_wrong_in_a_file_of_settings_has_its_place(place):
     ] * 2
 
 
-def test_every_layer_is_reported_where_it_is_computed_and_why(place):
+def test_verbose_output_lists_the_placement_of_every_layer(place):
     quick = ("--no-latency", "--no-verify", "--preset", "fast", "--float", "first")
     assert "every layer:" not in _run(place, *quick).stdout
     told = _run(place, *quick, "-v").stdout.partition("every layer:")[2].splitlines()
@@ -154,7 +154,7 @@ def test_data_that_do_not_fit_are_reported_before_work(place):
     assert not (place / "out.onnx").exists()
 
 
-def test_an_interruption_leaves_nothing_written(place, monkeypatch):
+def test_interruption_writes_no_file(place, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
@@ -164,7 +164,7 @@ def test_an_interruption_leaves_nothing_written(place, monkeypatch):
     assert sorted(place.iterdir()) == before
 
 
-def test_statistics_are_kept_for_another_time(place):
+def test_resume_option_stores_statistics(place):
     assert _run(place, "--no-latency", "--resume", place / "seen.npz").exit_code == 0
     assert (place / "seen.npz").exists()
     assert _run(place, "--no-latency", "--resume", place / "seen.npz").exit_code == 0
@@ -189,7 +189,7 @@ def untouched(place, monkeypatch):
     pytest.param("out.pnnx.param", ["--target", "ncnn"], "QUANT0014", id="another without grids"),
     pytest.param("out.param", ["--target", "onnxruntime"], "QUANT0014", id="a format with other grids"),
 ])  # fmt: skip
-def test_where_nothing_can_be_written_is_reported_before_work(untouched, destination, options, code):
+def test_unwritable_target_is_reported_before_work(untouched, destination, options, code):
     words = ["quantize", untouched / "net.onnx", untouched / destination, "--calibration", untouched / "samples.npz"]
     result = CliRunner().invoke(cli, [str(op_type) for op_type in [*words, *options, "--json"]])
     finding = json.loads(result.stdout)["diagnostics"][0]
@@ -204,12 +204,12 @@ def test_a_remedy_shows_a_shape_that_the_input_can_have(untouched):
 
 
 @pytest.mark.parametrize("name", ["nowhere/seen.npz", "."])
-def test_where_no_statistics_can_be_kept_is_reported_before_work(untouched, name):
+def test_unwritable_statistics_path_is_reported_before_work(untouched, name):
     result = _run(untouched, "--json", "--resume", untouched / name)
     assert (result.exit_code, json.loads(result.stdout)["diagnostics"][0]["code"]) == (1, "QUANT0016")
 
 
-def test_an_interruption_states_what_is_kept(place, monkeypatch):
+def test_interruption_reports_the_stored_statistics(place, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
@@ -237,7 +237,7 @@ def test_a_node_cannot_stay_floating_and_be_quantized(place):
     assert (result.exit_code, json.loads(result.stdout)["diagnostics"][0]["code"]) == (1, "QUANT0004")
 
 
-def test_the_target_of_a_settings_file_decides_where_to_write(untouched):
+def test_settings_file_target_selects_the_output_format(untouched):
     (untouched / "settings.json").write_text('{"target": "ncnn"}')
     words = ["quantize", "net.onnx", "out.pnnx.param", "--calibration", "samples.npz", "--settings", "settings.json"]
     result = CliRunner().invoke(
@@ -269,7 +269,7 @@ def test_every_preset_reports_the_noise_of_layers(place):
     assert all(layer["own_db"] > 0 and layer["accumulated_db"] > 0 for layer in document["layers"])
 
 
-def test_a_goal_is_not_met_by_quantizing_nothing(place):
+def test_goal_is_missed_if_only_float_layers_would_reach_it(place):
     result = _run(place, "--no-latency", "--json", "--preset", "fast", "--min-snr", "300")
     document = json.loads(result.stdout)
     assert result.exit_code == 1
@@ -292,7 +292,7 @@ def test_a_ruined_model_is_reported(place):
     assert (place / "out.onnx").exists()
 
 
-def test_statistics_are_not_kept_in_a_device(place):
+def test_statistics_path_must_not_be_a_device(place):
     result = _run(place, "--resume", "/dev/full")
     assert result.exit_code != 0
     assert "QUANT0016" in result.stderr
@@ -334,7 +334,7 @@ def test_times_are_those_that_users_have(monkeypatch, backend):
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_what_openvino_has_alone_is_reported_where_it_exists(place, monkeypatch, is_there):
+def test_openvino_accuracy_is_reported_if_openvino_is_installed(place, monkeypatch, is_there):
     if not is_there:
         monkeypatch.setattr("graphport.quantization.engine.is_installed", lambda name: name != "openvino")
     result = _run(place, "--preset", "fast", "--target", "openvino", "--no-latency")
@@ -373,7 +373,7 @@ def test_a_result_that_is_slower_is_reported(place, monkeypatch):
 @pytest.mark.parametrize(
     ("target", "name", "runtime"), [("onnxruntime", "o.onnx", "onnxruntime"), ("openvino", "o.xml", "openvino")]
 )
-def test_what_is_written_is_judged_by_the_runtime_of_the_target(place, target, name, runtime):
+def test_written_file_is_verified_by_the_target_runtime(place, target, name, runtime):
     source, samples = str(place / "net.onnx"), str(place / "samples.npz")
     said = ["--calibration", samples, "--target", target, "--preset", "fast", "--no-latency", "--json"]
     result = CliRunner().invoke(cli, ["quantize", source, str(place / name), *said])
@@ -386,7 +386,7 @@ def test_what_is_written_is_judged_by_the_runtime_of_the_target(place, target, n
 
 
 @pytest.mark.parametrize("verb", ["quantize", "cast"])
-def test_a_file_that_computes_something_else_is_not_left(place, verb, monkeypatch):
+def test_file_that_fails_verification_is_removed(place, verb, monkeypatch):
     from graphport.api import proven_write
 
     right = proven_write.export

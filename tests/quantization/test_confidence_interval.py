@@ -12,7 +12,7 @@ from graphport.quantization.engine import Noise
 @pytest.mark.parametrize(
     ("count", "spread", "least"), [(4, 0.5, 0.93), (12, 0.5, 0.93), (64, 0.5, 0.93), (64, 1.5, 0.93)]
 )
-def test_the_ratio_of_all_samples_lies_in_it(count, spread, least):
+def test_ratio_interval_covers_the_population_ratio(count, spread, least):
     """In about 95 % of all draws, also where most of the noise is that of few samples."""
     r = np.random.default_rng(3)
     signals = r.chisquare(8, size=(2000, count))
@@ -26,13 +26,13 @@ def test_the_ratio_of_all_samples_lies_in_it(count, spread, least):
     assert np.median([high / low for low, high in found]) < (30 if count == 4 else 10)
 
 
-def test_few_samples_state_nothing():
+def test_ratio_interval_needs_4_samples():
     assert ratio_interval([1.0] * 3, [0.1, 0.2, 0.3]) is None
     assert ratio_interval([1.0] * 4, [0.0] * 4) == (0.0, 0.0)
     assert share_interval(0, 0) is None
 
 
-def test_a_share_lies_in_its_interval_also_at_the_ends():
+def test_share_interval_equals_the_wilson_interval():
     """The bounds of Wilson's interval for 10 of 10 and 5 of 20, as Brown, Cai and DasGupta's formula (4) gives them."""
     assert share_interval(10, 10) == pytest.approx((0.7225, 1.0), abs=1e-3)
     assert share_interval(5, 20) == pytest.approx((0.1119, 0.4687), abs=1e-3)

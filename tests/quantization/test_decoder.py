@@ -57,7 +57,7 @@ def _tokens(count, length, seed=0):
     return np.random.default_rng(seed).integers(0, TOKENS, size=(count, length))
 
 
-def test_what_is_no_token_follows_from_tokens():
+def test_other_decoder_inputs_follow_from_the_tokens():
     reader = decoder_of(cached().graph)
     assert reader is not None
     found = reader.inputs(_tokens(3, 5))
@@ -71,7 +71,7 @@ def test_what_is_no_token_follows_from_tokens():
     assert decoder_of(cached(is_returned=False).graph) is None
 
 
-def test_without_samples_texts_begin_with_nothing_before_them():
+def test_random_token_samples_have_an_empty_past():
     drawn, is_likely = random_samples(cached().graph)
     assert is_likely
     assert len(drawn) > 8
@@ -82,7 +82,7 @@ def test_without_samples_texts_begin_with_nothing_before_them():
     assert gp.cast(cached(), "float16").report.snr_db > 50
 
 
-def test_where_a_cache_is_something_else_lengths_that_fit_each_other_are_looked_for():
+def test_random_samples_search_consistent_sizes_without_a_cache():
     found = cached(is_returned=False)
     drawn, is_likely = random_samples(found.graph)
     assert not is_likely
@@ -98,7 +98,7 @@ def test_where_a_cache_is_something_else_lengths_that_fit_each_other_are_looked_
         pytest.param([{"input_ids": _tokens(2, 3 + number, number)} for number in range(6)], id="by name"),
     ],
 )
-def test_tokens_alone_calibrate(data):
+def test_tokens_are_sufficient_for_calibration(data):
     found = cached()
     samples = gather(found.graph, data)
     assert samples.count == 12
@@ -111,7 +111,7 @@ def test_tokens_alone_calibrate(data):
     assert made.report.snr_db > 15
 
 
-def test_tokens_lie_in_a_file_or_in_files_of_several_lengths(tmp_path):
+def test_tokens_are_read_from_a_file_or_a_folder(tmp_path):
     np.save(tmp_path / "all.npy", _tokens(5, 7))
     folder = tmp_path / "texts"
     folder.mkdir()
@@ -123,7 +123,7 @@ def test_tokens_lie_in_a_file_or_in_files_of_several_lengths(tmp_path):
     assert lengths == [4, 5, 6]
 
 
-def test_what_went_before_may_be_given_and_may_be_nothing():
+def test_past_input_is_optional():
     found = cached()
     past = np.random.default_rng(1).normal(size=(8, HEADS, 3, WIDTH // HEADS)).astype(np.float32)
     given = {"input_ids": _tokens(8, 4), "attention_mask": np.ones((8, 7), np.int64), "past": past}
@@ -135,7 +135,7 @@ def test_what_went_before_may_be_given_and_may_be_nothing():
         gather(found.graph, {**given, "input_ids": _tokens(8, 0)})
 
 
-def test_perplexity_is_reported_next_to_one_precision(tmp_path):
+def test_perplexity_option_reports_source_and_target(tmp_path):
     found, tokens = cached(), _tokens(6, 9, 3)
     source, target, text = tmp_path / "net.onnx", tmp_path / "out.onnx", tmp_path / "text.npy"
     gp.save(found, source)

@@ -135,7 +135,7 @@ def test_the_command_writes_and_proves(tmp_path: Path) -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(st.data())
-def test_random_nets_lose_all_quantization(data: st.DataObject) -> None:
+def test_dequantize_removes_all_quantization_from_random_networks(data: st.DataObject) -> None:
     """Chains of convolutions, activations, moves and pools in every form: nothing is left, and the signal is kept."""
     r = np.random.default_rng(data.draw(st.integers(0, 999)))
     kinds = st.sampled_from(["Conv", "Relu", "MaxPool", "Transpose", "Sigmoid", "Concat", "Add"])

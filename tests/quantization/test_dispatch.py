@@ -62,13 +62,13 @@ def test_methods_spread_from_weights(method, expected):
     assert quantized(method) == expected
 
 
-def test_conservative_stops_at_what_the_target_does_not_quantize():
+def test_conservative_dispatch_stops_at_unsupported_operators():
     operators = {"Conv", "Clip", "Add", "Reshape"}
     assert quantized("conservative", operators=operators) == ["first", "between", "second"]
     assert quantized("aggressive", operators=operators) == ["first", "between", "second", "sum", "reshape"]
 
 
-def test_what_reads_the_parts_of_a_sequence_is_reached_too():
+def test_dispatch_follows_sequence_elements():
     nodes = [
         node("MatMul", "x w", "h"),
         node("SplitToSequence", "h three", "s", axis=-1),
@@ -85,7 +85,7 @@ def test_what_reads_the_parts_of_a_sequence_is_reached_too():
     assert {decision.place for decision in decisions.values()} == {ComputeDomain.QUANTIZED}
 
 
-def test_shapes_and_indices_are_never_touched():
+def test_shape_and_index_nodes_are_not_quantized():
     for method in Method:
         found = places(method)
         assert [name for name, place in found.items() if place is ComputeDomain.INDEX] == ["shape", "gather", "concat"]
@@ -123,7 +123,7 @@ def test_a_single_layer_is_quantized():
     assert (decision.place, decision.reason) == (ComputeDomain.QUANTIZED, "it has weights")
 
 
-def test_bodies_and_those_who_hold_them_stay_floating():
+def test_nodes_with_bodies_stay_float():
     body = graph([node("Conv", "x w", "a")], [], [info("a", None)])
     other = graph([node("Neg", "x", "b")], [], [info("b", None)])
     nodes = [node("If", "c", "y", then_branch=body, else_branch=other, name="choice")]
@@ -185,7 +185,7 @@ def test_overrides_name_nodes_or_their_results_and_no_shapes():
 
 
 @pytest.mark.parametrize(("name", "meant"), [("pursus", None), ("perseus", "closure"), ("agressive", "aggressive")])
-def test_unknown_methods_are_refused_and_what_other_tools_call_them_is_known(name, meant):
+def test_unknown_dispatch_method_suggests_an_equivalent(name, meant):
     with pytest.raises(DiagnosticError) as caught:
         dispatch(network(), name)
     (finding,) = caught.value.diagnostics
@@ -208,7 +208,7 @@ def test_decisions_are_counted_printed_and_the_same_every_time():
 
 
 @every("case", spread(cases(), start=3), ids=lambda case: case.name)
-def test_every_node_has_a_decision_and_only_reals_are_quantized(case: Case):
+def test_dispatch_decides_every_node_and_quantizes_only_floats(case: Case):
     prepared, report = gp.prepare(gp.from_onnx(case.model), verify=False)
     for method in Method:
         decisions = dispatch(prepared.graph, method)
@@ -219,7 +219,7 @@ def test_every_node_has_a_decision_and_only_reals_are_quantized(case: Case):
                 assert any(str(getattr(value.fact, "dtype", "float")).find("float") >= 0 for value in each.results)
 
 
-def test_what_dispatch_leaves_alone_is_reported_with_its_rule():
+def test_float_nodes_are_reported_with_the_dispatch_rule():
     found = nets.products()
     with pytest.raises(
         gp.DiagnosticError, match=r"QUANT0007.*the dispatch method keeps it float: it is not between two conv"

@@ -79,7 +79,7 @@ class Rules:
 
 
 @every("case", CASES, ids=lambda case: case.name)
-def test_a_method_quantizes_what_its_rule_states(case: Case):
+def test_dispatch_methods_match_their_rules(case: Case):
     graph = gp.prepare(gp.from_onnx(case.model), verify=False)[0].graph
     rules = Rules(graph)
     for method in Method:
@@ -88,7 +88,7 @@ def test_a_method_quantizes_what_its_rule_states(case: Case):
         assert found == rules.chosen(method), method
 
 
-def test_whatever_the_method_shapes_and_bodies_stay():
+def test_no_dispatch_method_quantizes_shapes_or_bodies():
     for case in CASES:
         graph = gp.prepare(gp.from_onnx(case.model), verify=False)[0].graph
         places = [{node: decision.place for node, decision in dispatch(graph, method).items()} for method in Method]

@@ -21,7 +21,7 @@ def two_machines(monkeypatch):
     return made
 
 
-def test_two_machines_see_what_one_sees_to_the_last_bit(two_machines, tmp_path):
+def test_two_machines_observe_bit_identical_statistics(two_machines, tmp_path):
     machines.observe_as_one_does(tmp_path)
     both = two_machines.made[:2]
     assert [set(each.asked) for each in both] == [{"version", "observe"}] * 2
@@ -32,7 +32,7 @@ def test_the_command_line_observes_on_several_machines(two_machines, tmp_path):
     assert len(two_machines.made) == 2
 
 
-def test_layers_of_a_language_model_are_rounded_on_two_machines_to_the_last_bit(two_machines):
+def test_two_machines_round_layers_bit_identically(two_machines):
     machines.round_as_one_does()
     assert all("round_layer" in each.asked for each in two_machines.made)
 
@@ -46,7 +46,7 @@ def test_a_machine_of_another_version_is_reported(two_machines, monkeypatch):
         gp.quantize(found, nets.samples(found), distributed="ray")
 
 
-def test_shards_are_the_same_however_they_are_taken():
+def test_shards_are_deterministic():
     runs = [({"x": np.full((2, 3), number, np.float32)}, 2) for number in range(shards.MIN_SHARD_SAMPLES + 1)]
     taken = [[inputs["x"][0, 0] for inputs, _ in shard] for shard in shards.sharded(runs)]
     assert [len(shard) for shard in taken] == [shards.MIN_SHARD_SAMPLES // 2, shards.MIN_SHARD_SAMPLES // 2, 1]

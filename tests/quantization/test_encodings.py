@@ -43,7 +43,7 @@ def test_the_model_next_to_is_real_and_near(written):
     assert nets.snr(gp.run(nets.residual(), x)["y"], y) > made.report.snr_db - 1
 
 
-def test_every_tensor_that_is_reported_is_one_of_the_model(written):
+def test_encodings_name_tensors_of_the_model(written):
     target, made, proto, text = written
     told = encodings_of(made.graph)
     assert told.activations
@@ -63,7 +63,7 @@ def test_every_tensor_that_is_reported_is_one_of_the_model(written):
         assert all(name in text for name in told.activations)
 
 
-def test_tensorrt_reads_scales_as_the_bits_of_floats():
+def test_tensorrt_cache_stores_scales_as_float_bits():
     made = gp.quantize(nets.residual(), nets.samples(nets.residual(), 48), "tensorrt-cache", preset="fast")
     from graphport.quantization.encodings import text_of
 

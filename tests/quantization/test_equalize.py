@@ -51,7 +51,7 @@ def test_the_function_stays(name, strength):
     assert np.abs(expected - given).max() <= 2e-5 * np.abs(expected).max()
 
 
-def test_channels_become_alike():
+def test_equalization_balances_channel_ranges():
     found = nets.depthwise(imbalance=5, activation="Relu")
     twin, _, inputs = _equalized(found, 1.0)
 
@@ -63,7 +63,7 @@ def test_channels_become_alike():
     assert unlike(twin) < 1.1
 
 
-def test_under_a_bound_channels_only_grow():
+def test_equalization_below_a_clip_only_enlarges_channels():
     found = nets.depthwise(imbalance=3)
     twin, _, inputs = _equalized(found, 1.0)
     before = gp.run(found, inputs, every_value=True)["dr"].max(axis=(0, 2, 3))
@@ -85,7 +85,7 @@ def test_values_of_a_sum_are_divided_together():
     pytest.param([node("Identity", ["r"], ["z"])], id="it is an output"),
     pytest.param([node("Transpose", ["r"], ["z"], perm=[0, 2, 3, 1])], id="its axes change"),
 ])  # fmt: skip
-def test_a_value_that_others_see_is_left_alone(extra):
+def test_values_with_other_consumers_are_not_equalized(extra):
     r = np.random.default_rng(0)
     constants = {"w": r.normal(size=(4, 4, 1, 1)).astype(np.float32)}
     nodes = [node("Conv", ["x", "w"], ["a"]), node("Relu", ["a"], ["r"]), node("Conv", ["r", "w"], ["y"]), *extra]
@@ -102,7 +102,7 @@ def test_a_curve_in_between_ends_a_region(op_type):
     assert regions(found.graph) == []
 
 
-def test_a_shared_weight_is_scaled_for_one_reader_only():
+def test_equalization_copies_a_shared_weight():
     r = np.random.default_rng(3)
     constants = {"w": (r.normal(size=(4, 4, 1, 1)) * 2.0 ** r.uniform(-3, 3, (4, 1, 1, 1))).astype(np.float32)}
     nodes = [node("Conv", ["x", "w"], ["a"]), node("Relu", ["a"], ["r"]), node("Conv", ["r", "w"], ["y"])]
@@ -127,7 +127,7 @@ def test_grouped_convolutions_are_scaled_channel_by_channel():
     assert np.allclose(gp.run(found, inputs)["y"], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_slopes_and_constants_that_are_added_are_taken_along():
+def test_equalization_scales_prelu_slopes_and_added_constants():
     r = np.random.default_rng(0)
     constants = {
         "w": r.normal(size=(4, 4, 1, 1)).astype(np.float32), "s": r.normal(size=(4, 1, 1)).astype(np.float32),
@@ -145,7 +145,7 @@ def test_slopes_and_constants_that_are_added_are_taken_along():
     assert np.allclose(gp.run(found, inputs)["y"], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_channel_that_was_never_seen_is_left_alone():
+def test_unobserved_channels_are_not_equalized():
     found = nets.depthwise(activation="Relu")
     inputs = nets.samples(found)
     states = _seen(found, inputs)
@@ -176,13 +176,13 @@ def test_scales_after_a_normalization_are_those_of_the_formula(strength):
 
 
 @pytest.mark.parametrize(("imbalance", "are_unlike"), [(0, False), (0.3, False), (4, True), (6, True)])
-def test_weights_show_channels_that_are_far_apart(imbalance, are_unlike):
+def test_unequal_channels_are_detected_from_weights(imbalance, are_unlike):
     found = nets.depthwise(imbalance=imbalance, activation="Relu")
     assert are_channels_unlike(layer for node in found.graph if (layer := layer_of(node))) is are_unlike
 
 
 @pytest.mark.parametrize(("imbalance", "passes"), [(0, 1), (6, 1)])
-def test_all_samples_are_observed_once(imbalance, passes, monkeypatch):
+def test_calibration_observes_all_samples_once(imbalance, passes, monkeypatch):
     """Also where channels are balanced: few samples decide whether, and a third of them how."""
     found = nets.depthwise(imbalance=imbalance, activation="Relu")
     observe, whole = QuantizationSession.observe, []

@@ -90,7 +90,7 @@ def _rounded(graph):
 
 
 @pytest.mark.parametrize("part", [0.001, 0.05, 0.3, 2.0])
-def test_what_stays_real_costs_little_time_and_holds_few_weights(part):
+def test_cheap_layers_are_limited_in_time_and_weights(part):
     graph = _chain()
     quantization, states = _rounded(graph)
     placement = quantization.placement
@@ -106,7 +106,7 @@ def test_what_stays_real_costs_little_time_and_holds_few_weights(part):
     assert sum(sizes[item] for item in chosen) <= part * sum(sizes.values())
 
 
-def test_a_layer_of_few_products_is_dear_where_much_is_to_be_rounded_after_it():
+def test_layer_cost_includes_rounding_of_its_result():
     """A first convolution of one channel: sixty-four maps are rounded instead of one."""
     r = np.random.default_rng(0)
     shapes = {"w1": (64, 1, 3, 3), "w2": (64, 64, 1, 1), "w3": (64, 1, 3, 3), "w4": (64, 64, 1, 1)}
@@ -131,7 +131,7 @@ def test_a_layer_of_few_products_is_dear_where_much_is_to_be_rounded_after_it():
     assert by_time == []
 
 
-def test_the_best_preset_is_not_slower_for_sums_that_nobody_rounds():
+def test_best_preset_uses_no_convinteger():
     from tests.quantization import nets
 
     found = nets.residual()

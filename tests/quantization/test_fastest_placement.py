@@ -63,7 +63,7 @@ def test_a_convolution_of_single_channels_between_real_nodes_stays_real():
     "settings",
     [{"cheap_layers": False}, {"dispatch": "all-in"}, {"quantize_nodes": ("depth",)}, {"max_float_layers": 0}],
 )
-def test_what_is_requested_is_rounded(settings):
+def test_explicitly_requested_layers_are_quantized(settings):
     made = gp.quantize(_swished(), _data(), preset="fast", **settings)
     assert {layer.name: layer.is_quantized for layer in made.report.layers}["depth"]
 
@@ -122,7 +122,7 @@ RATES = [
 
 @pytest.mark.parametrize("rates", RATES)
 @pytest.mark.parametrize("seed", range(12))
-def test_no_plan_is_slower_than_all_real_or_all_rounded(seed: int, rates: Rates):
+def test_fastest_placement_beats_all_float_and_all_quantized(seed: int, rates: Rates):
     """And what it lets compute on integers is what is placed so."""
     graph = _random_net(seed).graph
     base = _placed(graph)
@@ -146,7 +146,7 @@ def test_no_plan_is_slower_than_all_real_or_all_rounded(seed: int, rates: Rates)
     assert whole[0] <= whole[1] * (1 + 1e-9) or placed.summing != base.summing
 
 
-def test_nodes_without_weights_are_rounded_only_where_all_they_read_is():
+def test_weightless_nodes_need_quantized_operands():
     """A sum of what stays real and of integers is real: no plan counts on another."""
     found = nets.residual()
     base = _placed(found.graph)
@@ -160,7 +160,7 @@ def test_nodes_without_weights_are_rounded_only_where_all_they_read_is():
 
 
 @pytest.mark.parametrize("channels", [2, 4, 8])
-def test_half_of_the_weights_are_rounded_where_all_would_be_quicker_real(channels):
+def test_at_least_half_of_the_weights_are_quantized(channels):
     """Ever smaller maps of ever more channels, each with what real kernels take in and those for integers do not."""
     r = np.random.default_rng(channels)
     nodes, constants, value = [], {}, "x"
@@ -181,7 +181,7 @@ def test_half_of_the_weights_are_rounded_where_all_would_be_quicker_real(channel
     assert sum(weights[name] for name in weights if name not in real) >= 0.5 * sum(weights.values())
 
 
-def test_weights_alone_and_wide_activations_have_no_rates():
+def test_weights_only_and_16_bit_activations_have_no_rates():
     found = _swished()
     assert _named(found) != ()
     assert _named(found, weights_only=True) == ()

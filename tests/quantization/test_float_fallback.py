@@ -58,7 +58,7 @@ def _floating(**changes):
 
 
 @pytest.mark.parametrize("preset", ["balanced", "best"])
-def test_a_cheap_layer_whose_input_is_rounded_badly_stays_real(preset):
+def test_cheap_layer_with_noisy_input_stays_float(preset):
     found, report = _floating(preset=preset)
     assert "first" in found
     assert any(REASON in reason for reason in found["first"])
@@ -66,7 +66,7 @@ def test_a_cheap_layer_whose_input_is_rounded_badly_stays_real(preset):
     assert "third" not in found
 
 
-def test_what_is_written_reports_it():
+def test_written_graph_contains_the_float_layer():
     quantized = gp.quantize(_narrow_first(), _samples())
     first = next(item for item in quantized.graph if item.name == "first")
     assert first.operands[0].is_input
@@ -88,7 +88,7 @@ def test_what_is_written_reports_it():
         pytest.param({"target": "nnef"}, id="who reads it may have integers only"),
     ],
 )
-def test_no_layer_stays_real_where(changes):
+def test_float_fallback_is_disabled_by_settings(changes):
     assert _floating(**changes)[0] == {}
 
 
@@ -155,7 +155,7 @@ def test_those_are_chosen_that_cost_the_most_for_each_product(noise, part):
 
 
 @pytest.mark.parametrize(("wide", "order"), [(4.0, ["small", "large"]), (2.0, ["large", "small"])])
-def test_what_counts_is_the_noise_of_each_product(wide, order):
+def test_float_fallback_compares_noise_per_product(wide, order):
     """Eight times the products are worth it for more than eight times the noise only."""
     r = np.random.default_rng(0)
     shapes = {"w1": (2, 1, 3, 3), "w2": (8, 2, 3, 3), "w3": (64, 8, 3, 3), "w4": (64, 2, 3, 3)}
@@ -186,7 +186,7 @@ def _noise(quantization, states, value):
     return error / states[value].squares
 
 
-def test_values_that_shared_a_grid_keep_one_when_the_first_of_them_goes():
+def test_shared_qparams_survive_the_fallback_of_the_first_value():
     """Concat on integers of ncnn, OpenVINO and others: the value that decided for all may be that of a real layer."""
     r = np.random.default_rng(0)
     constants = {"w1": r.normal(size=(2, 1, 1, 1)).astype(np.float32), "w2": r.normal(size=(16, 1, 3, 3)).astype(np.float32),
@@ -221,7 +221,7 @@ def test_no_more_layers_are_placed_anew_than_stated(monkeypatch):
     assert [item.name for item in tried] == ["first"]
 
 
-def test_what_promised_more_than_rounded_weights_keep_is_taken_back(monkeypatch):
+def test_float_fallback_without_gain_is_reverted(monkeypatch):
     def worse(self, best):
         found = float_fallback.with_float_layers(self, best, ["a"], REASON)
         all_qparams = {
@@ -238,7 +238,7 @@ def test_what_promised_more_than_rounded_weights_keep_is_taken_back(monkeypatch)
 
 
 @pytest.mark.parametrize(("factor", "runs_of_all"), [(50.0, 1), (1.0, 2)])
-def test_a_balance_that_is_clearly_worse_is_not_calibrated_on_all_samples(factor, runs_of_all, monkeypatch):
+def test_worse_equalization_is_not_calibrated_on_all_samples(factor, runs_of_all, monkeypatch):
     observed = []
     observe = session.QuantizationSession.observe
 

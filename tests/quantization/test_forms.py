@@ -26,7 +26,7 @@ def _operators(path):
 
 
 @pytest.mark.parametrize("name", ["residual", "depthwise", "products"])
-def test_integers_may_be_written_by_operators(name, tmp_path):
+def test_qdq_and_qoperator_forms_are_equivalent(name, tmp_path):
     found = getattr(nets, name)()
     x = nets.samples(found, 64)
     for form in ("qdq", "qoperator"):
@@ -43,7 +43,7 @@ def test_integers_may_be_written_by_operators(name, tmp_path):
         assert kinds["QLinearConv"] >= 2
 
 
-def test_a_result_that_reals_read_stays_as_it_is(tmp_path):
+def test_qoperator_form_keeps_results_with_float_consumers(tmp_path):
     found = nets.residual()
     made = gp.quantize(found, nets.samples(found, 64), preset="fast", real_results=True, form="qoperator")
     gp.save(made, tmp_path / "a.onnx")
@@ -66,7 +66,7 @@ def test_products_are_rounded_while_they_run(name, tmp_path):
     assert made.report.snr_db == pytest.approx(snr, abs=8)
 
 
-def test_what_is_read_by_several_products_is_rounded_once(tmp_path):
+def test_shared_operand_is_quantized_once(tmp_path):
     r = np.random.default_rng(0)
     weights = {f"w{k}": r.normal(size=(8, 4)).astype(np.float32) for k in range(3)}
     nodes = [node("MatMul", ["x", f"w{k}"], [f"h{k}"], name=f"p{k}") for k in range(3)]
@@ -91,7 +91,7 @@ def test_operators_that_the_target_lacks_are_refused(changes):
         gp.quantize(found, nets.samples(found, 8), **changes)
 
 
-def test_the_opset_may_be_named(tmp_path):
+def test_opset_option_sets_the_opset(tmp_path):
     found = nets.residual()
     gp.save(found, tmp_path / "a.onnx")
     np.savez(tmp_path / "x.npz", **nets.samples(found, 16))

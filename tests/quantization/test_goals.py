@@ -36,11 +36,11 @@ POINTS = [_point(1, 20, 0.4, 90), _point(2, 30, 0.45, 100), _point(3, 32, 0.7, 1
     (Goals(), 2),
     (Goals(snr=39, latency=0.69), 3),
 ])  # fmt: skip
-def test_the_best_point_that_meets_the_goals_is_taken(goals, expected):
+def test_best_point_within_the_goals_is_selected(goals, expected):
     assert goals.select_point(POINTS).point == expected
 
 
-def test_a_goal_is_met_by_the_lower_end_of_what_is_reported_of_other_samples():
+def test_snr_goal_uses_the_lower_confidence_bound():
     points = [_point(1, 30.2, 0.4, margin=0.5), _point(2, 30.6, 0.5, margin=0.5), _point(3, 30.8, 0.6, margin=2)]
     assert Goals(snr=30).select_point(points).point == 2
     assert Goals(snr=30).missed(points[1]) == 0
@@ -55,13 +55,13 @@ def test_a_goal_is_met_by_the_lower_end_of_what_is_reported_of_other_samples():
     (Goals(snr=60), 4),
     (Goals(bytes=80, latency=1.0), 1),
 ])  # fmt: skip
-def test_a_goal_in_time_that_is_missed_gives_nothing_that_is_slower_than_the_source(goals, expected):
+def test_missed_latency_goal_selects_no_point_slower_than_the_source(goals, expected):
     """However near it is; what meets the goals may be slower, as may what was asked for without a time."""
     assert goals.select_point(POINTS).point == expected
 
 
 @pytest.mark.parametrize("goals", [Goals(latency=0.5), Goals(snr=60, latency=0.5), Goals(latency=1e-3, is_absolute=True), Goals()])  # fmt: skip
-def test_where_all_are_slower_the_quickest_is_taken(goals):
+def test_fastest_point_is_selected_if_all_are_slower(goals):
     slow = [_point(1, 20, 1.3), _point(2, 30, 1.2), _point(3, 70, 1.25)]
     assert goals.select_point(slow).point == 2
 
@@ -72,7 +72,7 @@ def test_the_knee_is_not_slower_than_the_source():
     assert Goals().select_point(points).point == 1
 
 
-def test_the_point_that_is_wanted_is_on_the_front():
+def test_requested_point_is_on_the_front():
     many = [_point(n, 20 + n * n / 10, 0.4 + n / 50) for n in range(30)]
     for wanted in many:
         kept = front(many, wanted=wanted)
@@ -80,7 +80,7 @@ def test_the_point_that_is_wanted_is_on_the_front():
         assert wanted in kept
 
 
-def test_a_measure_of_ones_own_decides():
+def test_user_metric_selects_the_point():
     points = [_point(1, 20, 0.4, metric=0.7), _point(2, 30, 0.5, metric=0.8)]
     assert Goals(metric=0.75).select_point(points).point == 2
     assert Goals(metric=0.9).missed(points[1]) > 0
@@ -109,7 +109,7 @@ def test_without_times_the_knee_is_that_of_noise_and_bytes():
     assert knee([untimed[0], untimed[2]]).point == 1
 
 
-def test_a_faster_point_is_named_only_where_there_is_one():
+def test_faster_point_is_suggested_only_if_it_exists():
     points = [_point(1, 30, 1.2), _point(2, 40, 1.3)]
     (slow,), (slower,) = (verdict.slower(point, points, "onnxruntime") for point in points)
     assert "--point" not in (slow.help or "")
@@ -117,12 +117,12 @@ def test_a_faster_point_is_named_only_where_there_is_one():
     assert not verdict.slower(_point(3, 50, 1.01), points, "onnxruntime")
 
 
-def test_a_hundredth_of_the_bytes_keeps_no_point_that_is_noisier_and_slower():
+def test_size_gain_of_1_percent_does_not_keep_a_worse_point():
     points = [_point(1, 40, 0.5, 1000), _point(2, 39, 0.6, 990), _point(3, 38, 0.7, 900)]
     assert [each.point for each in front(points)] == [3, 1]
 
 
-def test_equal_points_are_one():
+def test_equal_points_are_merged():
     point = replace(_point(1, 40, 0.4), latency=None, latency_ms=None)
     twin = replace(point, point=2)
     assert front([point, twin]) == [point]
@@ -137,7 +137,7 @@ def test_the_fastest_point_is_on_the_front():
     assert many[3] in front(many)
 
 
-def test_the_knee_is_where_more_time_gains_little():
+def test_knee_is_at_diminishing_returns():
     assert knee(POINTS).point == 2
     assert knee([_point(1, 20, 0.4)]).point == 1
 
@@ -157,7 +157,7 @@ def test_the_knee_is_not_hardly_quantized_and_has_no_edge():
     ([(33.6, 0.41), (33.9, 0.43)], 33.6),
     ([(33.6, 0.41), (33.9, 0.41)], 33.9),
 ])  # fmt: skip
-def test_of_what_costs_about_the_least_the_nearest_is_taken(points, expected):
+def test_knee_prefers_accuracy_at_similar_cost(points, expected):
     """The first costs are 0.690, 0.670, 0.676 and 0.740; a difference of less than a dB is none."""
     assert knee([_point(n, *each) for n, each in enumerate(points)]).snr_db == expected
 
@@ -180,7 +180,7 @@ def test_the_knee_is_moved_by_no_other_points_and_little_by_time(seed):
 
 
 @given(st.integers(0, 1 << 32))
-def test_nothing_is_nearer_and_faster_than_the_knee(seed):
+def test_knee_is_pareto_optimal(seed):
     random = np.random.default_rng(seed)
     points = [_point(n, *each) for n, each in enumerate(random.uniform((5, 0.2), (70, 1.3), (9, 2)))]
     points += [replace(each, snr_db=each.snr_db + 0.3, latency=each.latency - 0.01) for each in points[:4]]
@@ -192,7 +192,7 @@ def test_nothing_is_nearer_and_faster_than_the_knee(seed):
 
 
 @pytest.mark.parametrize("name", list(FRONTS))
-def test_the_knee_stands_still_when_times_are_off(name):
+def test_knee_is_robust_to_timing_noise(name):
     """95 of 100 times about the same point is taken, though each time that is measured is off by up to 5 %."""
     random = np.random.default_rng(7)
     known = FRONTS[name]
@@ -211,7 +211,7 @@ def test_the_knee_stands_still_when_times_are_off(name):
     assert sum(taken[n] for n in alike) >= 95
 
 
-def test_what_cannot_be_the_knee_is_not_timed_again():
+def test_points_that_cannot_be_the_knee_are_not_timed_again():
     points = [_point(1, 30, 0.4), _point(2, 31, 0.7), _point(3, 50, 0.95)]
     assert not timed_until_sure(points, lambda place: 1 / 0)
     close = [_point(1, 30, 0.4), _point(2, 33, 0.485)]
@@ -231,6 +231,6 @@ def test_latencies_are_parts_or_milliseconds(said, expected):
 
 
 @pytest.mark.parametrize("said", ["fast", "-1x", 0, -2.0, "3s", True])
-def test_what_is_no_latency_is_refused(said):
+def test_invalid_latency_goal_is_rejected(said):
     with pytest.raises(DiagnosticError, match=r"QUANT0004.*max_latency"):
         latency_goal(said)

@@ -50,13 +50,13 @@ def test_pixels_are_normalized_channel_by_channel(tmp_path: Path):
     np.testing.assert_allclose(found, expected.transpose(0, 3, 1, 2), atol=1e-5)
 
 
-def test_pixels_may_count_to_255(tmp_path: Path):
+def test_white_option_keeps_pixels_up_to_255(tmp_path: Path):
     where = folder(tmp_path / "p")
     found = samples(net(), gp.Pictures(where, mean=(127.0,), std=(128.0,), white=255))
     np.testing.assert_allclose(found, (pixels(where) - 127.0).transpose(0, 3, 1, 2) / 128, atol=1e-5)
 
 
-def test_the_middle_of_a_picture_is_taken(tmp_path: Path):
+def test_images_are_center_cropped(tmp_path: Path):
     where = folder(tmp_path / "p", size=(8, 20))
     found = samples(net(), gp.Pictures(where))
     np.testing.assert_allclose(found, pixels(where)[:, :, 6:14].transpose(0, 3, 1, 2) / 255, atol=1e-5)
@@ -70,13 +70,13 @@ def test_pictures_are_scaled(tmp_path: Path):
     np.testing.assert_allclose(found[0, :, 0, 0], [1, 0, 0.2], atol=1e-6)
 
 
-def test_gray_pictures_fill_one_channel(tmp_path: Path):
+def test_grayscale_images_have_one_channel(tmp_path: Path):
     where = folder(tmp_path / "p", mode="L")
     found = samples(net(("N", 1, 8, 8)), gp.Pictures(where))
     np.testing.assert_allclose(found[:, 0], pixels(where) / 255, atol=1e-6)
 
 
-def test_channels_may_come_last(tmp_path: Path):
+def test_channels_last_input_is_supported(tmp_path: Path):
     where = folder(tmp_path / "p")
     nodes = [node("Transpose", "x", "t", perm=[0, 3, 1, 2]), node("Conv", "t w", "y")]
     given = gp.from_onnx(model(nodes, [info("x", ("N", 8, 8, 3))], [info("y", None)], {"w": some(6, 3, 1, 1)}))
@@ -87,7 +87,7 @@ def code(error: pytest.ExceptionInfo[gp.DiagnosticError]) -> str:
     return error.value.diagnostics[0].code
 
 
-def test_what_is_no_picture_is_reported(tmp_path: Path):
+def test_invalid_image_is_reported(tmp_path: Path):
     where = folder(tmp_path / "p", count=1)
     (where / "00.png").write_bytes(b"no picture")
     with pytest.raises(gp.DiagnosticError, match=r"00\.png") as error:
@@ -101,12 +101,12 @@ def test_a_size_that_is_unknown_is_requested(tmp_path: Path):
     assert code(error) == "QUANT0002"
 
 
-def test_pictures_of_which_nothing_is_stated_are_refused(tmp_path: Path):
+def test_image_folder_without_preprocessing_is_rejected(tmp_path: Path):
     with pytest.raises(gp.DiagnosticError, match="contains images"):
         gather(net().graph, folder(tmp_path / "p", count=1))
 
 
-def test_the_command_line_takes_them(tmp_path: Path):
+def test_quantize_command_accepts_images(tmp_path: Path):
     where, source, target = folder(tmp_path / "p"), tmp_path / "a.onnx", tmp_path / "b.onnx"
     gp.save(net(), source)
     said = ["--image-size", "8", "--mean", "0.5", "--std", "0.25", "--no-latency", "--preset", "fast"]

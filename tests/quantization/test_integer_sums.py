@@ -27,7 +27,7 @@ def _names(placement):
     return [node.name for node in placement.summing]
 
 
-def test_a_result_that_only_real_nodes_read_is_not_rounded():
+def test_result_with_only_float_consumers_uses_convinteger():
     found = nets.residual()
     quantized = gp.quantize(found, nets.samples(found), real_results=True, round=False, equalize=False)
     assert _names(_placed(found, 1.0)) == ["second"]
@@ -38,7 +38,7 @@ def test_a_result_that_a_layer_reads_is_rounded():
     assert _names(_placed(nets.depthwise(activation="Relu"), 1.0)) == ["project"]
 
 
-def test_nothing_is_summed_without_leave():
+def test_share_0_disables_integer_sums():
     found = nets.residual()
     assert _names(_placed(found, 0.0)) == []
     quantized = gp.quantize(found, nets.samples(found), real_results=False)
@@ -50,7 +50,7 @@ def test_nothing_is_summed_without_leave():
     pytest.param(0.2, ["small"], id="the cheapest alone"),
     pytest.param(0.9, ["large", "small"], id="both"),
 ])  # fmt: skip
-def test_the_cheapest_are_summed_up_to_a_part_of_all_products(summed, expected):
+def test_integer_sums_select_cheapest_layers_up_to_a_share(summed, expected):
     r = np.random.default_rng(0)
     constants = {
         "w1": r.normal(size=(8, 4, 3, 3)).astype(np.float32), "w2": r.normal(size=(8, 4, 1, 1)).astype(np.float32),
@@ -97,7 +97,7 @@ def test_the_sums_are_those_that_the_graph_states():
 
 
 @pytest.mark.parametrize("changes", [{"symmetric": True, "activation_type": "int8"}, {"activation_bits": 16}])
-def test_there_are_sums_of_unsigned_bytes_only(changes):
+def test_integer_sums_need_uint8_activations(changes):
     found = nets.residual()
     quantized = gp.quantize(found, nets.samples(found), preset="fast", real_results=True, **changes)
     assert "ConvInteger" not in _operators(quantized)

@@ -33,7 +33,7 @@ def test_no_way_is_cheaper():
         assert cost({i for i in range(count) if items[i] in found}) == pytest.approx(min(map(cost, map(set, ways))))
 
 
-def test_what_is_forbidden_is_not_done():
+def test_infinite_edges_are_not_cut():
     problem = Cut()
     a, b = problem.add(0, 10), problem.add(3, 0)
     problem.link(a, b, inf)

@@ -38,7 +38,7 @@ def test_a_histogram_counts_every_number(found):
 
 @example([np.zeros(1, np.float32), np.float32([8192]), np.float32([-1e-30])], 2)  # the bin width, and values close to 0
 @given(arrays, st.integers(0, 6))
-def test_merged_histograms_are_the_histogram_of_all(found, cut):
+def test_merged_histograms_equal_the_total_histogram(found, cut):
     first, second, both = Histogram(), Histogram(), Histogram()
     for index, x in enumerate(found):
         (first if index < cut else second).add(x)
@@ -50,7 +50,7 @@ def test_merged_histograms_are_the_histogram_of_all(found, cut):
 
 
 @given(arrays)
-def test_numbers_lie_in_their_bins(found):
+def test_histogram_bins_match_numpy(found):
     x = np.concatenate(found)
     histogram = Histogram()
     histogram.add(x)
@@ -74,7 +74,7 @@ def test_statistics_know_ends_of_channels_and_squares():
 
 @pytest.mark.parametrize("count", [1, NUM_KEPT - 1, NUM_KEPT, 2 * NUM_KEPT + 7, 200_000])
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_tails_are_the_ends_of_all_numbers_in_order(count, pieces):
+def test_extremes_are_the_sorted_ends_of_the_data(count, pieces):
     x = np.round(np.random.default_rng(count).normal(size=count), 3).astype(np.float32)
     extremes = Extremes()
     for part in np.array_split(x, pieces):
@@ -85,7 +85,7 @@ def test_tails_are_the_ends_of_all_numbers_in_order(count, pieces):
     assert np.array_equal(extremes.largest, np.sort(x)[-NUM_KEPT:])
 
 
-def test_what_tails_did_not_keep_they_do_not_tell():
+def test_quantile_outside_the_kept_extremes_is_none():
     extremes = Extremes()
     extremes.add(np.arange(4 * NUM_KEPT, dtype=np.float32))
     assert extremes.at(2.0 * NUM_KEPT, 4 * NUM_KEPT) is None
@@ -96,7 +96,7 @@ def test_what_tails_did_not_keep_they_do_not_tell():
 @pytest.mark.parametrize(
     "count", [1, 2, NUM_KEPT, NUM_KEPT + 1, 2 * NUM_KEPT - 1, 2 * NUM_KEPT, 2 * NUM_KEPT + 1, 3 * NUM_KEPT]
 )
-def test_tails_tell_all_places_up_to_the_last_one_kept_and_none_beyond(count):
+def test_quantiles_are_exact_within_the_kept_extremes(count):
     """The element n is at index n, so that indices equal values; interpolation needs both neighbours."""
     extremes = Extremes()
     extremes.add(np.arange(count, dtype=np.float32))
@@ -120,7 +120,7 @@ def test_a_moving_average_of_one_sample_is_that_sample():
 
 
 @pytest.mark.parametrize("cut", range(5))
-def test_merged_statistics_are_those_of_all(cut):
+def test_merged_statistics_equal_total_statistics(cut):
     batches = _batches()
     merged = _state(batches[:cut], 1).merge(_state(batches[cut:], 1))
     whole = _state(batches, 1)
@@ -144,7 +144,7 @@ def test_memory_does_not_grow_with_samples():
     assert state.extremes.least.size <= NUM_KEPT
 
 
-def test_an_empty_batch_changes_nothing():
+def test_empty_batch_keeps_the_statistics():
     state = Statistics()
     state.add(np.zeros((0, 3), np.float32), samples=0)
     assert (state.samples, state.minimum, state.maximum) == (0, 0.0, 0.0)

@@ -71,7 +71,7 @@ def test_regions_are_found_after_transposes_and_element_wise_operators() -> None
     ]
 
 
-def test_what_argmax_reads_is_judged_before_it() -> None:
+def test_accuracy_of_argmax_is_measured_at_its_operand() -> None:
     tail = (node("ArgMax", ["flat_scores"], ["k"], axis=1, keepdims=0),)
     source = detector(tail=tail, result="k")
     assert set(find_decisions(source.graph).operands.values()) == {"flat_scores"}
@@ -94,7 +94,7 @@ def test_a_constant_offset_is_no_signal() -> None:
     assert noise.snr == pytest.approx(20, abs=1.5)
 
 
-def test_channels_of_another_scale_are_judged_on_their_own_but_not_rare_classes() -> None:
+def test_channels_of_different_scale_are_measured_separately() -> None:
     r = np.random.default_rng(3)
     scales = np.array([300.0, 300, 1, 1, 1])
     x = r.normal(size=(64, 5)) * scales

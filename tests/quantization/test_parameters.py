@@ -61,7 +61,7 @@ def test_codes_are_those_of_the_page(numbers, is_symmetric):
     )
 
 
-def test_each_channel_has_a_scale_of_its_own():
+def test_qparams_may_be_per_channel():
     qparams = symmetric(np.asarray([127.0, 12.7]), DType.INT8, axis=1)
     assert qparams.codes(np.asarray([[127.0, 12.7], [1.0, 0.1]], np.float32)).tolist() == [[127, 127], [1, 1]]
 
@@ -73,7 +73,7 @@ def test_blocks_share_a_scale():
 
 
 @pytest.mark.parametrize("bound", [0.3, 1.0, 1.5, 127.0])
-def test_scales_that_are_powers_of_two_still_hold_the_range(bound):
+def test_power_of_two_scales_cover_the_range(bound):
     qparams = symmetric(bound, DType.INT8, power_of_two=True)
     assert np.log2(float(qparams.scale)) == round(np.log2(float(qparams.scale)))
     assert qparams.max_value >= bound * (1 - 1e-6)
@@ -88,7 +88,7 @@ def test_narrow_floats_use_their_whole_range(dtype, most):
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.FLOAT8E5M2])
-def test_what_is_infinite_steps_away_is_clipped_and_nothing_is_printed(dtype):
+def test_values_far_outside_the_range_are_clipped_without_warning(dtype):
     qparams = symmetric(1e-30, dtype)
     found = qparams.nearest(np.asarray([-3e38, 0.0, 3e38], np.float32))
     np.testing.assert_allclose(found, [qparams.min_value, 0.0, qparams.max_value])

@@ -37,7 +37,7 @@ def test_it_is_the_exponential_of_the_mean_surprise():
     assert -measure(_runner(found)) == pytest.approx(_expected(found, tokens), rel=1e-6)
 
 
-def test_masks_and_positions_are_made_up():
+def test_masks_and_positions_are_generated():
     r = np.random.default_rng(0)
     constants: dict[str, Any] = {
         "table": r.normal(size=(TOKENS, 8)).astype(np.float32),
@@ -74,7 +74,7 @@ def test_inputs_that_are_not_token_sequences_are_refused(tokens):
         gp.perplexity(decoder(), tokens)
 
 
-def test_a_model_that_reads_something_else_is_refused(tmp_path):
+def test_perplexity_rejects_models_with_other_inputs(tmp_path):
     with pytest.raises(gp.DiagnosticError, match=r"QUANT0031.*has inputs other than tokens"):
         gp.perplexity(nets.residual(), _tokens()["ids"])
     (tmp_path / "broken.npy").write_bytes(b"nothing")

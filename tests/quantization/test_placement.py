@@ -48,7 +48,7 @@ def test_a_value_that_others_read_before_the_activation_is_rounded():
     assert {"x", "a", "r", "s"} <= _names(_placed(found).points)
 
 
-def test_what_only_moves_numbers_shares_their_grid():
+def test_data_movement_operators_share_qparams():
     placement = _placed(nets.residual())
     roots = {value.name: root.name for value, root in placement.points.items()}
     assert roots["m"] == "sr"

@@ -43,7 +43,7 @@ def _halves(found):
 
 
 @pytest.mark.parametrize("name", list(NETS))
-def test_nets_are_half_as_large_and_nearly_as_good(name):
+def test_float16_cast_halves_the_size_and_keeps_accuracy(name):
     found = NETS[name]()
     made = gp.cast(found, "float16", calibration=nets.samples(found))
     verify(made.graph)
@@ -56,7 +56,7 @@ def test_nets_are_half_as_large_and_nearly_as_good(name):
     assert not made.report.kept
 
 
-def test_inputs_and_outputs_are_kept():
+def test_keep_io_keeps_float32_inputs_and_outputs():
     found = nets.residual()
     made = gp.cast(found, "float16", keep_io=True)
     x = nets.samples(found, 4)
@@ -147,7 +147,7 @@ def _by_deviation(epsilon):
         (_normalized(0.25), set()),
     ],
 )
-def test_epsilon_against_division_by_zero_is_kept(net, stays):
+def test_nodes_with_small_epsilon_stay_float32(net, stays):
     made = gp.cast(net, "float16")
     assert {kept.name for kept in made.report.kept} == stays
     x = np.asarray([[0, 0, 0, 0], [1, -2, 3, 0.5]], np.float32)
@@ -179,7 +179,7 @@ def test_scales_and_sizes_of_resizing_are_untouched():
     assert str(resize.operands[-1].fact.dtype) == "float32"
 
 
-def test_bodies_stay_and_read_what_they_read():
+def test_bodies_stay_float32_with_their_captured_values():
     def branch(name, op_type):
         value = onnx.helper.make_tensor_value_info(f"{name}_y", onnx.TensorProto.FLOAT, None)
         return onnx.helper.make_graph([node(op_type, ["a"], [f"{name}_y"])], name, [], [value])
@@ -205,7 +205,7 @@ def _with_condition(nodes):
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
 
 
-def test_what_is_named_stays():
+def test_keep_option_keeps_named_nodes():
     found = nets.residual()
     for pattern, names in (("first", {"first"}), ("Conv", {"first", "second"}), ("s*", {"second", "sum", "sum_relu"})):
         made = gp.cast(found, "float16", keep=[pattern])
@@ -289,7 +289,7 @@ def _saved(found, path):
     return path
 
 
-def test_the_command_reports_what_it_did(tmp_path):
+def test_cast_command_reports_its_result(tmp_path):
     found = nets.residual()
     gp.save(found, tmp_path / "net.onnx")
     np.savez(tmp_path / "samples.npz", **nets.samples(found))
@@ -345,7 +345,7 @@ def test_infinities_that_both_have_are_no_noise():
     assert noise.noise["y"] == np.inf
 
 
-def test_a_long_chain_of_few_numbers_comes_to_what_the_runtime_makes_of_it():
+def test_long_chain_matches_onnx_runtime():
     words = ("Relu", "Sigmoid", "Neg", "Abs", "Tanh")
     nodes = [node(words[i % 5], [f"a{i}"], [f"a{i + 1}"]) for i in range(6000)]
     given = gp.from_onnx(model(nodes, [typed("a0", [2, 4])], [typed("a6000", [2, 4])]))
@@ -359,7 +359,7 @@ def test_a_long_chain_of_few_numbers_comes_to_what_the_runtime_makes_of_it():
 
 
 @pytest.mark.parametrize("scale", [2.0**22, 2.0**-34])
-def test_an_output_that_float16_values_do_not_hold_stays_what_it_is(scale):
+def test_output_outside_the_float16_range_stays_float32(scale):
     """The result of the last node would overflow or underflow, which is reported."""
     r = np.random.default_rng(4)
     weights = {"w1": r.normal(size=(8, 8)).astype(np.float32), "w2": r.normal(size=(8, 8)).astype(np.float32) * scale}
@@ -383,7 +383,7 @@ def test_an_output_that_float16_values_do_not_hold_stays_what_it_is(scale):
 
 
 @pytest.mark.parametrize("perm", [(1, 0, 2), (1, 2, 0), (1, 2, 0, 3), (1, 2, 3, 0), (0, 2, 1), (2, 1, 0)])
-def test_what_ends_onnx_runtime_stays_in_single_precision(perm):
+def test_transposed_float16_products_that_crash_onnx_runtime_stay_float32(perm):
     """In a separate process: a float16 Transpose before a MatMul with a constant crashed it."""
     dims = [2, 3, 4, 5][: len(perm)]
     r = np.random.default_rng(0)
@@ -401,7 +401,7 @@ def test_what_ends_onnx_runtime_stays_in_single_precision(perm):
     assert made.report.cast
 
 
-def test_what_makes_or_reads_sequences_stays():
+def test_sequence_operators_stay_float32():
     nodes = [
         node("Relu", ["x"], ["a"], name="act"),
         node("SplitToSequence", ["a", "two"], ["s"], axis=1, name="split"),

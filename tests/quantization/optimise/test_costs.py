@@ -31,7 +31,7 @@ def test_small_models_are_timed_by_a_number_of_runs(monkeypatch):
         assert runs.count(session) == 2 + 3 * costs._RUNS  # twice before that is measured
 
 
-def test_a_clock_that_shows_nothing_of_small_models_reports_no_difference(monkeypatch):
+def test_zero_measured_time_gives_equal_relative_times(monkeypatch):
     monkeypatch.setattr(costs.time, "process_time", lambda: 5.0)
     monkeypatch.setattr(costs, "_RUNS", 2)
 
@@ -49,7 +49,7 @@ def _times(real, rounded):
     )
 
 
-def test_rates_are_what_plans_are_built_from_where_they_are_true_here():
+def test_estimated_times_are_used_if_they_fit_the_measurement():
     expected = _times([10.0, 20.0, 30.0, 40.0], [5.0, 10.0, 15.0, 20.0])
     # A machine of half the speed, with something else to do while the last node ran; nothing is known of the first one.
     measured = _times([22.0, 39.0, 61.0, 81.0], [9.0, 21.0, 29.0, 90.0])
@@ -60,14 +60,14 @@ def test_rates_are_what_plans_are_built_from_where_they_are_true_here():
     assert (real.rate, rounded.rate) == (1e-4, 2e-4)
 
 
-def test_what_was_measured_counts_where_rates_are_of_another_processor():
+def test_measured_times_are_used_if_estimates_do_not_fit():
     expected = _times([10.0, 20.0, 30.0], [5.0, 10.0, 15.0])
     measured = _times([10.0, 20.0, 30.0], [9.0, 18.0, 27.0])
     assert costs.steadied(measured, expected) is measured
     assert costs.steadied(measured, (costs.Times(), costs.Times())) is measured
 
 
-def test_only_one_model_is_held_next_to_the_source():
+def test_only_one_candidate_session_is_alive_at_a_time():
     held = weakref.WeakSet()
 
     class Made:
@@ -88,7 +88,7 @@ def test_only_one_model_is_held_next_to_the_source():
 
 
 @pytest.mark.parametrize(("all_exact", "expected"), [(1.1, 1), (1.4, 0)])
-def test_products_are_exact_where_that_costs_little(monkeypatch, all_exact, expected):
+def test_exact_products_are_selected_below_a_time_limit(monkeypatch, all_exact, expected):
     """One product: exact it takes so many times the time of the rounded one for a token, and 0.98 for many."""
     parts = iter([[all_exact, 1.0, 1.0, all_exact], [0.98, 1.0, 1.0, 0.98]])
     monkeypatch.setattr(costs, "relative_times", lambda _sessions, _inputs: (1.0, next(parts)))
@@ -99,7 +99,7 @@ def test_products_are_exact_where_that_costs_little(monkeypatch, all_exact, expe
     assert len(costs.exact_layers(Graph("none"), [{}, {}])) == expected
 
 
-def test_runtimes_are_timed_as_they_compute_by_themselves():
+def test_openvino_is_timed_with_its_default_settings():
     core = openvino.Core()
     made = costs.preparer("openvino")(nets.residual().graph)
     for name in ("INFERENCE_PRECISION_HINT", "DYNAMIC_QUANTIZATION_GROUP_SIZE"):

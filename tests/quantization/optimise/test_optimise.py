@@ -26,7 +26,7 @@ def _snr(found, made, count=400):
 
 
 @pytest.mark.parametrize("name", ["residual", "products"])
-def test_the_front_is_of_points_none_of_which_is_over_another(name):
+def test_front_points_do_not_dominate_each_other(name):
     found = getattr(nets, name)()
     made = gp.quantize(found, nets.samples(found, 96), front=True)
     front = made.report.front
@@ -76,7 +76,7 @@ def test_no_preset_is_nearer_and_faster_than_the_knee(monkeypatch, name, preset)
     assert is_nearer or time(made.graph) < time(alone.graph)
 
 
-def test_a_preset_takes_the_channels_that_suit_its_plan(monkeypatch):
+def test_preset_selects_the_equalization_for_its_plan(monkeypatch):
     """Although the common plan has another balance and ranges that are too small here."""
     found = nets.denoiser()
     x = nets.samples(found, 64)
@@ -100,7 +100,7 @@ def test_a_preset_takes_the_channels_that_suit_its_plan(monkeypatch):
 
 
 @pytest.mark.parametrize("quick", [(), ("b",)])
-def test_plans_of_a_preset_are_what_it_makes_alone_with_and_without_layers_real_for_noise(monkeypatch, quick):
+def test_preset_plans_equal_a_separate_quantization(monkeypatch, quick):
     for module in (quantization_session, presets):
         monkeypatch.setattr(module, "fastest_float_nodes", lambda *_: quick)
     found, x = _narrow_first(), _samples()
@@ -121,7 +121,7 @@ def test_plans_of_a_preset_are_what_it_makes_alone_with_and_without_layers_real_
     assert len(alone.floating) == len(plans[0])
 
 
-def test_a_preset_has_codes_of_its_own_where_its_plan_is_the_quickest(monkeypatch):
+def test_fastest_preset_plan_has_separate_rounding(monkeypatch):
     for module in (quantization_session, presets):
         monkeypatch.setattr(module, "fastest_float_nodes", lambda *_: ("b",))
     found, x = _narrow_first(), _samples()
@@ -176,7 +176,7 @@ def test_of_two_times_a_goal_counts_the_longer(monkeypatch):
     assert chosen.latency == pytest.approx(1.0 - 0.1 * rounded)
 
 
-def test_any_point_can_be_taken(monkeypatch):
+def test_every_front_point_is_reproducible(monkeypatch):
     _timed(monkeypatch, _share)
     found = nets.residual()
     samples = nets.samples(found, 64)
@@ -189,7 +189,7 @@ def test_any_point_can_be_taken(monkeypatch):
         gp.quantize(found, samples, point=len(front) + 1)
 
 
-def test_the_front_is_the_same_whatever_point_is_taken(monkeypatch):
+def test_front_is_independent_of_the_selected_point(monkeypatch):
     """The default selection is a point of the front, although many points are omitted from it."""
     _timed(monkeypatch, _share)
     seen = []
@@ -202,7 +202,7 @@ def test_the_front_is_the_same_whatever_point_is_taken(monkeypatch):
     assert [each.snr_db for each in seen] == [chosen.snr_db] * 2
 
 
-def test_every_point_is_reported_of_where_rounding_changes_nothing(monkeypatch):
+def test_points_without_rounding_noise_are_reported(monkeypatch):
     """Though channels of a preset are balanced otherwise, so that its nodes are others."""
     _timed(monkeypatch, _share)
     r = np.random.default_rng(0)
@@ -222,7 +222,7 @@ def test_every_point_is_reported_of_where_rounding_changes_nothing(monkeypatch):
         assert gp.quantize(found, x, point=point.point).report.chosen.snr_db == point.snr_db
 
 
-def test_a_measure_of_ones_own_is_a_goal(monkeypatch):
+def test_user_metric_is_a_goal(monkeypatch):
     _timed(monkeypatch, _share)
     found = nets.residual()
     x = nets.samples(found, 32, seed=4)
@@ -238,7 +238,7 @@ def test_a_measure_of_ones_own_is_a_goal(monkeypatch):
     assert tight.chosen.metric == max(point.metric for point in tight.front if point.metric is not None)
 
 
-def test_a_measure_is_taken_of_each_plan_once():
+def test_user_metric_is_evaluated_once_per_plan():
     found = nets.residual()
     x = nets.samples(found, 32, seed=4)
     seen = []
@@ -298,7 +298,7 @@ def test_the_command_prints_the_front(tmp_path):
     assert "no metric is defined" in run("--min-metric", "1").stderr
 
 
-def test_kernels_are_known_by_the_layers_that_they_took_in():
+def test_fused_kernel_times_are_assigned_to_layers():
     found = gp.prepare(nets.residual(), verify=False)[0].graph
     names = [node.name for node in found]
     times = times_of(found, nets.samples(nets.residual(), 4), names)
@@ -334,7 +334,7 @@ def _slow_on_integers(name):
 
 
 @pytest.mark.parametrize("name", ["first", "second"])
-def test_a_table_of_another_machine_decides_what_stays_real(tmp_path, name):
+def test_latency_table_selects_the_float_layers(tmp_path, name):
     table = _table(tmp_path, _slow_on_integers(name))
     found = nets.residual()
     made = gp.quantize(found, nets.samples(found, 64), latency_table=str(table), max_latency=0.9)

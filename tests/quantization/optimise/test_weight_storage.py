@@ -45,7 +45,7 @@ def _every(of):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_plan_is_smaller_and_nearer_than_one_on_the_hull(seed):
+def test_plans_are_pareto_optimal(seed):
     of = _library(seed, layers=4)
     every = [(size(plan), noise_of(plan)) for plan in _every(of)]
     made = plans(of, has_times=False)
@@ -56,7 +56,7 @@ def test_no_plan_is_smaller_and_nearer_than_one_on_the_hull(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_fits_leaves_no_room_that_a_layer_could_use(seed):
+def test_largest_plan_within_a_size_is_maximal(seed):
     of = _library(seed)
     made = plans(of, has_times=False)
     for most in np.linspace(size(made[0]), size(made[-1]), 7):
@@ -96,7 +96,7 @@ def _as_run(made, x):
     return np.asarray(session.run(None, x)[0]), proto
 
 
-def test_weights_alone_have_a_front_of_precisions():
+def test_weights_only_front_contains_several_precisions():
     found = decoder()
     report = gp.quantize(found, _tokens(), weights_only=True, weight_bits=4, weight_block=16, front=True).report
     named = {name for point in report.front for name in point.layers}
@@ -127,7 +127,7 @@ def test_a_goal_for_bytes_is_met_by_fewer_bits(samples, bytes_):
     assert nets.snr(gp.run(found, x)["y"], y) == pytest.approx(made.report.snr_db, abs=2.5)
 
 
-def test_a_goal_below_what_integers_have_stores_weights_in_fewer_bits():
+def test_small_size_goal_uses_fewer_than_8_bits():
     found = nets.residual()
     x = nets.samples(found, 400, seed=9)
     made = gp.quantize(found, nets.samples(found, 64), max_bytes=2500)
@@ -141,7 +141,7 @@ def test_a_goal_below_what_integers_have_stores_weights_in_fewer_bits():
 
 
 @pytest.mark.parametrize("stored", [{DType.FLOAT16, DType.INT8}, {DType.INT8}, {DType.FLOAT16}])
-def test_a_target_that_reads_no_four_bits_has_what_it_does_read(monkeypatch, stored):
+def test_storage_uses_only_dtypes_of_the_target(monkeypatch, stored):
     target = replace(ONNXRUNTIME, stored=frozenset(stored))
     monkeypatch.setattr(choices, "find_target", lambda name: target)
     found = nets.residual()
@@ -208,7 +208,7 @@ def test_two_bits_are_stated_in_the_operator_that_runtimes_have_them_in():
         {"tables": True, "weights_only": True, "weight_block": 16, "target": "openvino"},
     ],
 )
-def test_what_no_runtime_reads_is_refused(changes):
+def test_unsupported_weight_storage_is_rejected(changes):
     with pytest.raises(gp.DiagnosticError, match="QUANT0004"):
         gp.quantize(decoder(), _tokens(), **changes)
 
@@ -262,7 +262,7 @@ def _packed(numbers, bits):
     return np.sum([parts[..., k].astype(np.uint8) << (bits * k) for k in range(each)], axis=0).astype(np.uint8)
 
 
-def test_what_is_rounded_while_it_runs_is_measured_so():
+def test_dynamic_quantization_is_measured_dynamically():
     r = np.random.default_rng(0)
     constants = {f"w{k}": (r.standard_normal((32, 32)) / 6).astype(np.float32) for k in range(2)}
     nodes = [nets.node("MatMul", [f"x{k}", f"w{k}"], [f"x{k + 1}"]) for k in range(2)]

@@ -36,7 +36,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize(("preset", "target"), spread(list(product(["fast", "balanced"], RUNS))))
-def test_the_runtime_computes_what_was_simulated(digits, target, preset, tmp_path):
+def test_runtime_results_equal_the_simulation(digits, target, preset, tmp_path):
     found, images, labels = digits
     made = gp.quantize(found, {"image": images[:CALIBRATION]}, target, preset=preset)
     run = RUNS[target](made, tmp_path)

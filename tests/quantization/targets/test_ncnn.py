@@ -66,7 +66,7 @@ def test_operators_compute_the_specified_result(name, tmp_path):
 
 
 @every("name", [name for name in OPERATORS if name not in REAL])
-def test_layers_with_weights_are_integer_ones(name, tmp_path):
+def test_layers_with_weights_are_int8_layers(name, tmp_path):
     gp.save(operator(name, "ncnn"), tmp_path / "net.param")
     layers = _integer_layers(tmp_path / "net.param")
     assert layers
@@ -85,7 +85,7 @@ def test_whole_models_compute_the_specified_result(name, preset, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["Conv", "Conv, grouped", "Conv, depthwise", "Gemm", "products"])
-def test_files_are_read_as_what_was_written(name, tmp_path):
+def test_quantized_ncnn_files_round_trip(name, tmp_path):
     found = nets.products() if name == "products" else OPERATORS[name]()
     made = quantized(found, "ncnn")
     gp.save(made, tmp_path / "net.param")
@@ -100,7 +100,7 @@ def test_files_are_read_as_what_was_written(name, tmp_path):
     assert nets.snr(expected.reshape(-1), given.reshape(-1)) > 90
 
 
-def test_files_are_as_small_as_their_integers(tmp_path):
+def test_quantized_ncnn_files_store_int8_weights(tmp_path):
     found = between(node("Conv", ["h", "a"], ["m"]), channels=32, a=weight(32, 32, 3, 3), w9=weight(6, 32, 1, 1))
     gp.save(found, tmp_path / "real.param", format="ncnn")
     gp.save(quantized(found, "ncnn"), tmp_path / "net.param")
@@ -187,7 +187,7 @@ def test_depthwise_convolutions_are_real_unless_they_are_requested(tmp_path):
     assert nets.snr(said[:1], next(iter(again.values()))) > 90
 
 
-def test_convolutions_over_one_axis_stay_real():
+def test_conv1d_stays_float_for_ncnn():
     nodes = [node("Conv", ["x", "w"], ["h"]), node("Conv", ["h", "v"], ["y"], name="line")]
     constants = {"w": weight(4, 2, 3), "v": weight(4, 4, 3)}
     found = gp.from_onnx(model(nodes, [("x", ["N", 2, 16])], [("y", None)], constants))

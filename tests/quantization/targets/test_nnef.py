@@ -34,7 +34,7 @@ def _written(found, place, **settings):
 
 
 @every("name", spread(list(OPERATORS)))
-def test_what_is_read_back_computes_what_was_simulated(name, tmp_path):
+def test_reloaded_model_matches_the_simulation(name, tmp_path):
     found = _fixed(OPERATORS[name]())
     made, again = _written(found, tmp_path)
     inputs = nets.samples(found, 1, seed=4)
@@ -84,7 +84,7 @@ def _grid(scale, zero_point):
     return tuple(np.ravel(scale).tolist()), tuple(np.ravel(zero_point).astype(float).tolist())
 
 
-def test_weights_are_stored_as_integers(tmp_path):
+def test_nnef_weights_are_stored_as_integers(tmp_path):
     _written(_fixed(nets.residual()), tmp_path)
     codes = [path.stat().st_size - 128 for path in (tmp_path / "model").glob("w*.dat")]
     assert sorted(codes) == sorted([8 * 3 * 9, 8 * 8 * 9, 5 * 8])
@@ -104,7 +104,7 @@ def test_other_settings_are_stated(changes, tmp_path):
     assert nets.snr(expected, given) > 80
 
 
-def test_a_free_batch_is_reported_before_anything_is_written(tmp_path):
+def test_symbolic_batch_is_rejected_before_writing(tmp_path):
     found = gp.from_onnx(
         model([node("Conv", ["x", "w"], ["y"])], [("x", ["N", 1, 3, 3])], [("y", None)],
               {"w": np.ones((1, 1, 1, 1), np.float32)})

@@ -51,7 +51,7 @@ def test_operators_have_integer_kernels(name, kernel, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["Conv", "Relu", "ReLU6", "MaxPool", "Add", "Concat", "Transpose", "Reshape"])
-def test_nothing_between_convolutions_is_real(name, tmp_path):
+def test_nodes_between_convolutions_are_integer(name, tmp_path):
     operators = _operators(operator(name, "onnxruntime"), tmp_path)
     assert not {"Conv", "Relu", "Clip", "Add", "FusedConv"} & set(operators)
     assert operators.count("QuantizeLinear") == 1
@@ -188,7 +188,7 @@ def test_pixels_that_are_repeated_stay_integers(tmp_path):
 
 
 @pytest.mark.parametrize("target", ["onnxruntime", "nnef"])
-def test_pixels_that_are_mixed_have_a_grid_of_their_own(target):
+def test_linear_resize_gets_separate_qparams(target):
     made = operator("Resize, linear", target)
     scales = [item.operands[1].storage.numpy() for item in made.graph if item.op == "QuantizeLinear"]
     assert scales[1] != scales[2]

@@ -209,7 +209,7 @@ def test_groups_of_odd_channels_do_not_overflow(groups, channels, preset, tmp_pa
     pytest.param(8, 16, id="two results a channel"),
     pytest.param(8, 8, id="each channel by itself"),
 ])  # fmt: skip
-def test_groups_over_three_axes_are_integers_only_where_that_is_right(groups, results, tmp_path):
+def test_padded_3d_group_convolution_stays_float(groups, results, tmp_path):
     """Where such a convolution is padded, the runtime adds what stands for zeros to the wrong group."""
     nodes = [node("Conv", ["x", "w"], ["y"], group=groups, pads=[1] * 6), node("Conv", ["x", "v"], ["z"])]
     constants = {"w": weight(results, 8 // groups, 3, 3, 3), "v": weight(4, 8, 1, 1, 1)}

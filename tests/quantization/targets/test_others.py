@@ -71,7 +71,7 @@ def _theirs(path, x):
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
 @pytest.mark.parametrize("types", ["u8s8", "s8s8", "u8u8"])
 @pytest.mark.parametrize("name", NETS)
-def test_onnxruntime_s_models_compute_what_they_computed(theirs, name, form, types, tmp_path):
+def test_models_quantized_by_onnxruntime_keep_their_results(theirs, name, form, types, tmp_path):
     path = theirs(name, form, types, per_channel=types != "u8u8")
     found = gp.load(path)
     x = nets.samples(getattr(nets, name)(), 3, seed=7)["x"]
@@ -84,7 +84,7 @@ def test_onnxruntime_s_models_compute_what_they_computed(theirs, name, form, typ
 
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
 @pytest.mark.parametrize("name", NETS)
-def test_onnxruntime_s_models_become_openvino_ones(theirs, name, form, tmp_path):
+def test_models_quantized_by_onnxruntime_convert_to_openvino(theirs, name, form, tmp_path):
     path = theirs(name, form)
     gp.save(gp.load(path), tmp_path / "model.xml")
     x = nets.samples(getattr(nets, name)(), 3, seed=7)["x"]
@@ -93,7 +93,7 @@ def test_onnxruntime_s_models_become_openvino_ones(theirs, name, form, tmp_path)
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_onnxruntime_s_models_become_nnef_ones(theirs, name, tmp_path):
+def test_models_quantized_by_onnxruntime_convert_to_nnef(theirs, name, tmp_path):
     """With every scale in the file of quantizations."""
     path = theirs(name, "QDQ")
     x = nets.samples(getattr(nets, name)(), 1, seed=7)["x"]
@@ -189,7 +189,7 @@ def _as_written(path, x):
 
 
 @pytest.mark.parametrize("name", list(NNCF))
-def test_nncf_s_models_compute_what_they_computed(name, tmp_path):
+def test_models_quantized_by_nncf_keep_their_results(name, tmp_path):
     path = DATA / f"{name}.xml"
     found = gp.load(path)
     x = np.random.default_rng(3).normal(size=(4, *NNCF[name])).astype(np.float32)
@@ -201,7 +201,7 @@ def test_nncf_s_models_compute_what_they_computed(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", list(NNCF))
-def test_nncf_s_models_become_nnef_ones(name, tmp_path):
+def test_models_quantized_by_nncf_convert_to_nnef(name, tmp_path):
     """Compressed weights stay as small as they are."""
     shape = (1, *NNCF[name])
     found = gp.load(DATA / f"{name}.xml", shapes={"x": shape})

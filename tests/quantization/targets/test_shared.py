@@ -53,7 +53,7 @@ CHANNELS = {"DepthToSpace": 2, "SpaceToDepth": 32}
 """Where the number of channels is another one behind it."""
 
 
-def test_every_page_that_moves_numbers_is_known_here():
+def test_every_data_movement_operator_is_covered():
     moving = {name for name, op_def in op_defs().items() if op_def.role == "passive" and op_def.moves_data}
     assert moving == MOVING.keys() | SEVERAL | RARE
 
@@ -79,7 +79,7 @@ def _model(name):
 
 
 @every("name", spread(list(MOVING), start=1))
-def test_what_is_moved_keeps_its_grid(name):
+def test_data_movement_operators_share_qparams(name):
     """Otherwise the runtime would round twice and compute floats in between."""
     made = quantized(_model(name), "onnxruntime")
     scales = [

@@ -30,7 +30,7 @@ def _pairs(graph):
 
 
 @every("name", FOUND)
-def test_all_is_symmetric_and_signed(name):
+def test_tensorrt_qparams_are_symmetric_int8(name):
     """TensorRT refuses zero points other than 0, and knows int8 alone."""
     for n in _pairs(_made(name).graph):
         scale, zero_point = (value.storage.numpy() for value in n.operands[1:3])
@@ -41,7 +41,7 @@ def test_all_is_symmetric_and_signed(name):
 
 
 @every("name", FOUND)
-def test_activations_have_one_scale_and_weights_one_for_each_channel(name):
+def test_tensorrt_uses_per_tensor_activations_and_per_channel_weights(name):
     for n in _pairs(_made(name).graph):
         if not n.operands[0].is_constant:
             assert n.operands[1].storage.count == 1
@@ -53,7 +53,7 @@ def test_activations_have_one_scale_and_weights_one_for_each_channel(name):
 
 
 @every("name", FOUND)
-def test_codes_of_weights_leave_the_least_one_out(name):
+def test_tensorrt_weights_exclude_minus_128(name):
     codes = [n.operands[0].storage.numpy() for n in _pairs(_made(name).graph) if n.operands[0].is_constant]
     assert codes
     assert all(np.abs(x.astype(np.int32)).max() <= 127 for x in codes)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     ("name", "op_type", "count"),
     [("residual", "CONV_2D", 2), ("depthwise", "DEPTHWISE_CONV_2D", 1), ("products", "FULLY_CONNECTED", 2)],
 )
-def test_layers_compute_on_integers_what_was_simulated(name: str, op_type: str, count: int, tmp_path: Path) -> None:
+def test_tflite_integer_layers_match_the_simulation(name: str, op_type: str, count: int, tmp_path: Path) -> None:
     model = getattr(nets, name)()
     quantized = gp.quantize(model, nets.samples(model, 16), target="tflite")
     gp.save(quantized, tmp_path / "q.tflite")
@@ -66,7 +66,7 @@ def _run(path: Path, x: dict[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]
 
 @pytest.mark.parametrize(("bits", "dtype"), [(8, "int8"), (16, "int16")])
 @pytest.mark.parametrize("name", ["residual", "depthwise", "curves", "upsampled"])
-def test_a_full_integer_model_has_nothing_real_in_it(name: str, bits: int, dtype: str, tmp_path: Path) -> None:
+def test_full_integer_model_contains_no_floats(name: str, bits: int, dtype: str, tmp_path: Path) -> None:
     found = getattr(nets, name)() if hasattr(nets, name) else NETS[name](bits)
     quantized = gp.quantize(
         found, nets.samples(found, 16), target="tflite", full_integer=True, activation_bits=bits, preset="fast"
@@ -172,7 +172,7 @@ PATTERNS = {
 
 
 @pytest.mark.parametrize("name", list(PATTERNS))
-def test_patterns_without_a_kernel_of_their_own_compute_on_integers_alone(name: str, tmp_path: Path) -> None:
+def test_patterns_without_tflite_kernel_use_integer_operators(name: str, tmp_path: Path) -> None:
     nodes, constants = PATTERNS[name]
     r = np.random.default_rng(6)
     weights = {"w": r.normal(size=(8, 4, 3, 3)) / 6, "v": r.normal(size=(3, _channels(name), 1, 1)) / 3}
@@ -226,7 +226,7 @@ def test_an_operand_of_a_concatenation_that_others_read_keeps_its_scale(tmp_path
     assert quantized.report.snr_db > 30
 
 
-def test_what_has_no_integer_kernel_is_refused_by_name_where_all_is_to_be_integer() -> None:
+def test_full_integer_rejects_operators_without_integer_kernel() -> None:
     found = nets.products()
     with pytest.raises(gp.DiagnosticError, match="LayerNormalization 'norm' computes on floats") as told:
         gp.quantize(found, nets.samples(found, 8), target="tflite", full_integer=True, preset="fast")
@@ -236,7 +236,7 @@ def test_what_has_no_integer_kernel_is_refused_by_name_where_all_is_to_be_intege
 
 
 @pytest.mark.parametrize("name", ["residual", "products"])
-def test_products_that_are_rounded_while_they_run_are_litert_s_own(name: str, tmp_path: Path) -> None:
+def test_dynamic_products_use_litert_hybrid_kernels(name: str, tmp_path: Path) -> None:
     found = getattr(nets, name)()
     quantized = gp.quantize(found, target="tflite", dynamic=True, preset="fast")
     gp.save(quantized, tmp_path / "q.tflite")
@@ -256,7 +256,7 @@ def test_products_that_are_rounded_while_they_run_are_litert_s_own(name: str, tm
 
 @pytest.mark.parametrize("options", [{"weight_type": "float16"}, {}], ids=["halves", "bytes"])
 @pytest.mark.parametrize("name", ["residual", "depthwise", "products"])
-def test_stored_weights_are_taken_back_once_and_not_turned_around_at_every_run(
+def test_stored_weights_are_dequantized_once_without_transpose(
     name: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     found = getattr(nets, name)()

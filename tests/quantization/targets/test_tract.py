@@ -42,7 +42,7 @@ def _theirs(place, x):
 
 
 @pytest.mark.parametrize("op_type", ["MatMul", "Gemm"])
-def test_tract_computes_what_was_measured_of_weights_in_blocks(op_type, tmp_path):
+def test_tract_block_quantized_weights_match_the_simulation(op_type, tmp_path):
     found = _layers(op_type=op_type)
     made = gp.quantize(found, None, "tract", **FOUR)
     gp.save(made, tmp_path / "m", format="nnef")
@@ -66,7 +66,7 @@ def test_tables_are_in_blocks_that_tract_picks_rows_out_of(tmp_path):
     assert nets.snr(said, _theirs(tmp_path / "m", ids)) > 90
 
 
-def test_scales_are_of_half_precision_also_where_weights_are_tiny():
+def test_block_scales_are_float16_for_tiny_weights():
     r = np.random.default_rng(0)
     numbers = (r.normal(size=(4, 128)) * np.array([[1e-9], [1e-4], [1.0], [1e5]])).astype(np.float32)
     qparams = block_qparams(numbers, DType.INT4, 1, BLOCK, half_scales=True)
@@ -98,7 +98,7 @@ def test_no_symmetric_block_is_further_off_than_with_its_whole_range():
         ({"weight_block": 64, **FOUR}, "tract supports blocks of 32 weights, not 64"),
     ],
 )
-def test_what_blocks_of_tract_are_not_is_refused(changes, said):
+def test_unsupported_tract_blocks_are_rejected(changes, said):
     with pytest.raises(gp.DiagnosticError, match=f"QUANT0004.*{said}"):
         gp.quantize(_layers(), None, "tract", **changes)
 
@@ -118,7 +118,7 @@ def test_layers_that_blocks_do_not_fit_stay_real_and_state_why():
         gp.quantize(gp.from_onnx(proto), None, "tract", **FOUR)
 
 
-def test_the_command_takes_tract_for_weights_alone_in_nnef(tmp_path):
+def test_quantize_command_selects_tract_for_weights_only_nnef(tmp_path):
     gp.save(decoder(), tmp_path / "m.onnx")
     line = ["quantize", str(tmp_path / "m.onnx"), str(tmp_path / "m.nnef.tgz"), "--weights-only", "--weight-bits", "4"]
     done = CliRunner().invoke(cli, [*line, "--no-latency", "--json"])

@@ -44,7 +44,7 @@ def _made(name, **changes):
 
 
 @every(("kind", "name"), spread(list(product(CHANGES, NETS))))
-def test_they_load_with_all_optimizations_and_compute_the_specified_result(name, kind):
+def test_quantized_models_load_with_all_optimizations(name, kind):
     found, made = _made(name, **CHANGES[kind])
     x = nets.samples(found, 8, seed=5)
     expected = gp.run(found, x)["y"]
@@ -98,7 +98,7 @@ def test_powers_of_two_are_powers_of_two(target):
     pytest.param("nnef", {"weight_type": "float8_e4m3fn"}, "nnef does not support weights of type float8", id="nnef, floats"),
     pytest.param("openvino", {"activation_type": "float8_e5m2"}, "openvino does not support activations of type float8", id="openvino"),
 ])  # fmt: skip
-def test_what_a_target_has_no_form_for_is_refused_before_work(target, changes, said):
+def test_unsupported_settings_are_rejected_before_work(target, changes, said):
     found = nets.residual()
     heard = []
     with pytest.raises(gp.DiagnosticError, match=rf"QUANT0004.*{said}"):
@@ -106,7 +106,7 @@ def test_what_a_target_has_no_form_for_is_refused_before_work(target, changes, s
     assert heard == []
 
 
-def test_all_that_a_target_has_no_form_for_is_reported_at_once():
+def test_all_unsupported_settings_are_reported_together():
     found = nets.residual()
     with pytest.raises(gp.DiagnosticError) as caught:
         gp.quantize(found, nets.samples(found), "ncnn", activation_bits=16, weight_bits=4, weight_block=8)
