@@ -142,8 +142,8 @@ def _scatter_in_sequence(b: Builder, data: Value, at: Value, updates: Value, red
     if reduction == "add" or _are_distinct(at):
         return _scatter_updates(b, data, at, updates, reduction)
     if count > _MAX_SEQUENTIAL_UPDATES:
-        message = f"{count} updates with reduction {reduction}, whose indices may be equal"
-        raise UnsupportedError(message)
+        message = f"{count} updates with reduction {reduction} at non-constant or equal indices"
+        raise UnsupportedError(message, help=f"expected at most {_MAX_SEQUENTIAL_UPDATES} updates")
     for place in range(count):
         one, update = (emit(b, "GATHER", each, ints(b, [place]), axis=0) for each in (at, updates))
         data = _scatter_updates(b, data, one, update, reduction)

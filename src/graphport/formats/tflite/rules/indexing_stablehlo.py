@@ -75,11 +75,11 @@ def _windows(
     rank = len(index_dims) - 1 + len(kept)
     inside = all(0 <= axis < len(dims) for axis in (*axes, *left_out)) and all(0 <= axis < rank for axis in placed)
     if not is_whole or not inside or len(set(axes)) != len(axes) or len(set(placed)) != len(placed):
-        message = f"indices {list(index_dims)} into {list(dims)} for axes {list(axes)}, index vector axis {last}"
-        raise ShapeError(message)
+        message = f"indices {list(index_dims)} with index_vector_dim {last} for axes {list(axes)} of {list(dims)}"
+        raise ShapeError(message, "expected one index per axis, and distinct axes within the ranks")
     if len(extents) != len(dims) or any(not 0 <= k <= n for k, n in zip(extents, dims, strict=True)):
-        message = f"slices {list(extents)} of {list(dims)}"
-        raise ShapeError(message)
+        message = f"slices have shape {list(extents)}, the operand has shape {list(dims)}"
+        raise ShapeError(message, "expected equal ranks, and no slice dim above the operand dim")
     starts = transposed(b, starts, [*(axis for axis in range(len(index_dims)) if axis != last), last])
     batch = tuple(n for axis, n in enumerate(index_dims) if axis != last)
     return _Windows(dims, starts, batch, axes, tuple(extents), kept, tuple(placed))
@@ -127,14 +127,16 @@ def stablehlo_scatter(op: Operator) -> Value:
     dims, updates = sizes(op.dims(0), "the updated tensor"), sizes(op.dims(2), "the updates")
     placed, left_out = (tuple(op.option(name, ())) for name in ("update_window_dims", "inserted_window_dims"))
     if any(not 0 <= axis < len(updates) for axis in placed) or len(placed) + len(left_out) != len(dims):
-        message = f"updates {list(updates)} of {list(dims)}"
-        raise ShapeError(message)
+        message = f"{len(placed)} window axes and {len(left_out)} inserted axes for an operand of rank {len(dims)}"
+        raise ShapeError(
+            message, "expected window axes within the updates, and as many axes in total as the operand has"
+        )
     lengths = iter(updates[axis] for axis in placed)
     extents = [1 if axis in left_out else next(lengths) for axis in range(len(dims))]
     windows = _windows(op, extents, placed, left_out, "scatter_dims_to_operand_dims")
     order = windows.order()
     if tuple(windows.shape()[axis] for axis in order) != updates:
-        message = f"updates {list(updates)} for indices {list(windows.batch)} and slices {extents}"
+        message = f"updates have shape {list(updates)}, expected {[windows.shape()[axis] for axis in order]}"
         raise ShapeError(message)
     own = dtype_of(x)
     wide = nearest(own, _SCATTERED)

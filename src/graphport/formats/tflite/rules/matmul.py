@@ -26,7 +26,7 @@ def fully_connected(op: Operator) -> Value:
     op.has_long_factor = True
     b, x = op.b, op[0]
     if op.option("weights_format"):
-        message = "shuffled weights"
+        message = "weights_format is SHUFFLED4x16INT8, expected DEFAULT"
         raise UnsupportedError(message)
     if len(op.dims(1)) != 2:
         message = f"filters of rank {len(op.dims(1))}"

@@ -86,7 +86,7 @@ def mirror_pad(op: Operator) -> Value:
             raise UnsupportedError(message)
         most = n if is_symmetric else n - 1
         if min(begin, end) < 0 or max(begin, end) > most:
-            message = f"padding {begin}, {end} of an axis of {n}"
+            message = f"mirror padding {begin} and {end} of an axis of size {n}, expected 0 to {most}"
             raise ShapeError(message)
         indices = np.pad(np.arange(reserve(n)), (begin, end), "symmetric" if is_symmetric else "reflect")
         x = b(Gather, x, vector(b, indices.tolist()), axis=axis)
@@ -101,8 +101,8 @@ def stablehlo_pad(op: Operator) -> Value:
     )
     rank = len(op.dims(0))
     if {len(low), len(high), len(interior)} != {rank} or min(interior, default=0) < 0:
-        message = f"padding {low}, {high}, {interior} of {rank} axes"
-        raise ShapeError(message)
+        message = f"edge padding {low} and {high}, interior padding {interior} for an operand of rank {rank}"
+        raise ShapeError(message, "expected one value per axis, and interior padding of at least 0")
     x = interleave_fill(op.b, op.raw(0), interior, op.raw(1))
     return pad_edges(op.b, x, low, high, op.raw(1))
 

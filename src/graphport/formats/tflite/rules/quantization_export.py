@@ -43,7 +43,7 @@ def _quantization(scale: Value, zero: Value | None, dtype: DType, axis: int, ran
     scales = needed_array(scale, "its scale").astype(np.float32)
     zeros = np.zeros(scales.size, np.int64) if zero is None else needed_array(zero, "its zero point").astype(np.int64)
     if scales.ndim > 1 or dtype not in _STORED:
-        message = f"scales of rank {scales.ndim} for {dtype}"
+        message = f"{dtype} with scales of rank {scales.ndim}, expected int2 to int32 or uint8, and rank 0 or 1"
         raise UnsupportedError(message)
     own = axis % rank if scales.size > 1 else -1
     return dtype, own, tuple(map(float, scales.reshape(-1))), tuple(map(int, zeros.reshape(-1)))
@@ -84,7 +84,7 @@ def _quantize_by_formula(
     """Quantize by formula, for computed scales, and for float16, whose quotients are float16."""
     dtype = dtype_of(zero) if zero is not None else dtype or DType.UINT8
     if not dtype.is_integer or dtype.bits not in (_FEW, _BYTE, 16):
-        message = f"{dtype} with computed scales"
+        message = f"quantization to {dtype} by computed or float16 scales, expected integers of 4, 8 or 16 bits"
         raise UnsupportedError(message)
     real_x, real_scale = (cast_to(b, each, DType.FLOAT32) for each in (x, scale))
     quotient = emit(b, "DIV", real_x, _broadcast_parameter(b, real_scale, x, axis, block_size))

@@ -126,7 +126,7 @@ def unidirectional_sequence_rnn(op: Operator) -> tuple[Value, ...]:
 def bidirectional_sequence_rnn(op: Operator) -> tuple[Value, ...]:
     """BIDIRECTIONAL_SEQUENCE_RNN: forward and backward results, concatenated if merged."""
     if any(op.has(index) for index in range(10, 12)):
-        message = "it has weights of an auxiliary input"
+        message = "unsupported weights of an auxiliary input"
         raise UnsupportedError(message)
     order = _order(op)
     forward = _rnn_sequence(op, op[0], 1, order)
@@ -262,7 +262,7 @@ def _lstm_sequence(op: Operator, cell: _Cell, x: Value, aux: Value | None, order
     b, h, c = op.b, op[cell.states[0]], op[cell.states[1]]
     if not _is_onnx_lstm(op, cell):
         if aux is not None and any(_has(op, index) for index in cell.auxiliary):
-            message = "it has an auxiliary input"
+            message = "unsupported auxiliary input"
             raise UnsupportedError(message)
 
         def step(x_t: Value, states: Sequence[Value]) -> list[Value]:
@@ -317,7 +317,7 @@ def _basic(op: Operator) -> tuple[Value, ...]:
 def unidirectional_sequence_lstm(op: Operator) -> tuple[Value, ...]:
     """UNIDIRECTIONAL_SEQUENCE_LSTM: x [batch, time, inputs], or time-major."""
     if op.option("diagonal_recurrent_tensors", default=False):
-        message = "its recurrent weights are diagonals"
+        message = "unsupported option diagonal_recurrent_tensors"
         raise UnsupportedError(message)
     return tuple(_lstm_sequence(op, _ONE, op[0], None, _order(op)))
 

@@ -54,8 +54,8 @@ def stablehlo_reduce_window(op: Operator) -> Value:
         message = "the reduction function is not a sum, product, maximum, minimum, AND or OR"
         raise UnsupportedError(message)
     if {len(extents), len(strides), len(spreads), len(gaps), len(pads) // 2} != {rank}:
-        message = f"a window {list(extents)} of {rank} axes"
-        raise ShapeError(message)
+        message = f"the window {list(extents)} or its strides, dilations or pads do not match the operand rank {rank}"
+        raise ShapeError(message, "expected one value per axis")
     x = interleave_fill(op.b, op.raw(0), [n - 1 for n in spreads], op.raw(1))
     x = pad_edges(op.b, x, pads[::2], pads[1::2], op.raw(1))
     return _reduced(op.b, x, op.raw(1), op_def, extents, strides, gaps)
@@ -67,12 +67,14 @@ def reduce_window(op: Operator) -> Value:
     function = int(op.option("reduce_function"))
     op_def = _FUNCTIONS[function] if 0 <= function < len(_FUNCTIONS) else None
     if op_def is None:
-        message = f"reduce_function is {function}"
+        message = f"reduce_function is {function}, expected 1 to {len(_FUNCTIONS) - 1}"
         raise UnsupportedError(message)
     window = [needed(op.raw(place), "a window") for place in (2, 3, 4)]
     if {len(each) for each in window} != {len(op.dims(0))}:
-        message = f"a window {list(window[0])} of {len(op.dims(0))} axes"
-        raise ShapeError(message)
+        message = (
+            f"the window {list(window[0])} or its strides or dilations do not match the operand rank {len(op.dims(0))}"
+        )
+        raise ShapeError(message, "expected one value per axis")
     return _reduced(op.b, op.raw(0), op.raw(1), op_def, *window)
 
 

@@ -190,8 +190,8 @@ def slice_(op: Operator) -> Value:
     begins, lengths = integers(op.raw(1)), integers(op.raw(2))
     if begins is not None and lengths is not None:
         if len(begins) != rank or len(lengths) != rank:
-            message = f"begins {list(begins)} and lengths {list(lengths)} of {rank} axes"
-            raise ShapeError(message)
+            message = f"begin {list(begins)} and size {list(lengths)} for an operand of rank {rank}"
+            raise ShapeError(message, "expected one element per axis")
         for begin, size, n in zip(begins, lengths, op.dims(0), strict=True):
             if isinstance(n, int) and (begin < 0 or begin > n or (size >= 0 and begin + size > n) or size < -1):
                 message = f"{size} elements from index {begin} exceed the size {n}"
@@ -255,8 +255,8 @@ def _placed(count: int, rank: int, masks: dict[str, int]) -> tuple[list[tuple[in
     """
     own = sum(not (masks["new_axis"] | masks["ellipsis"]) >> entry & 1 for entry in range(count))
     if own > rank:
-        message = f"{own} elements for {rank} axes"
-        raise ShapeError(message)
+        message = f"slice bounds have {own} elements, the operand has rank {rank}"
+        raise ShapeError(message, "expected at most one element per axis")
     rows: list[tuple[int, int]] = []
     added: list[int] = []
     axis = place = 0

@@ -52,8 +52,8 @@ def rfft2d(op: Operator) -> Value:
         raise UnsupportedError(message)
     lengths = needed(op.raw(1), "the lengths of a transform")
     if len(lengths) != 2 or min(lengths) < 1 or len(op.dims(0)) < 2:
-        message = f"lengths {list(lengths)} of {len(op.dims(0))} axes"
-        raise ShapeError(message)
+        message = f"FFT lengths {list(lengths)} for an operand of rank {len(op.dims(0))}"
+        raise ShapeError(message, "expected two positive lengths and rank 2 or more")
     tall, wide = lengths
     x = _crop_or_pad(b, op.raw(0), (tall, wide))
     cosines, sines = _waves(wide, wide, wide // 2 + 1)
@@ -94,8 +94,8 @@ def audio_spectrogram(op: Operator) -> Value:
     count, _ = sizes(op.dims(0, 2), "samples")
     window, stride = int(options.get("window_size", 0)), int(options.get("stride", 0))
     if window < 2 or stride < 1 or window > count:
-        message = f"windows of {window} with stride {stride} over {count} samples"
-        raise ShapeError(message)
+        message = f"window_size {window} and stride {stride} for {count} samples"
+        raise ShapeError(message, "expected a window from 2 to the number of samples, and a positive stride")
     length = 1 << (window - 1).bit_length()
     starts = np.arange(0, count - window + 1, stride)
     bounded((len(starts), window))
@@ -118,8 +118,10 @@ def mfcc(op: Operator) -> Value:
         float(options.get(f"{name}_frequency_limit", limit)) for name, limit in (("lower", 20), ("upper", 4000))
     )
     if min(bins - 1, rate, count, kept) < 1 or not 0 <= low < high:
-        message = f"{count} bands from {low} to {high} of {bins} frequencies of {rate} samples, {kept} kept"
-        raise ShapeError(message)
+        message = f"{count} mel bands from {low} to {high} Hz and {kept} coefficients for {bins} bins at {rate} Hz"
+        raise ShapeError(
+            message, "expected positive counts and rate, 2 bins or more, and 0 <= lower limit < upper limit"
+        )
     bands = b(MatMul, b(Sqrt, op[0]), _matrix(b, _bands(bins, rate, count, low, high)))
     logs = b(Log, b(Max, bands, b.constant(np.float32(_MIN_POWER))))
     angles = np.pi / count * np.outer(np.arange(bounded((count, kept))[0]) + 0.5, np.arange(kept))
