@@ -64,7 +64,7 @@ def parse(text: str) -> Pattern:
     while text[at:].strip():
         match = _TOKEN.match(text, at)
         if match is None:
-            message = f"{text!r}: nothing of the pattern language at {text[at:]!r}"
+            message = f"{text!r}: unexpected character at {text[at:]!r}"
             raise PatternError(message)
         tokens.append((match.lastgroup or "", match.group(match.lastgroup or 0)))
         at = match.end()

@@ -45,7 +45,7 @@ def einsum_by_matrices(b: Builder, *inputs: Value, equation: str) -> tuple[Value
     lengths = dict(zip(left + right, (*b.dims(x), *b.dims(y)), strict=True)) if left + right else {}
     own = [dict(zip(term, b.dims(part), strict=True)) for part, term in parts]
     if any(own[0][c] != own[1][c] for c in batch + inner):
-        message = f"axes of {equation} that are broadcast"
+        message = f"{equation} broadcasts axes of length 1, which is not supported"
         raise UnsupportedError(message)
     sides = [
         _as_matrix(b, x, left, (batch, rows, inner), lengths),
@@ -88,7 +88,7 @@ def _diagonal(b: Builder, x: Value, term: str) -> tuple[Value, str]:
     dims = sizes(b.dims(x), "the axes")
     n = dims[first]
     if dims[second] != n:
-        message = f"axes of {term} that are broadcast"
+        message = f"the repeated axes of {term} differ in length, which is not supported"
         raise UnsupportedError(message)
     others = [place for place in range(len(term)) if place not in (first, second)]
     moved = transposed(b, x, [*others, first, second])
@@ -137,7 +137,7 @@ def products_under_mask(
     at = place[0] % len(dims)
     length = dims[at]
     if length > _MAX_MASK_LENGTH:
-        message = f"products of {length} entries"
+        message = f"a cumulative product of {length} elements is too long, at most {_MAX_MASK_LENGTH} are supported"
         raise UnsupportedError(message)
     ahead = np.arange(length)[None, :] - np.arange(length)[:, None]
     ahead = -ahead if reverse else ahead

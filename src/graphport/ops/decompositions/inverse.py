@@ -39,7 +39,7 @@ def inverted(b: Builder, x: Value, *, adjoint: bool = False) -> Value:
     rank = len(b.dims(x))
     rows, columns = sizes(b.dims(x, at_least=2)[-2:], "the size of a matrix")
     if rows != columns or not 0 < rows <= MAX_ROWS:
-        message = f"the inverse of a matrix of {rows} rows"
+        message = f"matrices of {rows} rows cannot be inverted; expected square matrices of at most {MAX_ROWS} rows"
         raise UnsupportedError(message)
     entries = [[_matrix_element(b, x, rank, i, j) for j in range(rows)] for i in range(rows)]
     one = b(Div, entries[0][0], entries[0][0]) if rows == 1 else None

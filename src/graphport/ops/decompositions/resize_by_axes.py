@@ -102,7 +102,7 @@ def multiply_axis(b: Builder, x: Value, matrix: Value, axis: int) -> Value:
     """Multiply an axis of x by a matrix [n, out]."""
     own, rank = dtype_of(x), len(b.dims(x))
     if not own.is_floating:
-        message = f"{own} is not interpolated"
+        message = f"interpolation of {own} is not supported, expected a float type"
         raise UnsupportedError(message)
     order = [*(each for each in range(rank) if each != axis), axis]
     y = b(MatMul, transposed(b, cast(b, x, DType.FLOAT32), order), matrix)

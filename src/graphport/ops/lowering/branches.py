@@ -30,7 +30,7 @@ def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph
         UnsupportedError: a branch can fail when it is not taken, or the branches have results of different shapes.
     """
     if b.before is None:
-        message = "a branch within another"
+        message = "nested branches are not supported"
         raise UnsupportedError(message, help=_HELP)
     storage = folded(cond)
     if storage is not None and storage.count == 1:

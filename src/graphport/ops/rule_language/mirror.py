@@ -25,9 +25,9 @@ def invert_rule(row: ParsedRule, *, by_name: bool) -> ParsedRule:
     try:
         call = ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        raise RuleError(row.text, "this is no term", begin) from error
+        raise RuleError(row.text, "the expression is not valid Python syntax", begin) from error
     if not isinstance(call, ast.Call):
-        raise RuleError(row.text, "one operator has a way back", begin)
+        raise RuleError(row.text, "only a single operator call can be inverted", begin)
     signature = OP_DEFS[operator_of(row)].signature
     stated = {each.name: each for each in parameters(row)}
     sources: dict[str, str] = {}
@@ -36,7 +36,7 @@ def invert_rule(row: ParsedRule, *, by_name: bool) -> ParsedRule:
         operand = signature.operand(place)
         name = _parameter(row, begin, node, stated)
         if operand is None or name is None:
-            raise RuleError(row.text, "an operand that is a parameter has a way back", begin + node.col_offset)
+            raise RuleError(row.text, "only operands that are parameters can be inverted", begin + node.col_offset)
         sources[name] = f"*{operand.name}" if operand.is_variadic else operand.name
     for keyword in call.keywords:
         name = _parameter(row, begin, keyword.value, stated)
@@ -68,7 +68,7 @@ def _parameter(row: ParsedRule, begin: int, node: ast.expr, stated: dict[str, Pa
     if isinstance(inner, ast.Constant):
         return None
     if not isinstance(inner, ast.Name) or inner.id not in stated:
-        raise RuleError(row.text, "a parameter or a constant has a way back", begin + node.col_offset)
+        raise RuleError(row.text, "only a parameter or a constant can be inverted", begin + node.col_offset)
     return inner.id
 
 

@@ -228,7 +228,7 @@ class TermCompiler:
             tree = ast.parse(_in_python(self.text), mode="eval").body
         except (SyntaxError, ValueError) as error:
             at = self.begin + max((getattr(error, "offset", None) or 1) - 1, 0)
-            raise RuleError(self.row.text, "this is no term", at) from error
+            raise RuleError(self.row.text, "the expression is not valid Python syntax", at) from error
         if is_last and isinstance(tree, ast.Tuple):
             return self._results(tree)
         return self._term(tree, is_last=is_last)
@@ -243,7 +243,7 @@ class TermCompiler:
         try:
             (tree,) = ast.parse(_in_python(self.text)).body
         except (SyntaxError, ValueError) as error:
-            raise RuleError(self.row.text, "this is no binding", self.begin) from error
+            raise RuleError(self.row.text, "the binding is not valid Python syntax", self.begin) from error
         match tree:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 return self._bound(name, self._term(value))
@@ -253,7 +253,7 @@ class TermCompiler:
                     return self._all_bound(names, self._call(value, count=len(names)))
             case _:
                 pass
-        raise RuleError(self.row.text, "names, an equals sign and a call are a binding", self.begin)
+        raise RuleError(self.row.text, "expected a binding: `name = expression` or `name, name = call(…)`", self.begin)
 
     def _all_bound(self, names: Sequence[str], values: Term) -> Term:
         self.names.update(names)
@@ -299,7 +299,7 @@ class TermCompiler:
         found = _TYPES.get(name)
         if found is None:
             known = ", ".join(sorted(self.names)) or "none"
-            raise self._fault(node, f"{name} is no name of the row, which has {known}")
+            raise self._fault(node, f"{name} is not defined in the row; defined: {known}")
         return lambda _b, _names: found
 
     def _bound(self, name: str, value: Term) -> Term:
@@ -336,7 +336,7 @@ class TermCompiler:
                 holds = any if decided else all
                 return lambda b, names: holds(bool(constant_scalar(part(b, names))) for part in parts)
             case _:
-                raise self._fault(node, f"{ast.unparse(node)} is nothing that a row can say")
+                raise self._fault(node, f"{ast.unparse(node)} is not supported in a row")
 
     def _compared(self, op: type[ast.AST], x: Term, y: Term) -> Term:
         function = _COMPARED[op]
@@ -347,12 +347,12 @@ class TermCompiler:
     def _call(self, node: ast.expr, *, is_last: bool = False, count: int | None = None) -> Term:
         """Compile a call that has `count` results; `None` means the number of results of the node."""
         if not isinstance(node, ast.Call):
-            raise self._fault(node, "several names are given to what is called")
+            raise self._fault(node, "several names require a call on the right-hand side")
         name = self.text[node.func.col_offset : node.func.end_col_offset]
         operands = [self._operand(each) for each in node.args]
         attributes = {each.arg: self._term(each.value) for each in node.keywords if each.arg is not None}
         if len(attributes) < len(node.keywords):
-            raise self._fault(node, "attributes have names")
+            raise self._fault(node, "`**` is not supported: pass attributes by name")
         if name in OP_DEFS and self.has_operators:
             self.operators.append(name)
             return self._op_def(node, OP_DEFS[name], operands, attributes, is_last=is_last, wanted=count)
@@ -361,7 +361,7 @@ class TermCompiler:
             return lambda b, names: function(b, *_flat(operands, b, names), **_named(attributes, b, names))
         op_type = None if self.words is None else self.words(name)
         if op_type is None:
-            raise self._fault(node, f"{name} is no operator, no word, and no function of these rows")
+            raise self._fault(node, f"{name} is neither an operator, an op type, nor a function of the table")
         self.operators.append(name)
         return lambda b, names: op_type(b, is_last, _flat(operands, b, names), _named(attributes, b, names))
 
@@ -375,7 +375,7 @@ class TermCompiler:
             if not isinstance(each, ast.Constant) or each.value is None or own is None or own.types is None:
                 continue
             if own.types.name not in variables and len(own.types.dtypes) > 1 and not own.types.dtypes <= INDICES:
-                raise self._fault(each, f"nothing says of which type {each.value} is: like(x, {each.value})")
+                raise self._fault(each, f"the dtype of {each.value} is ambiguous, write like(x, {each.value})")
 
     def _operand(self, node: ast.expr) -> tuple[bool, Term]:
         if isinstance(node, ast.Starred):
@@ -394,25 +394,27 @@ class TermCompiler:
     ) -> Term:
         signature = op_def.signature
         if any(is_run for is_run, _ in operands[:-1]):
-            raise self._fault(node, "nothing can stand behind all that is left")
+            raise self._fault(node, "a starred operand must be the last one")
         is_run = bool(operands) and operands[-1][0]
         if not is_run and not signature.least <= len(operands):
-            raise self._fault(node, f"{op_def.name} has {signature.least} operands at least")
+            raise self._fault(node, f"{op_def.name} has {len(operands)} operands, expected at least {signature.least}")
         if signature.variadic is None and len(operands) > len(signature.operands):
             at = node.args[len(signature.operands)]
-            raise self._fault(at, f"{op_def.name} has {len(signature.operands)} operands at most")
+            raise self._fault(
+                at, f"{op_def.name} has {len(operands)} operands, expected at most {len(signature.operands)}"
+            )
         self._check_numbers(node, op_def)
         for each in node.keywords:
             if each.arg not in signature.keywords:
                 known = ", ".join(signature.keywords) or "none"
-                raise self._fault(each.value, f"{each.arg} is no attribute of {op_def.name}, which has {known}")
+                raise self._fault(each.value, f"{op_def.name} has no attribute {each.arg}; attributes: {known}")
         missing = [key for key, each in signature.keywords.items() if each.is_required and key not in attributes]
         if missing:
-            raise self._fault(node, f"{op_def.name} needs {', '.join(missing)}")
+            raise self._fault(node, f"{op_def.name} lacks the required attributes {', '.join(missing)}")
         stated = {key: (signature.keywords[key], term) for key, term in attributes.items()}
         gives_all = is_last and (len(op_def.outputs) > 1 or op_def.is_variadic_output)
         if wanted is not None and not op_def.is_variadic_output and wanted > len(op_def.outputs):
-            raise self._fault(node, f"{op_def.name} has {len(op_def.outputs)} results at most")
+            raise self._fault(node, f"{wanted} names for {op_def.name}, expected at most {len(op_def.outputs)}")
 
         def compute(b: Builder, names: Names) -> Any:
             given = _operands(b, op_def, _flat(operands, b, names))

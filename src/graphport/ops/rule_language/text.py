@@ -99,14 +99,14 @@ def parse_rule(text: str) -> ParsedRule:
     marks = list(_outer(text))
     arrows = [each for each in marks if each[2] == TWO_WAY_ARROW] or [each for each in marks if each[2] == ARROW]
     if not arrows:
-        raise RuleError(text, f"there is no {ARROW} behind the word", len(text))
+        raise RuleError(text, f"expected {ARROW} after the op type", len(text))
     words, opened, rest = text[: arrows[0][0]].partition("(")
     names = tuple(op_type.strip() for op_type in words.split(","))
     for name in names:
         if not _WORD.fullmatch(name):
             raise RuleError(text, f"{name!r} is not an op type", max(text.find(name), 0))
     if opened and not rest.rstrip().endswith(")"):
-        raise RuleError(text, "the parameters are not closed", len(text[: arrows[0][0]].rstrip()))
+        raise RuleError(text, "the parameter list has no closing parenthesis", len(text[: arrows[0][0]].rstrip()))
     parameters = (len(words) + 1, rest.rstrip()[:-1]) if opened else None
     ends = [each[0] for each in arrows[1:]] + [len(text)]
     spans = [(begin, end) for (_, begin, _), end in zip(arrows, ends, strict=True)]
@@ -160,7 +160,7 @@ def _alternative(text: str, begin: int, end: int, marks: Sequence[Mark]) -> Alte
     if not inside:
         return Alternative(None, _meaning(text, ARROW, begin, end, begin), tuple(bindings))
     if len(inside) > 1:
-        raise RuleError(text, "a second guard", inside[1][0])
+        raise RuleError(text, "a second guard, expected at most one", inside[1][0])
     at, behind, mark = inside[0]
     return Alternative(_stripped(text, begin, at), _meaning(text, mark, behind, end, begin), tuple(bindings))
 
@@ -168,7 +168,7 @@ def _alternative(text: str, begin: int, end: int, marks: Sequence[Mark]) -> Alte
 def _meaning(text: str, mark: str, begin: int, end: int, start: int) -> tuple[int, str]:
     found = _stripped(text, begin, end)
     if not found[1]:
-        raise RuleError(text, f"nothing is behind the {mark}", _stripped(text, start, end)[0])
+        raise RuleError(text, f"expected text after the {mark}", _stripped(text, start, end)[0])
     return found
 
 
@@ -210,9 +210,9 @@ def parameters(row: ParsedRule) -> tuple[Parameter, ...]:
         (parsed,) = ast.parse(f"{prefix}{text}): pass").body
     except (SyntaxError, ValueError) as error:
         offset = getattr(error, "offset", None) or len(prefix)
-        raise RuleError(row.text, "these are no parameters", begin + max(offset - 1 - len(prefix), 0)) from error
+        raise RuleError(row.text, "invalid parameter list", begin + max(offset - 1 - len(prefix), 0)) from error
     if not isinstance(parsed, ast.FunctionDef) or parsed.args.kwarg is not None or parsed.args.posonlyargs:
-        raise RuleError(row.text, "these are no parameters", begin)
+        raise RuleError(row.text, "invalid parameter list", begin)
     given = parsed.args
     absent: list[ast.expr | None] = [None] * (len(given.args) - len(given.defaults))
     pairs = [(each, default, False) for each, default in zip(given.args, [*absent, *given.defaults], strict=True)]
@@ -228,13 +228,15 @@ def _parameter(row: ParsedRule, begin: int, argument: ast.arg, default: ast.expr
     kind: Any = None if argument.annotation is None else ast.unparse(argument.annotation)
     if kind is not None and kind not in _KINDS:
         at = begin + argument.col_offset
-        raise RuleError(row.text, f"{kind} is no kind of parameter: {', '.join(_KINDS)}", at)
+        raise RuleError(row.text, f"{kind} is not a kind of parameter, expected {', '.join(_KINDS)}", at)
     if default is None:
         return Parameter(argument.arg, kind or "any", is_keyword=is_keyword)
     try:
         value = _literal(default)
     except ValueError as error:
-        raise RuleError(row.text, f"the default of {argument.arg} is no literal", begin + default.col_offset) from error
+        raise RuleError(
+            row.text, f"the default of {argument.arg} is not a literal", begin + default.col_offset
+        ) from error
     if kind is None:
         kind = "float" if isinstance(value, float) else "number" if isinstance(value, int) else "any"
     return Parameter(argument.arg, kind, value, is_required=False, is_keyword=is_keyword)
