@@ -54,7 +54,7 @@ def renamed(graph, prefix="z"):
 
 
 @pytest.mark.parametrize("names", ["same", "others", "remembered"])
-def test_a_copy_stands_for_its_original(names):
+def test_copy_corresponds_to_its_original(names):
     for seed in range(40):
         graph = drawn(seed)
         twin, pairs = renamed(graph)
@@ -67,14 +67,14 @@ def test_a_copy_stands_for_its_original(names):
         assert list(partners(graph, twin)) == list(graph.values())
 
 
-def test_names_come_before_positions_and_each_stands_for_one():
+def test_names_take_precedence_over_positions():
     a, b = Graph("a"), Graph("b")
     one, two = (a.add_input(name, fact(2)) for name in ("x", "y"))
     other, same = (b.add_input(name, fact(2)) for name in ("y", "w"))
     assert partners(a, b) == {one: same, two: other}
 
 
-def test_inputs_stand_for_inputs_also_of_other_shapes_and_inner_values_do_not():
+def test_only_inputs_correspond_across_shapes():
     a, b = Graph("a"), Graph("b")
     x, y = a.add_input("x", fact(2, 3)), b.add_input("x", fact(1, 2, 3))
     inner, other = add(a, "Relu", [x], "h", (2, 3)), add(b, "Relu", [y], "h", (1, 2, 3))
@@ -86,7 +86,7 @@ def test_inputs_stand_for_inputs_also_of_other_shapes_and_inner_values_do_not():
     assert partners(a, b) == {x: y, inner: other}
 
 
-def test_what_two_nodes_may_stand_for_has_no_partner():
+def test_ambiguous_values_have_no_partner():
     a, b = Graph("a"), Graph("b")
     x, y = a.add_input("x", fact(2)), b.add_input("x", fact(2))
     value = add(a, "Relu", [x], "h", (2,))
@@ -97,7 +97,7 @@ def test_what_two_nodes_may_stand_for_has_no_partner():
     assert partners(a, b)[value] is found[1]
 
 
-def test_constants_are_omitted_and_do_not_stand_in_the_way():
+def test_constants_have_no_partner_and_do_not_block_others():
     a, b = Graph("a"), Graph("b")
     x, y = a.add_input("x", fact(2)), b.add_input("x", fact(2))
     weights = [g.add_constant(name, fact(2), storage_of([1.0, 2.0])) for g, name in ((a, "w"), (b, "u"))]
@@ -111,7 +111,7 @@ def test_constants_are_omitted_and_do_not_stand_in_the_way():
     assert reads_unknown not in partners(a, b)
 
 
-def test_results_with_fewer_axes_do_not_stand_for_each_other():
+def test_results_of_different_rank_do_not_correspond():
     a, b = Graph("a"), Graph("b")
     x, y = a.add_input("x", fact(2, 3)), b.add_input("x", fact(2, 3))
     inner, other = add(a, "Relu", [x], "h", (2, 3)), add(b, "Relu", [y], "h", (2, 3, 1))

@@ -61,7 +61,7 @@ def found_in(a: gp.Model, b: gp.Model, inputs=None, **options) -> gp.FoundDiffer
 
 @pytest.mark.parametrize("at_once", [256, 1], ids=["one slice", "a slice a node"])
 @pytest.mark.parametrize("layer", [0, 3, 7])
-def test_a_scaled_weight_is_found_where_it_is(layer, at_once, monkeypatch):
+def test_scaled_weight_is_located(layer, at_once, monkeypatch):
     monkeypatch.setattr(stream, "MOST_NODES", at_once)
     a = gp.from_onnx(deep())
     b = twin(a)
@@ -74,19 +74,19 @@ def test_a_scaled_weight_is_found_where_it_is(layer, at_once, monkeypatch):
     assert again.max_abs == pytest.approx(found.difference.max_abs)
 
 
-def test_another_operator_is_found():
+def test_changed_operator_is_located():
     a = gp.from_onnx(deep())
     b = twin(a)
     called(b.graph, "tanh4").op_type = "Sigmoid"
     assert found_in(a, b, given()).node == "tanh4"
 
 
-def test_equal_models_have_nothing_to_find():
+def test_equal_models_have_no_difference():
     a = gp.from_onnx(deep())
     assert gp.find_difference(a, twin(a), given()) is None
 
 
-def test_what_merely_adds_up_is_no_fault_of_a_node():
+def test_accumulated_rounding_is_not_attributed_to_one_node():
     nodes = [node("Mul", [f"v{i}" if i else "x", f"w{i}"], [f"v{i + 1}"]) for i in range(8)]
     constants = {f"w{i}": np.full(6, 1.25, np.float32) for i in range(8)}
     a = gp.from_onnx(model(nodes, [("x", ["N", 6])], [("v8", ["N", 6])], constants))
@@ -99,7 +99,7 @@ def test_what_merely_adds_up_is_no_fault_of_a_node():
     assert "no single node" in str(found)
 
 
-def test_a_fault_in_the_body_of_a_loop_is_found_there():
+def test_difference_in_a_loop_body_is_located():
     a = gp.from_onnx(looped())
     b = twin(a)
     added = next(each for inner in walk(b.graph) for each in inner if each.op == "Add")
@@ -108,7 +108,7 @@ def test_a_fault_in_the_body_of_a_loop_is_found_there():
     assert (found.operator, found.value, len(found.b.graph)) == ("Sub", "added", 1)
 
 
-def test_what_was_renamed_is_found_by_its_numbers():
+def test_renamed_values_are_paired_by_their_elements():
     a = gp.from_onnx(deep())
     b = twin(a)
     for each in list(b.graph.values()):
@@ -120,7 +120,7 @@ def test_what_was_renamed_is_found_by_its_numbers():
     assert len(found.b.graph) < len(a.graph)
 
 
-def test_a_node_that_does_not_compute_at_all_is_found():
+def test_failing_node_is_located():
     a = gp.from_onnx(deep(4))
     b = twin(a)
     weight = next(value for value in b.graph.constants if value.name == "w2")
@@ -129,7 +129,7 @@ def test_a_node_that_does_not_compute_at_all_is_found():
     assert found_in(a, b, given()).node == "product2"
 
 
-def test_a_missing_axis_is_found_where_it_went():
+def test_missing_axis_is_located():
     nodes = [
         node("ReduceSum", ["x", "axis"], ["s"], keepdims=1, name="sum"),
         node("Neg", ["s"], ["n"], name="neg"),
@@ -165,7 +165,7 @@ def test_comparing_every_value_holds_few_at_a_time(monkeypatch):
     assert max(held) < 12
 
 
-def test_limits_are_those_that_are_given():
+def test_limits_use_the_given_tolerances():
     x, y = np.array([1.0, 2.0]), np.array([1.0, 2.001])
     assert not Limits().difference("v", x, y).passed
     assert Limits(absolute=1e-2).difference("v", x, y).passed
@@ -178,14 +178,14 @@ def test_limits_are_those_that_are_given():
     assert not Limits(least_snr=1).difference("v", np.array([1, 2]), np.array([1, 3])).passed
 
 
-def test_a_measure_of_ones_own_decides():
+def test_user_metric_decides():
     x, y = np.array([1.0, 2.0]), np.array([1.5, 1.9])
     limits = Limits(metric=lambda a, b: -float(np.abs(a - b).max()), least_metric=-0.4)
     found = limits.difference("v", x, y)
     assert (found.metric, found.passed) == (-0.5, False)
 
 
-def test_no_more_nodes_are_computed_by_themselves_than_there_is_time_for(monkeypatch):
+def test_local_recomputation_respects_the_time_limit(monkeypatch):
     nodes = [node("Mul", [f"v{i}" if i else "x", f"w{i}"], [f"v{i + 1}"]) for i in range(8)]
     constants = {f"w{i}": np.full(6, 1.25, np.float32) for i in range(8)}
     a = gp.from_onnx(model(nodes, [("x", ["N", 6])], [("v8", ["N", 6])], constants))

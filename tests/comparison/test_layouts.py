@@ -46,7 +46,7 @@ def last(shape: tuple[int, ...], *, scale: np.ndarray = SCALE, tanh: str = "Tanh
 
 # The axes of a cube are told by its numbers alone, as long as another value tells that orders differ at all.
 @pytest.mark.parametrize("shape", [(1, 4, 5, 6), (2, 4, 4, 3)])
-def test_what_is_turned_and_right_is_passed_by(shape: tuple[int, ...]) -> None:
+def test_correct_transposed_values_are_skipped(shape: tuple[int, ...]) -> None:
     x = {"x": RANDOM.normal(size=shape).astype(np.float32)}
     found = gp.find_difference(first(shape), last(shape), x)
     assert found is None or not found.is_beyond
@@ -63,7 +63,7 @@ def test_a_wrong_transposed_value_is_reported_by_its_node(shape: tuple[int, ...]
     assert (found.operator, found.value, found.is_beyond) == ("Softsign", "t", True)
 
 
-def test_a_model_that_turns_nothing_is_left_as_it_is() -> None:
+def test_model_without_transposes_is_unchanged() -> None:
     shape = (1, 4, 4, 4)
     x = {"x": RANDOM.normal(size=shape).astype(np.float32)}
     found = gp.find_difference(first(shape), first(shape), x)
@@ -85,7 +85,7 @@ def orders_between(x: tuple[int, ...], y: tuple[int, ...]) -> set[tuple[int, ...
     return {tuple(each.ravel()) for each in turned if each.shape == x}
 
 
-def test_values_may_be_in_another_order_where_some_order_of_axes_fits_and_another_does_too() -> None:
+def test_ambiguous_permutations_are_layout_candidates() -> None:
     """Told by trying all orders: there is one, and the shape is another one or there is a second."""
     shapes = list(product((1, 2, 3), repeat=3))
     for x, y in product(shapes, shapes):
@@ -93,7 +93,7 @@ def test_values_may_be_in_another_order_where_some_order_of_axes_fits_and_anothe
         assert layouts._is_candidate(value_of(x), value_of(y)) is (found > (x == y)), (x, y)
 
 
-def test_values_of_two_to_six_axes_of_known_extents_are_looked_at() -> None:
+def test_layout_candidates_are_static_with_2_to_6_axes() -> None:
     looked = [n for n in range(9) if layouts._is_candidate(value_of((2,) * n), value_of((2,) * n))]
     assert looked == [2, 3, 4, 5, 6]
     square = value_of((2, 2))
@@ -113,7 +113,7 @@ def test_an_input_and_an_output_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4), (3, 3, 2), (2, 1, 3, 2)], ids=str)
-def test_the_order_is_the_one_in_which_numbers_are_the_same(shape: tuple[int, ...]) -> None:
+def test_detected_permutation_matches_the_elements(shape: tuple[int, ...]) -> None:
     x = RANDOM.normal(size=shape)
     for order in permutations(range(x.ndim)):
         inverse = np.argsort(order)

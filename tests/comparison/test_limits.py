@@ -19,7 +19,7 @@ def negative_gap(a, b):
     return -float(np.abs(a - b).max())
 
 
-def test_every_limit_that_is_given_holds():
+def test_all_given_limits_apply():
     """Exactly on a limit passes, a little beyond does not, whichever others there are."""
     for tolerance, ratio, measure in product((None, 0.1, 0.09), (None, NOISE, NOISE + 0.1), (None, -0.1, -0.09)):
         limits = Limits(
@@ -36,7 +36,7 @@ def test_every_limit_that_is_given_holds():
         assert limits.difference("v", A, A.copy()).passed
 
 
-def test_tolerances_add_up_and_one_that_is_given_stands_alone():
+def test_default_tolerances_add_up_and_given_ones_replace_them():
     def passes(gap, **given):
         return Limits(**given).difference("v", A, A + np.array([0.0, gap])).passed
 
@@ -52,7 +52,7 @@ def test_tolerances_add_up_and_one_that_is_given_stands_alone():
     assert passes(0.0, absolute=0.0)
 
 
-def test_what_is_no_noise_passes_no_limit_and_has_no_measure():
+def test_shape_and_nan_differences_pass_no_limit():
     loose = Limits(least_snr=-1000, least_metric=-1000, metric=negative_gap)
     for a, b in ((A, A[:1]), (A, np.array([4.0, np.nan])), (A, None)):
         found = loose.difference("v", a, b)
@@ -62,7 +62,7 @@ def test_what_is_no_noise_passes_no_limit_and_has_no_measure():
     assert loose.difference("v", np.array([1, 2]), np.array([1, 2])).passed
 
 
-def test_a_value_with_limits_of_its_own_has_no_others():
+def test_per_value_limits_replace_the_general_limits():
     own = Limits(of={"v": Limits(absolute=1.0)}, absolute=1e-9, metric=negative_gap)
     found = own.difference("v", A, B, other="w")
     assert (found.passed, found.metric, found.other) == (True, pytest.approx(-0.1), "w")
@@ -71,7 +71,7 @@ def test_a_value_with_limits_of_its_own_has_no_others():
     assert measured.difference("v", A, B).metric == 7.0
 
 
-def test_a_least_measure_wants_something_to_measure():
+def test_least_metric_requires_a_metric():
     with pytest.raises(ValueError, match="a minimum of 3 is set for the metric"):
         Limits(least_metric=3.0).difference("v", A, B)
     assert Limits(of={"v": Limits(least_metric=-1.0)}, metric=negative_gap).difference("v", A, B).passed

@@ -17,7 +17,7 @@ from graphport.comparison.metrics import Comparison, pair
 A = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
 
 
-def test_equal_tensors_differ_by_nothing():
+def test_equal_tensors_have_zero_difference():
     found = difference("y", A, A.copy())
     assert found.passed
     assert (found.max_abs, found.mean_abs, found.snr_db, found.first) == (0.0, 0.0, math.inf, None)
@@ -50,7 +50,7 @@ def test_tolerance_is_relative_to_the_largest(gap, passed):
 )
 @example([(1.0, 1.9)], 0.5)
 @example([(1.9, 1.0)], 0.5)
-def test_what_passes_is_within_a_part_of_the_largest_of_the_first(pairs, relative):
+def test_tolerance_is_relative_to_the_largest_element_of_the_first(pairs, relative):
     """Of the first, not of the second and not of both: the first is what is right."""
     a, b = np.array(pairs).T
     bound = relative * max(abs(x) for x, _ in pairs) + 1e-6
@@ -76,7 +76,7 @@ def test_reasons(b, words):
     assert words in found.reason
 
 
-def test_nan_and_infinity_in_the_same_places_are_equal():
+def test_nan_and_infinity_at_equal_indices_are_equal():
     a = np.array([np.nan, np.inf, -np.inf, 1.0])
     assert difference("y", a, a.copy()).passed
     assert not difference("y", a, np.array([np.nan, -np.inf, -np.inf, 1.0])).passed
@@ -89,7 +89,7 @@ def test_integers_and_text_must_be_equal():
     assert difference("y", words, np.array(["a", "c"], object)).first == (1,)
 
 
-def test_narrow_types_are_compared_as_numbers():
+def test_narrow_dtypes_are_compared_by_value():
     a = np.array([1.0, 2.0], ml_dtypes.bfloat16)
     assert difference("y", a, a.copy()).passed
     assert difference("y", a, np.array([1.0, 3.0], ml_dtypes.bfloat16)).max_abs == 1.0
@@ -125,7 +125,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_difference_reports_both_names_and_is_symmetric_in_whether_it_passes(kind):
+def test_difference_reports_both_names_and_passes_symmetrically(kind):
     a, b = KINDS[kind]
     found = difference("y", a, b, other="z")
     assert (found.name, found.other) == ("y", "z")
@@ -134,7 +134,7 @@ def test_every_kind_of_difference_reports_both_names_and_is_symmetric_in_whether
     assert (found.first is not None) == (kind in ("numbers", "text"))
 
 
-def test_what_programs_read_has_the_numbers_that_there_are():
+def test_difference_json_contains_the_metrics():
     found = difference("y", A, A + 0.5)
     told = found.as_json()
     assert told["snr_db"] == found.snr_db
@@ -148,7 +148,7 @@ def test_sequences_report_their_largest_difference():
     assert difference("s", [A, A], [A + 1, A + 2]).max_abs == 1.0
 
 
-def test_opposite_directions_are_distinguished_from_equal_ones():
+def test_cosine_distinguishes_opposite_directions():
     assert difference("y", A, -A).cosine == pytest.approx(-1.0)
     assert difference("y", A * 1j, A * -1j).cosine == pytest.approx(-1.0)
     assert difference("y", np.zeros(3), np.ones(3)).cosine == 1.0
@@ -167,7 +167,7 @@ def test_the_ratio_does_not_depend_on_how_large_numbers_are(size):
     assert difference("y", x * size, x * 1.01 * size).snr_db == pytest.approx(40.0)
 
 
-def test_outputs_are_paired_by_name_then_origin_then_place():
+def test_outputs_are_paired_by_name_then_origin_then_index():
     pairs, notes = pair(["a", "b", "c"], ["x", "b", "_a"], {"_a": "a"})
     assert pairs == [("a", "_a"), ("b", "b"), ("c", "x")]
     assert notes == ["c is paired with x by position"]
@@ -211,12 +211,12 @@ def test_outputs_of_rounded_weights_pass_from_some_decibels_on(noise, least, pas
         pytest.param(np.array([[1000.0, 1000.0]]), id="a shape"),
     ],
 )
-def test_what_is_no_noise_never_passes(other):
+def test_dtype_and_integer_differences_never_pass(other):
     a = np.array([1000, 1000], other.dtype)
     assert not compare_outputs({"y": a}, {"y": other}).within(0).passed
 
 
-def test_equal_texts_differ_by_nothing():
+def test_equal_strings_have_zero_difference():
     found = difference("y", np.array(["a", "bc"], object), np.array(["a", "bc"], object))
     assert found.passed
     assert (found.max_abs, found.mean_abs, found.snr_db, found.cosine) == (0.0, 0.0, math.inf, 1.0)
@@ -242,7 +242,7 @@ def test_integers_that_differ_are_distinguished_from_noise_and_from_other_faults
         assert not difference("y", a, b).is_of_integers
 
 
-def test_a_row_of_the_table_is_a_value_where_values_were_compared_and_an_output_elsewhere():
+def test_rows_are_values_if_compared_and_outputs_otherwise():
     output, value = difference("y", A, A + 1, other="z"), difference("h", A, A[0])
     (row,) = Comparison((output,)).to_rows()
     assert row == {
@@ -259,7 +259,7 @@ def test_a_row_of_the_table_is_a_value_where_values_were_compared_and_an_output_
     assert (row["value"], row["other"], row["max_abs"], row["reason"]) == ("h", "h", None, value.reason)
 
 
-def test_json_has_no_infinity_and_a_measure_only_where_there_is_one():
+def test_difference_json_omits_infinities_and_missing_metric():
     assert "metric" not in difference("y", A, A).as_json()
     for metric, told in ((0.0, 0.0), (-2.5, -2.5), (math.inf, None), (math.nan, None)):
         assert replace(difference("y", A, A), metric=metric).as_json()["metric"] == told
@@ -287,7 +287,7 @@ def test_outputs_are_measured_in_the_order_of_both_models():
     assert compare_outputs({"p": 1.0}, {"r": 4.0}).notes == ("p is paired with r by position",)
 
 
-def test_a_name_that_is_remembered_counts_where_its_value_is_an_output():
+def test_original_names_pair_only_outputs():
     assert pair(["a"], ["x"], {"gone": "a"}) == ([("a", "x")], ["a is paired with x by position"])
     assert pair(["a", "b"], ["b"], {"b": "a"})[0] == [("a", "b"), ("b", "b")]
     assert pair(["a", "b", "c"], ["z", "y"], {}) == (
@@ -297,7 +297,7 @@ def test_a_name_that_is_remembered_counts_where_its_value_is_an_output():
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7])
-def test_blocks_change_nothing(block, monkeypatch):
+def test_blockwise_comparison_equals_whole_comparison(block, monkeypatch):
     random = np.random.default_rng(2)
     cases = [(random.normal(size=(3, 2)), random.normal(size=(3, 2))) for _ in range(4)]
     cases += [(random.integers(3, size=5), random.integers(3, size=5)) for _ in range(4)]
@@ -312,7 +312,7 @@ def test_blocks_change_nothing(block, monkeypatch):
             assert getattr(found, name) == pytest.approx(getattr(expected, name))
 
 
-def test_the_first_wrong_element_is_reported_by_its_place():
+def test_first_differing_element_is_reported_by_index():
     a = np.arange(24).reshape(2, 3, 4)
     for place in np.ndindex(a.shape):
         for kind in (np.int64, np.float32, object):
@@ -320,7 +320,7 @@ def test_the_first_wrong_element_is_reported_by_its_place():
             assert difference("y", a.astype(kind), changed.astype(kind)).first == place
 
 
-def test_infinities_of_other_signs_and_nan_in_other_places_are_unlike():
+def test_different_infinities_and_nan_positions_differ():
     def unlike(a, b):
         return difference("y", np.array(a), np.array(b)).reason == "NaN or infinity at different indices"
 
@@ -345,7 +345,7 @@ def test_a_sequence_is_reported_by_its_first_wrong_element_and_compared_within_t
     assert difference("s", [A], A).reason == difference("s", A, [A]).reason == "sequences of different lengths"
 
 
-def test_only_noise_is_let_pass_from_some_decibels_on():
+def test_within_accepts_only_noise_above_an_snr():
     a = np.ones(4)
     noisy, lost = difference("y", a, a + 0.1), difference("z", a, a[:2])
     found = Comparison((noisy, lost), (noisy,), ("first",)).within(noisy.snr_db or 0, "why")
@@ -362,7 +362,7 @@ def test_directions_do_not_depend_on_how_large_either_is(size):
         assert difference("y", a, -b).cosine == pytest.approx(-24 / 25)
 
 
-def test_no_direction_is_more_than_the_same_one():
+def test_cosine_is_between_minus_1_and_1():
     """Also where rounding would have it so."""
     random = np.random.default_rng(9)
     for _ in range(200):

@@ -29,7 +29,7 @@ def test_names_that_values_had_are_those_that_they_remember():
     assert originals(graph) == {"g": "h"}
 
 
-def test_values_are_paired_by_the_name_that_they_had_or_have_and_constants_are_not():
+def test_values_are_paired_by_original_or_current_name():
     b = renamed("graph b(%x) { constant %w = float32[](1.0) %g = Mul(%x, %w) %y = Neg(%g) return %y }", g="h")
     assert names(pairs(A, b)) == {"x": "x", "g": "h", "y": "y"}
     lost = renamed("graph b(%x) { %h = Abs(%x) %y = Neg(%h) return %y }", h="nowhere")
@@ -37,19 +37,19 @@ def test_values_are_paired_by_the_name_that_they_had_or_have_and_constants_are_n
     assert names(pairs(A, from_text("graph b(%w) { %x = Neg(%w) return %x }"))) == {"x": "x"}
 
 
-def test_results_without_a_name_in_common_are_paired_by_their_place():
+def test_outputs_without_common_name_are_paired_by_index():
     b = from_text("graph b(%x) { %g = Abs(%x) %z = Neg(%g) return %z }")
     assert names(pairs(A, b)) == {"x": "x", "z": "y"}
 
 
-def test_no_value_stands_for_two():
+def test_each_value_has_one_partner():
     twice = renamed("graph b(%x) { %g = Abs(%x) %h = Neg(%g) return %h }", g="h")
     assert names(pairs(A, twice)) == {"x": "x", "g": "h", "h": "y"}
     inner = from_text("graph b(%x) { %y = Abs(%x) %z = Neg(%y) return %z }")
     assert names(pairs(A, inner)) == {"x": "x", "y": "y"}
 
 
-def test_the_place_of_a_result_can_count_more_than_a_name():
+def test_outputs_first_pairs_outputs_by_index():
     """What is a result here is called like a value within the other graph."""
     b = from_text("graph b(%x) { %y = Abs(%x) %h = Neg(%y) return %h }")
     assert names(pairs(A, b)) == {"x": "x", "y": "y", "h": "h"}

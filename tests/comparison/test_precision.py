@@ -44,7 +44,7 @@ def test_noise_decides_and_not_the_largest_difference():
     assert not compare_outputs(exact, far).within(50).passed
 
 
-def test_only_what_is_quantized_may_be_a_step_off_also_in_a_body():
+def test_quantized_snr_applies_to_graphs_with_quantization():
     quantized = "%q = QuantizeLinear(%x, %s)"
     assert quantized_snr(from_text(f"graph g(%x, %s) {{ {quantized} return %q }}")) == 25
     body = f"%y = If(%x) {{then_branch = graph then() {{ {quantized} return %q }}}}"

@@ -85,7 +85,7 @@ def test_the_first_of_several_faults_is_reported_and_not_the_loudest():
     np.testing.assert_array_equal(found.inputs["h1"], 2 * X)
 
 
-def test_where_each_node_is_within_tolerance_the_one_that_adds_most_is_reported():
+def test_noisiest_node_is_reported_if_all_are_within_tolerance():
     rounded = [2 * (1 + share * 1e-5) for share in (4, 0, 9, 5, 0)]
     found = found_in(products(2, 2, 2, 2, 2), products(*rounded))
     assert (found.value.name, found.is_beyond, found.difference.passed) == ("h3", False, True)
@@ -93,7 +93,7 @@ def test_where_each_node_is_within_tolerance_the_one_that_adds_most_is_reported(
     assert search(products(2, 2), products(2, 2)).run() is None
 
 
-def test_both_values_are_reported_by_their_own_names():
+def test_difference_reports_the_names_of_both_graphs():
     a = net("%h = Neg(%x)", "%y = Abs(%h)")
     for last in ("%z = Exp(%h)", "%z = NoSuchOperator(%h)", "%z = Transpose(%h)"):
         found = found_in(a, net("%h = Neg(%x)", last))
@@ -110,7 +110,7 @@ def test_limits_are_those_of_the_value_of_the_first_graph():
     assert not found.is_beyond
 
 
-def test_limits_of_names_of_the_second_graph_alone_change_nothing():
+def test_limits_apply_to_names_of_the_first_graph():
     """The first difference is reported, not the largest one, with any limit for renamed values."""
     a, b = products(2, 2, 2), products(2, 2.1, 200)
     for value in list(b.values()):
@@ -129,12 +129,12 @@ def test_a_value_of_another_size_is_reported():
     assert (found.value.name, found.difference.reason) == ("y", "shapes differ: [2, 3] and [2, 1]")
 
 
-def test_a_result_may_be_an_input_of_the_first_graph():
+def test_result_may_correspond_to_an_input():
     found = found_in(from_text("graph g(%x) { return %x }"), net("%y = Neg(%x)"), X, X)
     assert (found.value.name, found.partner.name, words(found)) == ("y", "x", ([], ["Neg"]))
 
 
-def test_of_those_only_the_noisiest_are_measured(monkeypatch):
+def test_only_the_noisiest_nodes_are_measured(monkeypatch):
     monkeypatch.setattr(first_difference, "_MOST_BLAMED", 2)
     measured, plain = [], Search._local
     monkeypatch.setattr(
@@ -145,12 +145,12 @@ def test_of_those_only_the_noisiest_are_measured(monkeypatch):
     assert measured == ["h4", "h3"]
 
 
-def test_of_what_is_equal_nothing_is_measured(monkeypatch):
+def test_equal_values_are_not_measured(monkeypatch):
     monkeypatch.setattr(Search, "_local", None)
     assert search(products(2, 2), products(2, 2)).run() is None
 
 
-def test_what_is_another_one_in_every_run_is_distinguished_and_not_blamed():
+def test_random_values_are_not_reported():
     noisy = ("%r = RandomNormalLike(%x)", "%y = Add(%x, %r)")
     looked = search(net(*noisy), net(*noisy))
     assert looked.run() is None
@@ -161,7 +161,7 @@ def test_what_is_another_one_in_every_run_is_distinguished_and_not_blamed():
 # Operands of the extracted part
 
 
-def test_a_part_is_given_what_either_graph_reads_for_it():
+def test_extracted_part_has_the_inputs_of_both_graphs():
     a = net("%h = Neg(%x)", "%k = Abs(%x)", "%z = Mul(%h, %k)", "%y = Relu(%x)")
     b = net("%h = Neg(%x)", "%k = Abs(%x)", "%z = Mul(%h, %k)", "%y = Add(%h, %k)")
     found = found_in(a, b)
@@ -172,7 +172,7 @@ def test_a_part_is_given_what_either_graph_reads_for_it():
     assert set(turned.inputs) == {"x", "h", "k"}
 
 
-def test_numbers_of_the_first_graph_are_given_where_the_second_has_others():
+def test_extracted_part_uses_input_values_of_the_first_graph():
     """The noise of `h` accumulates before `y`: the part after it has the values of the first graph."""
     a = net("%h = Mul(%x, %w)", "%y = Exp(%h)", w=2)
     b = net("%h = Mul(%x, %w)", "%y = Sigmoid(%h)", w=2.00001)
@@ -181,7 +181,7 @@ def test_numbers_of_the_first_graph_are_given_where_the_second_has_others():
     np.testing.assert_array_equal(found.inputs["h"], 2 * X)
 
 
-def test_numbers_are_given_with_the_digits_that_both_graphs_have():
+def test_extracted_inputs_use_the_lower_precision():
     a = from_text("graph g(%x) { constant %w = float32[](0.1) %h: float32[2, 3] = Mul(%x, %w) %y = Exp(%h) return %y }")
     b = from_text(
         """graph g(%x) {
@@ -200,13 +200,13 @@ def test_numbers_are_given_with_the_digits_that_both_graphs_have():
     np.testing.assert_array_equal(found.inputs["h"], expected)
 
 
-def test_what_only_the_first_graph_is_given_is_given_to_its_part():
+def test_inputs_of_the_first_graph_only_are_passed_to_its_part():
     found = found_in(net("%y = Mul(%x, %k)", inputs="%x, %k"), net("%y = Mul(%x, %w)", w=5))
     assert ([each.name for each in found.a.inputs], [each.name for each in found.b.inputs]) == (["x", "k"], ["x"])
     np.testing.assert_array_equal(found.inputs["k"], X)
 
 
-def test_what_only_the_second_graph_is_given_stays_as_it_is():
+def test_inputs_of_the_second_graph_only_are_kept():
     a, b = net("%y = Mul(%x, %w)", w=2), net("%y = Mul(%x, %k)", inputs="%x, %k")
     assert search(a, b, X, floats(2)).run() is None
     found = found_in(a, b, X, floats(3))
@@ -214,7 +214,7 @@ def test_what_only_the_second_graph_is_given_stays_as_it_is():
     assert [each.name for each in found.b.inputs] == ["x", "k"]
 
 
-def test_a_name_that_stands_for_something_else_in_the_second_graph_gives_way():
+def test_conflicting_names_of_the_second_graph_are_renamed():
     a = net("%p = Neg(%x)", "%q = Abs(%p)", "%y = Add(%p, %q)")
     b = net("%q = Neg(%x)", "%p = Abs(%q)", "%y = Sub(%q, %p)")
     for value in b.values():
@@ -226,7 +226,7 @@ def test_a_name_that_stands_for_something_else_in_the_second_graph_gives_way():
     assert [value.name for value in found.b.outputs] == ["y"]
 
 
-def test_names_are_exchanged_and_none_is_lost():
+def test_renaming_swaps_conflicting_names():
     graph = net("%p = Neg(%x)", "%q = Abs(%p)")
     p, q = (each.output for each in graph)
     first_difference._call(graph, q, "p")
@@ -255,7 +255,7 @@ def test_inner_values_with_other_names_make_a_part_smaller():
 INNER = ("Neg", "Sin", "Exp", "Sqrt", "Cos")
 
 
-def test_equal_values_within_are_each_paired_once_and_results_are_none():
+def test_equal_inner_values_are_paired_once():
     a = net("%h = Neg(%x)", "%k = Identity(%h)", "%l = Abs(%k)", "%y = Neg(%l)")
     b = net("%p = Neg(%x)", "%q = Identity(%p)", "%r = Exp(%q)", "%y = Identity(%q)")
     looked = search(a, b)
@@ -266,7 +266,7 @@ def test_equal_values_within_are_each_paired_once_and_results_are_none():
     assert looked._equal_within(first_difference._Cell(a, b, {"x": X}, tuple(b)[1:])) == found[1:]
 
 
-def test_what_does_not_compute_has_no_equal_values_within_and_differs():
+def test_failing_part_differs_without_equal_inner_values():
     a, b = net("%h = Neg(%x)", "%y = Abs(%h)"), net("%k = Neg(%x)", "%z = NoSuchOperator(%k)")
     looked = search(a, b)
     cell = first_difference._Cell(a, b, {"x": X}, tuple(b))
@@ -280,7 +280,7 @@ def test_what_does_not_compute_has_no_equal_values_within_and_differs():
 # Models that do not run
 
 
-def test_a_node_that_does_not_compute_is_blamed_for_its_result_or_what_is_after_it():
+def test_failing_node_is_reported_at_its_next_paired_value():
     a = net("%h = Neg(%x)", "%k = Abs(%h)", "%l = Exp(%k)", "%y = Sin(%l)")
     for renamed, told in (("k", ("k", 1)), ("other", ("l", 2))):
         b = net("%h = Neg(%x)", f"%{renamed} = NoSuchOperator(%h)", f"%l = Exp(%{renamed})", "%y = Sin(%l)")
@@ -290,7 +290,7 @@ def test_a_node_that_does_not_compute_is_blamed_for_its_result_or_what_is_after_
         assert (found.difference.passed, "NoSuchOperator" in found.difference.reason) == (False, True)
 
 
-def test_where_nothing_after_it_has_a_partner_nothing_is_reported():
+def test_failing_node_without_later_partner_is_not_reported():
     a, b = net("%y = Neg(%x)"), net("%lost = NoSuchOperator(%x)", "%behind = Abs(%lost)", "%y = Neg(%x)")
     assert search(a, b).run() is None
 
@@ -313,7 +313,7 @@ def test_the_next_value_with_a_partner_is_the_nearest():
 # Layouts and codes
 
 
-def test_a_value_in_another_layout_is_reported_only_where_nothing_else_is_wrong():
+def test_layout_difference_is_reported_only_without_other_differences():
     a = net("%h = Neg(%x)", "%k = Identity(%h)", "%y = Exp(%k)")
     turned = "%h = Neg(%x)", "%k = Transpose(%h)", "%t = Transpose(%k)"
     found = found_in(a, net(*turned, "%y = Exp(%t)"))
@@ -325,14 +325,14 @@ def test_a_value_in_another_layout_is_reported_only_where_nothing_else_is_wrong(
     assert words(found) == (["Identity", "Exp"], ["Transpose", "Transpose", "Sin"])
 
 
-def test_what_is_given_in_another_layout_is_not_wrong_alone():
+def test_inputs_in_another_layout_are_not_a_difference():
     a, b = net("%y = Neg(%x)"), net("%y = Neg(%x)")
     looked = search(a, b)
     looked.given_b = {"x": X.T}
     assert looked.run() is None
 
 
-def test_an_axis_too_few_is_reported_in_the_place_of_what_becomes_wrong_by_it():
+def test_missing_axis_is_reported_instead_of_its_consumer():
     square = np.arange(9, dtype=np.float32).reshape(3, 3)
     a = net(AXIS, "%s = ReduceSum(%x, %axis) {keepdims = 1}", "%y = Sub(%x, %s)")
     b = net(AXIS, "%s = ReduceSum(%x, %axis) {keepdims = 0}", "%y = Sub(%x, %s)")
@@ -351,7 +351,7 @@ def test_codes_of_real_numbers_are_not_held_against_them():
     assert found_in(net("%h = Round(%x)", "%y = Abs(%h)"), b).value.name == "y"
 
 
-def test_numbers_of_other_precisions_are_compared_as_numbers():
+def test_values_of_different_precision_are_compared_numerically():
     looked = search(products(2), products(2))
     a, b = looked.a.outputs[0], looked.b.outputs[0]
 

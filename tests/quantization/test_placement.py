@@ -60,19 +60,19 @@ def test_results_of_products_stay_real():
     assert not placement.carried
 
 
-def test_inputs_are_rounded_for_layers_alone():
+def test_inputs_are_quantized_for_layers_only():
     placement = _placed(nets.residual())
     point = next(value for value in placement.points if value.name == "x")
     assert point not in placement.carried
     assert [reader.name for reader in placement.readers[point]] == ["first"]
 
 
-def test_sums_are_quantized_between_integers_only():
+def test_sums_are_quantized_between_integer_layers_only():
     assert [item.name for item in _placed(nets.residual()).pointwise] == ["sum", "mean"]
     assert not _placed(nets.products()).pointwise
 
 
-def test_a_node_that_is_asked_to_stay_floating_does():
+def test_float_nodes_setting_keeps_a_node_float():
     placement = _placed(nets.residual(), floating=("second",))
     assert [layer.name for layer in placement.layers.values()] == ["first", "head"]
     assert {item.name: reason for item, reason in placement.floating.items()} == {
@@ -82,7 +82,7 @@ def test_a_node_that_is_asked_to_stay_floating_does():
 
 
 @pytest.mark.parametrize("name", ["tensorrt", "ncnn"])
-def test_targets_that_round_inputs_of_layers_only(name):
+def test_some_targets_quantize_layer_inputs_only(name):
     placement = _placed(nets.residual(), name)
     assert not placement.carried
     assert _names(placement.points) <= {"x", "ar", "f"}
@@ -103,7 +103,7 @@ def test_a_product_of_two_activations_stays_floating_and_reports_it():
     assert list(_placed(found).floating.values()) == ["both of its operands are computed"]
 
 
-def test_concatenated_values_share_a_grid_where_the_target_wants_it():
+def test_concatenated_values_share_qparams_if_the_target_requires_it():
     r = np.random.default_rng(0)
     constants = {
         "w": r.normal(size=(2, 2, 1, 1)).astype(np.float32),
@@ -123,7 +123,7 @@ def test_concatenated_values_share_a_grid_where_the_target_wants_it():
     assert len({own["a"], own["b"], own["c"]}) == 3
 
 
-def test_shapes_are_left_alone():
+def test_shape_operands_are_not_quantized():
     nodes = [
         node("Conv", ["x", "w"], ["a"]),
         node("Shape", ["a"], ["s"]),

@@ -50,7 +50,7 @@ def test_no_smaller_set_of_layers_reaches_the_goal(seed):
         assert len(report.floating) == fewest
 
 
-def test_what_noise_comes_to_a_layer_is_reported_as_it_is_without_that_of_real_layers(monkeypatch):
+def test_layer_input_noise_excludes_float_layers(monkeypatch):
     monkeypatch.setattr(Noise, "margin", property(lambda _: 0.0))
     found = _chain(1)
     inputs = nets.samples(found, 32, 1)
@@ -61,7 +61,7 @@ def test_what_noise_comes_to_a_layer_is_reported_as_it_is_without_that_of_real_l
     assert after.accumulated_db > before.accumulated_db + 3
 
 
-def test_a_goal_is_met_with_what_other_samples_may_lack(monkeypatch):
+def test_snr_goal_includes_the_margin_for_other_samples(monkeypatch):
     """Few samples are held back: where they show the goal by chance alone, more layers stay real."""
     found = _chain(1)
     inputs = nets.samples(found, 32, 1)
@@ -79,7 +79,7 @@ def test_a_goal_is_met_with_what_other_samples_may_lack(monkeypatch):
     assert f"the goal of {goal:g} dB is uncertain" in report.findings[-1].message
 
 
-def test_fewer_layers_are_taken_where_more_are_less_sure(monkeypatch):
+def test_fewer_float_layers_are_kept_if_more_increase_the_margin(monkeypatch):
     """All but one layer real have the most signal, and may have 200 dB less on other samples: fewer meet the goal."""
     found = _chain(0)
     inputs = nets.samples(found, 16, 0)

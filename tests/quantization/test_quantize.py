@@ -46,7 +46,7 @@ def test_quantized_models_are_good(name, preset):
 
 
 @pytest.mark.parametrize("name", list(NETS))
-def test_the_report_reports_the_noise_of_what_is_written(name):
+def test_reported_snr_is_that_of_the_written_model(name):
     found = NETS[name]()
     report = (quantized := gp.quantize(found, nets.samples(found, 160))).report
     low, high = report.snr_range
@@ -54,7 +54,7 @@ def test_the_report_reports_the_noise_of_what_is_written(name):
     assert low < _snr(found, quantized, 400, nets.snr_of_variance) < high
 
 
-def test_no_step_that_is_kept_makes_noise():
+def test_kept_steps_never_reduce_the_snr():
     found = nets.depthwise(imbalance=2)
     steps = gp.quantize(found, nets.samples(found), preset="best").report.steps
     kept = [step.snr_db for step in steps if step.is_kept and step.name in ("calibrate", "equalize", "round", "search")]
@@ -105,7 +105,7 @@ def test_products_become_integer_kernels_with_real_results(tmp_path):
 
 
 @pytest.mark.parametrize("name", list(NETS))
-def test_integer_kernels_compute_what_the_graph_defines(name):
+def test_integer_kernels_match_the_graph(name):
     """Sums at a rounding tie may round either way; there is no other difference."""
     found = NETS[name]()
     quantized = gp.quantize(found, nets.samples(found), preset="fast")
@@ -171,7 +171,7 @@ def test_blocks_that_kernels_misread_are_refused():
         assert _snr(found, quantized) > 12
 
 
-def test_ranges_that_are_searched_have_scales_of_powers_of_two_where_that_is_asked():
+def test_searched_ranges_respect_power_of_two():
     found = nets.residual()
     chosen = {"search": True, "power_of_two": True, "real_results": False, "cheap_layers": False}
     report = gp.quantize(found, nets.samples(found), "onnxruntime", **chosen)
@@ -183,7 +183,7 @@ def test_ranges_that_are_searched_have_scales_of_powers_of_two_where_that_is_ask
 
 
 @pytest.mark.parametrize("weight_type", ["float8_e4m3fn", "float8_e5m2"])
-def test_weights_may_be_narrow_floats(weight_type):
+def test_weights_may_be_float8(weight_type):
     found = nets.residual()
     quantized = gp.quantize(found, nets.samples(found), weight_type=weight_type, weights_only=True)
     codes = [value for value in quantized.graph.constants if value.storage.dtype is DType.of(weight_type)]
@@ -192,7 +192,7 @@ def test_weights_may_be_narrow_floats(weight_type):
 
 
 @pytest.mark.parametrize("target", ["onnxruntime", "openvino", "tensorrt", "ncnn", "nnef"])
-def test_every_target_gives_a_model_that_runs(target):
+def test_every_target_produces_a_runnable_model(target):
     found = nets.residual()
     quantized = gp.quantize(found, nets.samples(found, 48), target, preset="fast")
     assert quantized.report.settings.target == target
@@ -209,7 +209,7 @@ def test_symmetric_targets_have_zero_in_the_middle():
     assert all(not zero_point.any() for zero_point in zero_points)
 
 
-def test_an_input_that_holds_bytes_loses_nothing():
+def test_byte_valued_input_is_quantized_exactly():
     """Scales that fit the data exactly are found."""
     found = nets.residual()
     x = np.random.default_rng(0).integers(0, 256, (48, 3, 8, 8)).astype(np.float32)
@@ -253,7 +253,7 @@ def test_a_goal_that_cannot_be_met_is_stated_not_to_be():
     assert len(report.floating) == 1
 
 
-def test_a_goal_that_is_met_already_costs_nothing():
+def test_satisfied_goal_keeps_no_layer_float():
     found = nets.residual()
     report = gp.quantize(found, nets.samples(found), min_snr=5.0).report
     assert report.goal_met
@@ -269,7 +269,7 @@ def test_the_report_is_plain_data():
     assert Settings.from_json(document["settings"]) == Settings()
 
 
-def test_where_nothing_is_made_good_a_layer_alone_makes_less_noise_than_all_before_it():
+def test_layer_noise_is_less_than_accumulated_noise():
     found = nets.residual()
     plain = dict.fromkeys(("round", "correct", "equalize", "cheap_layers"), False)
     report = gp.quantize(found, nets.samples(found), search=True, **plain).report
@@ -284,7 +284,7 @@ def test_reasons_name_unlike_channels():
     assert any("unequal channels" in reason for layer in report.layers for reason in layer.reasons)
 
 
-def test_channels_that_are_far_apart_are_balanced_by_every_preset():
+def test_every_preset_equalizes_unbalanced_channels():
     found = nets.depthwise(imbalance=6, activation="Relu")
     plain, fast = (gp.quantize(found, nets.samples(found), preset="fast", equalize=way) for way in (False, None))
     assert plain.report.snr_db < 15
@@ -340,7 +340,7 @@ def test_a_model_without_layers_is_refused():
         gp.quantize(found, nets.samples(found))
 
 
-def test_a_model_whose_layers_the_target_cannot_compute_is_refused_with_the_reason():
+def test_model_without_supported_layers_is_rejected_with_the_reason():
     weight = np.ones((2, 2, 2, 2), np.float32)
     found = gp.from_onnx(
         model([node("ConvTranspose", ["x", "w"], ["y"])], [("x", ["N", 2, 3, 3])], [("y", None)], {"w": weight})
@@ -443,7 +443,7 @@ def test_layers_in_a_loop_stay_floating_and_those_around_it_do_not():
 
 
 @pytest.mark.parametrize("stage", ["observe", "adjust"])
-def test_an_interruption_leaves_nothing(tmp_path, stage):
+def test_interruption_leaves_no_partial_files(tmp_path, stage):
     """Ctrl-C during observation or tracing leaves no files except the statistics of complete shards."""
     found = nets.residual()
 
@@ -508,7 +508,7 @@ def test_a_value_that_becomes_infinite_is_reported():
 
 
 @pytest.mark.parametrize("reach", ["auto", "pairs", "reduced"])
-def test_weights_with_scales_for_blocks_use_all_codes(reach):
+def test_block_quantized_weights_use_all_codes(reach):
     found = nets.residual()
     data = nets.samples(found)
     blocked = gp.quantize(found, data, preset="fast", weights_only=True, weight_block=4, weight_range=reach)
@@ -516,7 +516,7 @@ def test_weights_with_scales_for_blocks_use_all_codes(reach):
     assert blocked.report.snr_db > whole.report.snr_db
 
 
-def test_a_transposed_convolution_in_groups_has_a_bias_on_the_scales_of_its_sums():
+def test_grouped_convtranspose_bias_uses_the_scale_of_its_sums():
     """Of 2 groups with 3 maps each, weights have 3 scales and the bias 6 entries."""
     random = np.random.default_rng(0)
     constants = {

@@ -38,14 +38,14 @@ def text(path: Path) -> str:
         return archive.read("graph.txt").decode()
 
 
-def test_settings_and_result_of_a_quantization_are_kept(quantized):
+def test_record_contains_settings_and_result(quantized):
     said = section(quantized, "quantization")
     assert said["settings"]["float_nodes"] == ["second"]
     assert said["report"]["floating"] == ["second"]
     assert "seconds" not in said["report"]
 
 
-def test_a_grid_states_what_codes_mean(quantized):
+def test_record_contains_qparams_of_each_value(quantized):
     graph = gp.load(quantized).graph
     rows = {row["value"]: row for row in section(quantized, "quantization")["grids"]}
     values = {value.name: value for value in graph.values()}
@@ -55,7 +55,7 @@ def test_a_grid_states_what_codes_mean(quantized):
     np.testing.assert_array_equal(np.float32(row["scale"]), maker.operand(1).storage.numpy())
 
 
-def test_every_node_is_placed_as_it_turned_out(quantized):
+def test_record_contains_the_placement_of_every_node(quantized):
     places = {row["node"]: (row["place"], row["reason"]) for row in section(quantized, "dispatch")["nodes"]}
     assert places["first"] == ("quantized", "it has weights")
     assert places["first_relu"][0] == "quantized"
@@ -71,7 +71,7 @@ def test_the_steps_that_led_to_a_model_are_reported(quantized):
     assert before["passes"]["name-nodes"] == 0
 
 
-def test_the_same_quantization_gives_the_same_bytes(tmp_path):
+def test_quantization_is_deterministic(tmp_path):
     net = residual()
     for name in ("a", "b"):
         gp.save(gp.quantize(net, samples(net), preset="fast"), tmp_path / f"{name}.graphport")
@@ -112,7 +112,7 @@ def test_preparing_keeps_decisions_and_checks(tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["convert", "prepare", "simplify"])
-def test_what_a_command_checked_is_in_the_file(tmp_path, verb):
+def test_record_contains_the_verification(tmp_path, verb):
     write_onnx(tmp_path / "net.onnx", perceptron())
     for more, expected in (([], "passed"), (["--no-verify"], "skipped")):
         arguments = [verb, str(tmp_path / "net.onnx"), str(tmp_path / "net.graphport"), *more]
@@ -123,7 +123,7 @@ def test_what_a_command_checked_is_in_the_file(tmp_path, verb):
     assert gp.check(tmp_path / "net.graphport") == []
 
 
-def test_what_is_no_longer_so_is_not_kept(quantized, tmp_path):
+def test_simplify_drops_the_outdated_dispatch_record(quantized, tmp_path):
     simple, _ = gp.simplify(gp.load(quantized))
     found = simple.graph.notes["documents"]
     assert found.dispatch is None
@@ -131,14 +131,14 @@ def test_what_is_no_longer_so_is_not_kept(quantized, tmp_path):
     assert [step["made_by"] for step in found.provenance["earlier"]] == ["prepare", "quantize"]
 
 
-def test_what_a_user_has_said_goes_on(tmp_path):
+def test_user_provenance_is_preserved(tmp_path):
     mine = Documents(provenance={"trained by": "us"})
     gp.save(gp.from_onnx(perceptron()), tmp_path / "a.graphport", documents=mine)
     prepared, _ = gp.prepare(gp.load(tmp_path / "a.graphport"))
     assert prepared.graph.notes["documents"].provenance["earlier"] == [{"trained by": "us"}]
 
 
-def test_what_json_has_no_words_for_is_omitted(tmp_path):
+def test_infinite_values_are_omitted_from_the_record(tmp_path):
     nodes = [node("QuantizeLinear", ["x", "s"], ["q"]), node("DequantizeLinear", ["q", "s"], ["y"])]
     proto = model(nodes, [("x", [4])], [("y", [4])], {"s": np.float32(np.inf)})
     gp.convert(write_onnx(tmp_path / "net.onnx", proto), tmp_path / "net.graphport", verify=False)

@@ -42,7 +42,7 @@ def _compare(found, path):
 @pytest.mark.parametrize("ways", [1, 2])
 @pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize("way", ["weights_only", "dynamic"])
-def test_weights_are_stored_as_bytes(op, ways, way, tmp_path):
+def test_recurrent_weights_are_stored_as_int8(op, ways, way, tmp_path):
     found, path = _net(op, ways), str(tmp_path / "q.onnx")
     gp.save(found, tmp_path / "net.onnx")
     made = gp.quantize(found, preset="fast", **{way: True})

@@ -55,7 +55,7 @@ def test_small_layers_get_the_codes_of_exhaustive_search(seed, depth):
 
 @pytest.mark.parametrize("depth", [8, 10, 12])
 @pytest.mark.parametrize("seed", range(3))
-def test_up_to_twelve_weights_nothing_above_or_below_is_better(seed, depth):
+def test_refinement_is_optimal_up_to_12_weights(seed, depth):
     codes, weight, second = _problem(seed, depth, rows=1)
     found = errors(refined(codes, weight, second), weight, second)
     assert np.all(found <= _exhaustive(codes, weight, second) * (1 + 1e-6))
@@ -83,7 +83,7 @@ def test_most_rows_get_better_than_column_by_column():
     assert after < 0.95 * before
 
 
-def test_what_is_best_already_stays():
+def test_refinement_keeps_optimal_codes():
     codes, weight, _ = _problem(0, 9)
     second = np.eye(9, dtype=np.float32)[None]
     assert np.array_equal(refined(codes, weight, second).numbers, codes.numbers)
@@ -103,7 +103,7 @@ def test_codes_stay_on_the_grid():
 
 
 @pytest.mark.parametrize("depth", [6, 7])
-def test_neighbours_never_overflow_sixteen_bits(depth):
+def test_refined_pairs_never_overflow_16_bits(depth):
     r = np.random.default_rng(0)
     weight = (r.normal(size=(1, 8, depth)) * 100).astype(np.float32)
     codes = Codes(np.zeros_like(weight), np.ones_like(weight), -127, 127, has_pairs=True)
@@ -115,13 +115,13 @@ def test_neighbours_never_overflow_sixteen_bits(depth):
     assert np.all(errors(made, weight, second) <= errors(begun, weight, second))
 
 
-def test_a_layer_too_wide_for_its_moments_is_left_alone():
+def test_refinement_skips_layers_without_moments():
     weight = np.ones((1, 1, 1025), np.float32)
     codes = Codes(weight, weight, -7, 7, has_pairs=False)
     assert refined(codes, weight, np.zeros((1, 1, 1))) is codes
 
 
-def test_only_the_preset_best_refines_unless_it_is_stated():
+def test_only_preset_best_refines_by_default():
     assert [Choices.of(Settings(preset=preset)).refines for preset in ("fast", "balanced", "best")] == [
         False,
         False,
@@ -131,7 +131,7 @@ def test_only_the_preset_best_refines_unless_it_is_stated():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_refinement_is_kept_only_where_it_helps(seed):
+def test_refinement_is_kept_only_if_it_improves_the_snr(seed):
     found = nets.depthwise(seed)
     steps = gp.quantize(found, nets.samples(found, 32), weight_bits=4, refine=True).report.steps
     refining = [step for step in steps if step.name == "refine"]

@@ -52,13 +52,13 @@ def test_layers_in_bodies_are_counted():
     assert "export the model without" in remedy
 
 
-def test_nodes_that_were_asked_to_stay_floating_are_the_reason():
+def test_float_nodes_setting_is_the_reported_reason():
     found = nets.residual()
     message, remedy = _said(found, nets.samples(found), float_nodes=("first", "second", "head"))
     assert "the settings keep it in float" in message
     assert "keep fewer nodes in float" in remedy
 
 
-def test_a_model_without_layers_is_fine_as_it_is():
+def test_model_without_layers_suggests_the_float_model():
     found = gp.from_onnx(model([node("Relu", ["x"], ["y"])], [("x", ["N", 4])], [("y", ["N", 4])]))
     assert _said(found, nets.samples(found))[1] == "use the float model: integers have no benefit here"

@@ -27,7 +27,7 @@ def _turned(*, swapped=False, last="Add", lengths=(5, 5)):
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_one_kernel_turns_pairs_of_float16_values(swapped):
+def test_float16_rotation_becomes_one_rotaryembedding(swapped):
     found = _turned(swapped=swapped)
     twin = with_rotations(found.graph)
     assert [each.op for each in twin] == ["com.microsoft.RotaryEmbedding"]
@@ -39,6 +39,6 @@ def test_one_kernel_turns_pairs_of_float16_values(swapped):
 
 
 @pytest.mark.parametrize("other", [{"last": "Sub"}, {"lengths": (5, 1)}])
-def test_what_turns_otherwise_is_left(other):
+def test_other_rotations_are_kept(other):
     graph = _turned(**other).graph
     assert with_rotations(graph) is graph

@@ -54,7 +54,7 @@ def test_rounding_is_nearly_exhaustive(seed):
     assert np.sum(_noise(made, weight, second)) <= np.sum(_noise(codes, weight, second))
 
 
-def test_rounding_takes_most_of_the_noise_away():
+def test_second_order_rounding_reduces_noise():
     before = after = 0.0
     for seed in range(12):
         codes, weight, second = _problem(seed, depth=12)
@@ -64,7 +64,7 @@ def test_rounding_takes_most_of_the_noise_away():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_descending_never_makes_noise(seed):
+def test_coordinate_descent_never_increases_noise(seed):
     codes, weight, second = _problem(seed, depth=12)
     before = _noise(codes, weight, second)
     for steps in (1, 3, 30):
@@ -89,7 +89,7 @@ def test_codes_stay_on_the_grid(seed):
 
 
 @pytest.mark.parametrize("depth", [6, 7])
-def test_neighbours_never_overflow_sixteen_bits(depth):
+def test_rounded_pairs_never_overflow_16_bits(depth):
     r = np.random.default_rng(0)
     weight = (r.normal(size=(1, 8, depth)) * 100).astype(np.float32)
     codes = Codes(np.zeros_like(weight), np.ones_like(weight), -127, 127, has_pairs=True)
@@ -99,7 +99,7 @@ def test_neighbours_never_overflow_sixteen_bits(depth):
     assert pair_sums(made.numbers).max() <= PAIR
 
 
-def test_a_fitted_weight_makes_good_what_the_input_lost():
+def test_fitted_weight_compensates_input_error():
     r = np.random.default_rng(0)
     real = r.normal(size=(1, 400, 6)).astype(np.float32)
     rows = Rows(real, (0.8 * real + 0.3).astype(np.float32))
@@ -135,7 +135,7 @@ def _one_by_one(weight, scale, second):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_columns_make_good_what_an_inverse_taken_step_by_step_states(seed):
+def test_column_updates_match_a_stepwise_inverse(seed):
     r = np.random.default_rng(seed)
     rows = (r.normal(size=(1, 300, 60)) @ (np.eye(60) + 0.3 * r.normal(size=(60, 60)))).astype(np.float32)
     weight = r.normal(size=(1, 4, 60)).astype(np.float32)
@@ -151,7 +151,7 @@ def _layer(name="second"):
     return next(layer for item in found.graph if (layer := layer_of(item)) is not None and layer.name == name)
 
 
-def test_a_shift_of_the_mean_is_taken_out():
+def test_bias_correction_removes_a_mean_shift():
     layer = _layer("head")
     r = np.random.default_rng(0)
     real = r.normal(size=(1, 4000, 8)).astype(np.float32)
@@ -160,7 +160,7 @@ def test_a_shift_of_the_mean_is_taken_out():
     assert np.allclose(found, layer.offsets() - 0.5 * matrix[0].sum(axis=1), atol=1e-4)
 
 
-def test_a_shift_that_may_be_chance_is_not():
+def test_bias_correction_ignores_insignificant_shifts():
     layer = _layer("head")
     r = np.random.default_rng(0)
     real = r.normal(size=(1, 24, 8)).astype(np.float32)
@@ -195,7 +195,7 @@ def test_rows_times_the_matrix_are_the_convolution(attributes):
 
 @pytest.mark.parametrize("name", ["first", "second", "head"])
 @pytest.mark.parametrize("reach", ["full", "pairs", "reduced"])
-def test_weights_keep_to_the_codes_that_they_may_use(name, reach):
+def test_weight_codes_respect_the_weight_range(name, reach):
     layer = _layer(name)
     weight = layer.float_weight() * 3
     qparams = weight_qparams(layer, weight, DType.INT8, per_channel=True, reach=reach)
@@ -212,7 +212,7 @@ def test_depthwise_kernels_have_no_pairs():
     assert [has_pairs(layers[name]) for name in ("expand", "depth", "project")] == [True, False, True]
 
 
-def test_blocks_of_a_weight_have_scales_of_their_own():
+def test_block_quantization_has_one_scale_per_block():
     layer = _layer("head")
     weight = layer.float_weight().copy()
     weight[:, 4:] *= 100
@@ -225,7 +225,7 @@ def test_blocks_of_a_weight_have_scales_of_their_own():
 @pytest.mark.parametrize("op, attributes, is_layer", [
     ("Gemm", {"transB": 0}, True), ("Gemm", {"alpha": 0.5}, False), ("Gemm", {"transA": 1}, False), ("MatMul", {}, True),
 ], ids=str)  # fmt: skip
-def test_what_is_a_layer(op, attributes, is_layer):
+def test_layer_of_accepts_supported_operators(op, attributes, is_layer):
     w = np.ones((4, 4), np.float32)
     found = gp.from_onnx(model([node(op, ["x", "w"], ["y"], **attributes)], [("x", [4, 4])], [("y", [4, 4])], {"w": w}))
     assert (layer_of(next(iter(found.graph))) is not None) == is_layer

@@ -44,7 +44,7 @@ def test_runs_hold_up_to_a_batch_of_samples():
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["stored", "compressed"])
-def test_an_archive_gives_the_same_as_an_array(tmp_path, save):
+def test_npz_samples_equal_array_samples(tmp_path, save):
     save(tmp_path / "x.npz", x=X)
     assert np.array_equal(_stacked(gather(_graph(), tmp_path / "x.npz")), X)
 
@@ -69,7 +69,7 @@ def test_files_of_a_folder_follow_each_other(tmp_path):
     assert np.array_equal(_stacked(gather(_graph(), str(tmp_path))), X[:6])
 
 
-def test_an_input_may_have_a_folder(tmp_path):
+def test_samples_may_be_a_folder_per_input(tmp_path):
     (tmp_path / "x").mkdir()
     np.save(tmp_path / "x" / "one.npy", X)
     assert np.array_equal(_stacked(gather(_graph(), tmp_path)), X)
@@ -83,7 +83,7 @@ def test_iterables_give_runs(wrap):
     assert np.array_equal(_stacked(samples), X)
 
 
-def test_items_may_be_arrays_in_the_order_of_inputs():
+def test_samples_may_be_tuples_in_input_order():
     items = [(np.ones((1, 2), np.float32), np.zeros((1, 2), np.float32))]
     assert _all(gather(_two(), items))[0]["b"].tolist() == [[0, 0]]
 
@@ -93,16 +93,16 @@ def test_a_fixed_axis_is_a_whole_run():
     assert [count for _, count in samples.runs(5)] == [1] * 7
 
 
-def test_a_fixed_batch_of_more_takes_so_many_at_once():
+def test_static_batch_groups_samples():
     runs = _all(gather(_graph((2, 3, 4)), {"x": X[:6]}))
     assert [inputs["x"].shape for inputs in runs] == [(2, 3, 4)] * 3
 
 
-def test_entries_may_be_whole_inputs():
+def test_samples_may_have_no_batch_axis():
     assert np.array_equal(np.stack([run["x"] for run in _all(gather(_graph((3, 4)), {"x": X}))]), X)
 
 
-def test_an_input_that_is_the_same_in_every_run_is_given_once():
+def test_constant_input_is_passed_once():
     inputs = [("x", ["N", 2]), ("s", [2])]
     graph = gp.from_onnx(model([node("Mul", ["x", "s"], ["y"])], inputs, [("y", ["N", 2])])).graph
     samples = gather(graph, {"x": np.ones((5, 2), np.float32), "s": np.asarray([[1.0, 2.0]], np.float32)})
@@ -116,7 +116,7 @@ def test_runs_of_several_inputs_with_other_layouts_are_whole():
     assert [float(run["r"]) for run in _all(gather(graph, items))] == [0, 1, 2]
 
 
-def test_samples_are_taken_and_omitted():
+def test_samples_are_selected_and_left_out():
     samples = gather(_graph(), {"x": X})
     assert np.array_equal(_stacked(samples.select_samples(frozenset({1, 5}))), X[[1, 5]])
     rest = np.concatenate([inputs["x"] for inputs, _ in samples.runs(3, leave_out=frozenset({1, 5}))])
@@ -140,24 +140,24 @@ def test_samples_are_taken_and_omitted():
     pytest.param(3, "QUANT0001", id="a number"),
     pytest.param("nowhere.npz", "QUANT0001", id="no file"),
 ])  # fmt: skip
-def test_what_does_not_fit_is_reported(data, code):
+def test_mismatched_samples_are_reported(data, code):
     with pytest.raises(DiagnosticError, match=code):
         gather(_graph(), data)
 
 
-def test_all_that_does_not_fit_is_reported_at_once():
+def test_all_mismatched_samples_are_reported_together():
     with pytest.raises(DiagnosticError) as error:
         gather(_two(), {"a": X, "c": X})
     assert len(error.value.diagnostics) == 3
 
 
-def test_inputs_must_have_as_many_samples():
+def test_inputs_must_have_equal_sample_counts():
     with pytest.raises(DiagnosticError, match="a 3, b 2"):
         gather(_two(), {"a": np.ones((3, 2), np.float32), "b": np.ones((2, 2), np.float32)})
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_numbers_that_are_none_are_refused(number):
+def test_nan_and_infinity_in_samples_are_rejected(number):
     x = X.copy()
     x[4, 0, 0] = number
     with pytest.raises(DiagnosticError, match=r"QUANT0003.*1 of 7 samples, the first has index 4"):
@@ -165,14 +165,14 @@ def test_numbers_that_are_none_are_refused(number):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16])
-def test_real_numbers_are_converted_to_the_type_that_the_model_takes(dtype):
+def test_float_samples_are_converted_to_the_input_dtype(dtype):
     x = (X + 1 / 3).astype(dtype)
     (run, _), *_ = gather(_graph(), {"x": x}).runs(7)
     assert run["x"].dtype == np.float32
     assert np.array_equal(run["x"], x.astype(np.float32))
 
 
-def test_a_folder_may_have_files_without_the_axis_of_samples(tmp_path):
+def test_folder_files_may_lack_the_sample_axis(tmp_path):
     for index in range(3):
         np.save(tmp_path / f"{index}.npy", X[index])
     assert np.array_equal(_stacked(gather(_graph(), tmp_path)), X[:3])
@@ -185,7 +185,7 @@ def test_a_file_that_does_not_fit_is_named(tmp_path):
         gather(_graph(), tmp_path)
 
 
-def test_samples_of_another_shape_get_the_one_that_they_should_have():
+def test_wrong_sample_shape_reports_the_expected_shape():
     with pytest.raises(DiagnosticError, match=r"pass samples of shape \[3, 4\], stacked"):
         gather(_graph(), {"x": X[:, :2]})
 
@@ -208,23 +208,23 @@ def test_a_compressed_archive_with_a_wrong_byte_is_reported(tmp_path):
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["stored", "compressed"])
-def test_columns_that_lie_apart_are_read_one_after_another(tmp_path, save):
+def test_fortran_ordered_columns_are_read_row_by_row(tmp_path, save):
     save(tmp_path / "x.npz", x=np.asfortranarray(X))
     column = gather(_graph(), tmp_path / "x.npz").columns["x"]
     assert np.array_equal(np.stack(list(column.rows())), X)
     assert next(column.rows()).base is None
 
 
-def test_one_sample_without_its_axis_gets_the_remedy():
+def test_sample_without_sample_axis_reports_a_remedy():
     with pytest.raises(DiagnosticError, match=r"x\[None\] is a single sample of shape \[1, 3, 4\]"):
         gather(_graph(), {"x": X[0]})
 
 
-def test_an_array_is_the_data_of_the_only_input():
+def test_array_samples_belong_to_the_only_input():
     assert np.array_equal(_stacked(gather(_graph(), X)), X)
 
 
-def test_samples_that_use_one_memory_are_all_kept():
+def test_samples_that_share_a_buffer_are_copied():
     def given():
         x = np.zeros((1, 3, 4), np.float32)
         for index in range(4):
@@ -234,7 +234,7 @@ def test_samples_that_use_one_memory_are_all_kept():
     assert _stacked(gather(_graph(), given))[:, 0, 0].tolist() == [0, 1, 2, 3]
 
 
-def test_many_samples_that_come_once_go_to_a_file(monkeypatch):
+def test_large_iterators_are_spilled_to_a_file(monkeypatch):
     monkeypatch.setattr("graphport.quantization.samples._MAX_MEMORY_BYTES", 100)
     samples = gather(_graph(), ({"x": x[None]} for x in X))
     kinds = [type(part).__name__ for _, part in split_columns(samples.columns["x"])]
@@ -258,7 +258,7 @@ def test_a_header_that_promises_more_than_there_is_is_reported(tmp_path):
         _all(gather(_graph(), tmp_path))
 
 
-def test_a_header_that_promises_very_much_takes_no_memory(tmp_path):
+def test_oversized_npy_header_is_rejected_before_allocation(tmp_path):
     header = b"{'descr': '<f4', 'fortran_order': True, 'shape': (4000000000, 3, 4), }"
     header += b" " * (118 - len(header) - 1) + b"\n"
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
@@ -290,5 +290,5 @@ def test_other_files_of_an_archive_do_not_matter(tmp_path):
 @pytest.mark.parametrize(("count", "wanted", "expected"), [
     (3, 5, {0, 1, 2}), (10, 2, {0, 9}), (9, 3, {0, 4, 8}), (4, 0, set()),
 ])  # fmt: skip
-def test_places_are_spread(count, wanted, expected):
+def test_indices_are_evenly_spaced(count, wanted, expected):
     assert evenly_spaced_indices(count, wanted) == expected

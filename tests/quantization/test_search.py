@@ -41,7 +41,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("name", list(READERS))
-def test_the_gain_of_a_channel_is_the_noise_that_readers_make_of_one_of_it(name):
+def test_channel_gain_is_the_noise_amplification_of_consumers(name):
     """An impulse in one channel, all others zero: the sum of squares of what comes out, far from all borders."""
     found, _ = READERS[name]()
     value = next(item.output for item in found.graph if item.op == "Relu")
@@ -65,7 +65,7 @@ def _searched(found, x, present):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", ["convolution", "each channel", "product"])
-def test_the_range_is_the_one_of_the_least_noise_at_the_readers(name, seed):
+def test_searched_range_minimizes_noise_at_the_consumers(name, seed):
     """Each part tried by running the readers on the numbers of its grid, to within one per cent of the least noise.
 
     Errors of places that readers add up are taken for independent, so the noise is that of numbers drawn at random.
@@ -94,7 +94,7 @@ def test_the_range_is_the_one_of_the_least_noise_at_the_readers(name, seed):
     assert true(chosen) <= 1.6 * min(map(true, tried))
 
 
-def test_channels_count_as_much_as_readers_amplify_them():
+def test_channel_weights_follow_consumer_gains():
     """One channel has an outlier, and next to no weight: its numbers are cut off for the sake of the other's steps."""
     ranges = {}
     for weight in (0.01, 100.0):
@@ -136,7 +136,7 @@ def test_other_ranges_are_tried_too():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_scale_of_four_bits_is_nearly_that_of_the_least_squared_error(seed):
+def test_int4_scale_is_near_the_least_squares_optimum(seed):
     """Against 400 scales of each channel: one that shrinks by parts of 3 to 5 per cent comes close to all of them."""
     found, weights = _read_by((4, 6, 3, 3))
     layer = next(made for made in map(layer_of, found.graph) if made is not None)

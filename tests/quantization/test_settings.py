@@ -18,7 +18,7 @@ def test_settings_survive_json():
     assert Settings.from_json(json.dumps(settings.as_json())) == settings
 
 
-def test_every_setting_survives_json_with_a_value_of_its_own():
+def test_every_setting_round_trips_through_json():
     """None is left as by default, and the document is the same after a second round."""
     names = {
         "target": "ncnn",
@@ -72,7 +72,7 @@ def test_text_that_is_no_settings_is_refused(text):
         Settings.from_json(text)
 
 
-def test_all_wrong_settings_are_reported_at_once():
+def test_all_invalid_settings_are_reported_together():
     with pytest.raises(DiagnosticError) as error:
         Settings().updated(batch=0, weight_bits=5, preset="x")
     assert len(error.value.diagnostics) == 3
@@ -89,12 +89,12 @@ def test_there_is_no_other_target():
 
 
 @pytest.mark.parametrize("name", list(TARGETS))
-def test_what_a_target_fuses_or_leaves_floating_it_can_compute(name):
+def test_target_tables_are_consistent(name):
     found = target(name)
     assert found.leaves_float <= found.weighted
     assert found.per_channel <= found.weighted
     assert found.shared <= found.pointwise
 
 
-def test_a_list_of_names_is_taken():
+def test_lists_of_names_are_accepted():
     assert Settings().updated(float_nodes=["a", "b"]) == Settings(float_nodes=("a", "b"))

@@ -26,7 +26,7 @@ def test_values_without_batch_axis_are_not_split():
     assert [count for _, count in parted(runs, 3)] == [8, 4]
 
 
-def test_a_glance_holds_no_more_values_than_a_look_at_all_samples(monkeypatch):
+def test_sampled_observation_holds_no_more_values_than_a_full_one(monkeypatch):
     """Samples that are followed come in runs for which fewer values are held at once."""
     counts, sizes = [], []
     here, fitting = session.here, session.fitting_batch

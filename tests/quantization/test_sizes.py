@@ -48,7 +48,7 @@ def test_no_more_samples_are_followed_than_fit(monkeypatch):
     assert counts[0] == counts[1] < 12
 
 
-def test_the_first_run_has_as_many_samples_as_memory_is_for():
+def test_first_run_size_is_limited_by_memory():
     net = _net(["H", "W"]).graph
     assert len(first_run(net, _pictures(20, 8))["x"]) == 16
     assert len(first_run(net, _pictures(3, 8))["x"]) == 3

@@ -73,19 +73,19 @@ def test_an_image_of_the_same_size_is_no_state() -> None:
     assert pair_states(recurrent(0.5, ("state", "z")).graph) == {}, "not without zeros in the samples"
 
 
-def test_a_state_of_zeros_is_calibrated_with_the_states_of_the_steps_before() -> None:
+def test_zero_states_are_calibrated_with_rolled_out_states() -> None:
     found = gp.quantize(recurrent(0.5), samples(), preset="fast")
     assert "QUANT0032" in {finding.code for finding in found.report.findings}
     assert 25 < rolled_out(recurrent(0.5), found) < 100
 
 
-def test_recorded_states_are_used_as_they_are() -> None:
+def test_recorded_states_are_used_unchanged() -> None:
     recorded = samples() | {"h": np.random.default_rng(1).normal(size=(COUNT, WIDTH)).astype(np.float32)}
     found = gp.quantize(recurrent(0.5), recorded, preset="fast")
     assert "QUANT0032" not in {finding.code for finding in found.report.findings}
 
 
-def test_layers_before_a_state_stay_float_where_errors_grow_from_step_to_step() -> None:
+def test_layers_before_an_unstable_state_stay_float() -> None:
     source = recurrent(2.5)
     found = gp.quantize(source, samples(), preset="fast")
     assert "QUANT0034" in {finding.code for finding in found.report.findings}

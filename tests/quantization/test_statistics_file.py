@@ -96,7 +96,7 @@ def test_another_file_is_refused(tmp_path, content, words):
         remembered(tmp_path / "s.npz", _fingerprint())
 
 
-def test_samples_in_place_of_statistics_are_not_to_be_deleted(tmp_path):
+def test_sample_file_is_not_accepted_as_statistics(tmp_path):
     np.savez(tmp_path / "s.npz", x=np.ones(3))
     with pytest.raises(
         DiagnosticError, match=r"QUANT0009.*has no statistics, but contains x.npy \(choose another file"
@@ -169,7 +169,7 @@ def test_a_part_that_does_not_fit_is_refused(tmp_path, name, content):
         remembered(path, _fingerprint())
 
 
-def test_a_part_that_promises_very_much_takes_no_memory(tmp_path):
+def test_oversized_statistics_header_is_rejected_before_allocation(tmp_path):
     path = _written(tmp_path / "s.npz")
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<i8", "fortran_order": False, "shape": (1 << 20, 8192)})
@@ -236,7 +236,7 @@ def test_an_interruption_is_resumed_to_the_last_bit(tmp_path, count):
     assert _same(remembered(tmp_path / "part.npz", _fingerprint(values=plan.axes)).states, whole)
 
 
-def test_what_is_whole_is_not_run_again(tmp_path):
+def test_complete_statistics_are_not_recomputed(tmp_path):
     plan, runs = _scene()
     whole = _observed(tmp_path / "s.npz", plan, runs)
     observer, done = _after(99)
@@ -272,7 +272,7 @@ def test_observations_are_written_periodically(tmp_path, monkeypatch):
     assert kept == [False, True, True, True, True]
 
 
-def test_digests_tell_graphs_and_weights_apart():
+def test_model_digests_separate_graph_and_weights():
     first = model_digests(nets.residual().graph)
     assert model_digests(nets.residual().graph) == first
     other = model_digests(nets.residual(seed=1).graph)
@@ -288,7 +288,7 @@ def _quantized(path, found, data, **changes):
     return gp.quantize(found, data, preset="fast", statistics=path, **changes)
 
 
-def test_a_quantization_from_statistics_is_the_same_one(tmp_path):
+def test_quantization_from_stored_statistics_is_identical(tmp_path):
     found = nets.residual()
     data = nets.samples(found, 30)
     first, again = (_quantized(tmp_path / "s.npz", found, data) for _ in range(2))
@@ -303,7 +303,7 @@ def test_a_quantization_from_statistics_is_the_same_one(tmp_path):
     pytest.param(lambda found, data: (found, data, {"batch": 4}), "settings: batch was 16, is 4", id="another batch"),
     pytest.param(lambda found, data: (found, data, {"float_nodes": ("second",)}), "float_nodes was", id="other nodes"),
 ])  # fmt: skip
-def test_statistics_of_something_else_are_refused(tmp_path, change, words):
+def test_statistics_of_another_model_are_rejected(tmp_path, change, words):
     found = nets.residual()
     data = nets.samples(found, 30)
     _quantized(tmp_path / "s.npz", found, data)
@@ -315,6 +315,6 @@ def test_statistics_of_something_else_are_refused(tmp_path, change, words):
 
 
 @pytest.mark.parametrize(("name", "words"), [("nowhere/s.npz", "folder not found"), ("", "it is a folder")])
-def test_a_place_where_nothing_can_be_kept_is_reported(tmp_path, name, words):
+def test_unwritable_statistics_path_is_reported(tmp_path, name, words):
     with pytest.raises(DiagnosticError, match=f"QUANT0016.*{words}"):
         refuse_path(tmp_path / name)

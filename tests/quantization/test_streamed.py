@@ -42,7 +42,7 @@ def _codes(found):
 
 
 @pytest.mark.parametrize("data", [None, _tokens(24)], ids=["without samples", "with samples"])
-def test_it_gives_what_is_given_to_small_models(is_large, data):
+def test_streamed_quantization_matches_in_memory_quantization(is_large, data):
     found = decoder()
     whole = gp.quantize(found, data, preset="fast", equalize=False, **FOUR)
     is_large()
@@ -74,7 +74,7 @@ def test_outstanding_channels_are_brought_back_without_a_trial(is_large):
     assert second.report.snr_db == pytest.approx(first.report.snr_db, abs=1)
 
 
-def test_moments_of_many_columns_are_taken_a_few_at_a_time(monkeypatch):
+def test_moments_of_wide_layers_are_computed_in_blocks(monkeypatch):
     r = np.random.default_rng(0)
     rows = r.normal(size=(1, 200, 24)).astype(np.float32) @ r.normal(size=(24, 24)).astype(np.float32)
     monkeypatch.setattr(rounding, "WIDEST", 8)
@@ -91,7 +91,7 @@ def test_moments_of_many_columns_are_taken_a_few_at_a_time(monkeypatch):
     assert found.factored(8, 16) is found.factored(8, 16)
 
 
-def test_codes_come_back_from_the_file_as_they_went():
+def test_spilled_codes_round_trip():
     graph = decoder().graph
     nodes = tuple(node for node in graph if layer_of(node) is not None)
     asked = []

@@ -13,9 +13,9 @@ def test_squares_are_added_up():
 
 
 @pytest.mark.filterwarnings("error")
-def test_numbers_whose_squares_float32_does_not_hold_are_added_up_in_a_wider_type():
+def test_power_of_large_values_uses_float64():
     assert power(np.asarray([-3e38, 4e38 / 2], np.float32)) == pytest.approx(13e76, rel=1e-6)
 
 
-def test_nothing_has_no_power():
+def test_power_of_an_empty_array_is_0():
     assert power(np.zeros((0, 3), np.float32)) == 0

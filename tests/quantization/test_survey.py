@@ -37,17 +37,17 @@ def test_enough_samples_that_differ_are_fine():
     pytest.param(X[:15], "QUANT0017", "there are only 15 samples", id="fewer than 16"),
     pytest.param(X + np.float64(1 / 3), "QUANT0018", "rounded to float32", id="longer numbers"),
 ])  # fmt: skip
-def test_what_is_poor_is_reported(data, code, words):
+def test_poor_samples_are_reported(data, code, words):
     ((found, message),) = _said(data)
     assert found == code
     assert words in message
 
 
-def test_longer_numbers_that_are_exact_are_not_worth_a_word():
+def test_exact_float64_samples_are_not_reported():
     assert _said(X.astype(np.float64)) == []
 
 
-def test_every_input_with_numbers_that_are_none_is_reported_at_once():
+def test_all_inputs_with_nan_or_infinity_are_reported_together():
     inputs = [("a", ["N", 2]), ("b", ["N", 2])]
     graph = gp.from_onnx(model([node("Add", ["a", "b"], ["y"])], inputs, [("y", ["N", 2])])).graph
     a, b = np.ones((5, 2), np.float32), np.ones((5, 2), np.float32)
@@ -59,7 +59,7 @@ def test_every_input_with_numbers_that_are_none_is_reported_at_once():
     assert "b contain NaN or infinity: 1 of 5 samples, the first has index 1" in second
 
 
-def test_a_number_too_large_for_the_input_is_found():
+def test_sample_values_that_overflow_float32_are_rejected():
     with pytest.raises(DiagnosticError, match=r"QUANT0003.*the first has index 2"):
         survey(gather(_graph(), {"x": np.where(np.arange(len(X))[:, None] == 2, 1e300, X.astype(np.float64))}))
 
@@ -76,7 +76,7 @@ def test_integers_that_do_not_fit_are_reported_with_their_sample():
         survey(gather(graph, {"i": data}))
 
 
-def test_samples_that_are_wanted_are_kept():
+def test_survey_returns_the_requested_samples():
     found = survey(gather(_graph(), {"x": X}), {1, 4})
     assert {number: sample["x"].tolist() for number, sample in found.taken.items()} == {
         1: [X[1].tolist()],

@@ -60,7 +60,7 @@ def test_what_new_samples_lose_beyond_a_range_is_distinguished_from_it(kind, cha
 
 @pytest.mark.parametrize("kind", list(DRAWS))
 @pytest.mark.parametrize("channels", [1, 16])
-def test_the_range_of_noise_holds_where_few_samples_make_most_of_it(kind, channels):
+def test_noise_interval_covers_heavy_tailed_samples(kind, channels):
     """In about 95 % of draws; an interval from the held-back samples alone misses often."""
     held, alone = [], []
     for x, back, new in _draws(kind, channels, 60, 11):
@@ -94,7 +94,7 @@ def test_the_range_of_noise_holds_for_heavy_tails(kind, channels, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [*DRAWS, *HEAVY])
-def test_channels_that_nobody_balanced_tell_of_each_other(kind):
+def test_unequalized_channels_narrow_the_noise_interval(kind):
     """The range holds in nine of ten draws, and is narrower, by far where tails are not heavy."""
     r, told, balanced, lost = np.random.default_rng(23), [], [], []
     for _ in range(10):
@@ -118,7 +118,7 @@ def test_tails_that_end_are_not_heavy():
 
 
 @pytest.mark.parametrize("kind", [*DRAWS, *HEAVY])
-def test_ranges_do_not_depend_on_what_is_reported_of_heavy_tails(kind, monkeypatch):
+def test_calibrated_ranges_are_independent_of_reported_intervals(kind, monkeypatch):
     states = [_state(x) for x, *_ in _draws(kind, 16, 3, 5)]
     before = [calibrate(state, DType.UINT8, "auto") for state in states]
     monkeypatch.setattr(unseen, "unseen_errors_of_heavy_tails", lambda *_, **__: 1e9)
@@ -129,7 +129,7 @@ def test_ranges_do_not_depend_on_what_is_reported_of_heavy_tails(kind, monkeypat
 
 @pytest.mark.parametrize("kind", list(DRAWS))
 @pytest.mark.parametrize("channels", [1, 128])
-def test_ranges_have_room_for_what_was_not_seen(kind, channels):
+def test_auto_calibration_adds_a_margin_for_unseen_values(kind, channels):
     """The noise of new samples is lower in the mean over draws; explicitly requested ranges are unchanged."""
     plain, roomy = [], []
     for x, _, new in _draws(kind, channels, 20, 13):
@@ -140,7 +140,7 @@ def test_ranges_have_room_for_what_was_not_seen(kind, channels):
     assert np.mean(roomy) < 0.5 * np.mean(plain)
 
 
-def test_values_that_never_go_further_get_no_room():
+def test_saturated_values_get_no_margin():
     """Sigmoids, clipped ones, and all of which one sample was seen."""
     x = np.clip(np.random.default_rng(3).normal(size=(40, 6)) * 5, 0, 6)
     x[:, 0], x[::2, :] = 6, np.maximum(x[::2, :], 6 - 1e-9)
@@ -152,7 +152,7 @@ def test_values_that_never_go_further_get_no_room():
 
 
 @pytest.mark.parametrize("axis", [None, 1])
-def test_the_ends_without_their_own_sample_do_not_depend_on_pieces(axis):
+def test_leave_one_out_extremes_are_independent_of_merging(axis):
     x = np.random.default_rng(5).normal(size=(12, 4, 3)).astype(np.float32)
     whole, merged = Statistics(axis), Statistics(axis)
     whole.add(x, samples=12)

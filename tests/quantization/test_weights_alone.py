@@ -25,7 +25,7 @@ from tests.quantization import nets
 TOKENS = 40
 
 
-def test_weights_of_few_bits_share_a_scale_by_32_unless_asked_otherwise():
+def test_low_bit_weights_use_blocks_of_32_by_default():
     sizes = {}
     for asked in (None, 0, 16):
         changes = {} if asked is None else {"weight_block": asked}
@@ -34,7 +34,7 @@ def test_weights_of_few_bits_share_a_scale_by_32_unless_asked_otherwise():
     assert sizes == {None: {32}, 0: {0}, 16: {16}}
 
 
-def test_a_large_model_without_samples_keeps_the_nearest_codes_of_one_scale_per_block(monkeypatch):
+def test_large_model_without_samples_uses_nearest_rounding(monkeypatch):
     """Its signal is at most 0.5 dB below that of many scales per block, and layers report the noise of their weight."""
     slow = gp.quantize(decoder(), weights_only=True, weight_bits=4, preset="fast")
     monkeypatch.setattr("graphport.quantization.layer.LARGE_UNSEEN", 1)
@@ -146,7 +146,7 @@ def test_blocks_of_a_gguf_file_keep_their_values(dtype, is_quick):
     np.testing.assert_array_equal(found.astype(np.float32) * scale[..., None], stored)
 
 
-def test_zero_points_of_blocks_go_through_rounding_by_moments():
+def test_second_order_rounding_supports_block_zero_points():
     found = decoder()
     nearest = gp.quantize(found, _tokens(), preset="fast", **FOUR)
     rounded = gp.quantize(found, _tokens(), preset="balanced", **FOUR)
@@ -160,7 +160,7 @@ def test_zero_points_of_blocks_go_through_rounding_by_moments():
 
 
 @pytest.mark.parametrize("has_samples", spread([True, False]))
-def test_channels_that_stand_out_are_brought_back(has_samples):
+def test_outlier_channels_are_rescaled(has_samples):
     """A twin that computes the same to the last bit is as near in the end as the plain model."""
     plain, twin = decoder(), decoder(outliers=64.0)
     x = _tokens(seed=3)
@@ -171,7 +171,7 @@ def test_channels_that_stand_out_are_brought_back(has_samples):
     assert _snr(twin, gp.quantize(twin, data, equalize=False, **FOUR)) < found[1] - 5
 
 
-def test_scales_that_go_back_change_no_result():
+def test_unscale_keeps_the_results():
     twin = decoder(outliers=32.0)
     x = _tokens(seed=5)
     expected = _theirs(twin, x)
@@ -196,7 +196,7 @@ def test_the_nearest_preset_is_not_rounded_while_it_runs(block):
     assert nets.snr(said, as_it_is(made)) > 100
 
 
-def test_indices_that_are_made_up_lie_in_their_table(monkeypatch):
+def test_random_indices_are_within_their_table(monkeypatch):
     drawn, is_likely = random_samples(decoder().graph)
     ids = np.stack([each["ids"] for each in drawn])
     assert is_likely
@@ -290,7 +290,7 @@ def test_the_command_needs_no_samples_for_weights(tmp_path):
     assert document["samples"] == document["held_back"] == 0
 
 
-def test_the_noise_is_reported_as_the_runtime_runs_it_too(tmp_path):
+def test_report_includes_the_noise_in_onnx_runtime(tmp_path):
     found = decoder()
     given = _tokens()
     made = gp.quantize(found, given, preset="fast", **FOUR)
@@ -306,7 +306,7 @@ def test_the_noise_is_reported_as_the_runtime_runs_it_too(tmp_path):
 
 
 @pytest.mark.parametrize("options", [{"weight_bits": 4}, {"weight_bits": 8}, {"max_bytes": 1}], ids=str)
-def test_the_runtime_alone_has_the_noise_that_is_reported(tmp_path, options):
+def test_onnx_runtime_defaults_reproduce_the_reported_noise(tmp_path, options):
     """Also of a point of the front, and of eight bits: activations are rounded while it runs, unless a session is told not to."""
     found = decoder()
     samples = {"ids": np.random.default_rng(2).integers(0, TOKENS, size=(6, 12))}
@@ -322,7 +322,7 @@ def test_the_runtime_alone_has_the_noise_that_is_reported(tmp_path, options):
 
 
 @pytest.mark.parametrize("options", [{"weight_bits": 4, "weight_block": 16}, {"weight_bits": 8}], ids=str)
-def test_openvino_alone_has_the_noise_that_is_reported(tmp_path, options):
+def test_openvino_defaults_reproduce_the_reported_noise(tmp_path, options):
     """It rounds activations in front of such weights, and to bfloat16, where the processor has what is quick for that."""
     found = decoder()
     samples = {"ids": np.random.default_rng(2).integers(0, TOKENS, size=(6, 12))}

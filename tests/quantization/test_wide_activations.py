@@ -62,7 +62,7 @@ def test_a_layer_with_16_bits_is_nearer_and_its_runtime_computes_it(target, tmp_
     assert nets.snr(told, theirs) > nets.snr(real, told) + 10
 
 
-def test_the_front_has_layers_with_16_bits_where_they_are_worth_their_bytes():
+def test_front_contains_16_bit_activations_if_useful():
     found = _spiked()
     made = gp.quantize(found, nets.samples(found, 48), preset="fast", front=True)
     tried = [point for point in made.report.front if any("activations uint16" in key for key in point.layers)]
@@ -71,7 +71,7 @@ def test_the_front_has_layers_with_16_bits_where_they_are_worth_their_bytes():
     assert min(point.bytes for point in tried) < whole.bytes
 
 
-def test_where_all_is_on_integers_no_point_has_real_layers():
+def test_integer_only_target_has_no_float_points():
     front = gp.quantize(
         nets.residual(), nets.samples(nets.residual(), 48), "qnn", preset="fast", front=True
     ).report.front
@@ -79,7 +79,7 @@ def test_where_all_is_on_integers_no_point_has_real_layers():
     assert any("activations" in name for point in front for name in point.layers)
 
 
-def test_where_all_is_on_integers_a_goal_is_met_by_16_bits():
+def test_integer_only_goal_is_met_by_16_bit_activations():
     found = _spiked()
     settings = {"preset": "fast", "full_integer": True, "equalize": False}
     narrow = gp.quantize(found, nets.samples(found, 48), "tflite", **settings)
@@ -90,7 +90,7 @@ def test_where_all_is_on_integers_a_goal_is_met_by_16_bits():
     assert wide.report.snr_db > narrow.report.snr_db + 5
 
 
-def test_tools_with_integers_alone_are_reported_16_bits_of_layers_that_a_goal_asks_for(tmp_path):
+def test_qnn_encodings_contain_16_bit_layers_for_a_goal(tmp_path):
     found = _spiked()
     data = nets.samples(found, 48)
     narrow = gp.quantize(found, data, "qnn", preset="fast", equalize=False)
@@ -112,7 +112,7 @@ def test_tools_with_integers_alone_are_reported_16_bits_of_layers_that_a_goal_as
         ("onnxruntime", {"wide_nodes": ("frist",)}, "QUANT0010.*'frist'"),
     ],
 )
-def test_what_has_no_single_layers_with_16_bits_refuses_them(target, changes, said):
+def test_targets_without_mixed_precision_reject_wide_nodes(target, changes, said):
     found = _spiked()
     with pytest.raises(gp.DiagnosticError, match=f"(?s){said}"):
         gp.quantize(found, nets.samples(found), target, **{"preset": "fast", "wide_nodes": ("first",), **changes})

@@ -55,7 +55,7 @@ def test_angles_of_large_positions_stay_in_single_precision(form):
 
 
 @pytest.mark.parametrize("net", NETS, ids=lambda net: net.__name__)
-def test_conditioned_nets_keep_their_signal_on_the_range_they_are_made_for(net):
+def test_conditioned_networks_keep_their_snr_in_float16(net):
     """Also what is reported without samples: random positions and timesteps are as large as those of users."""
     proto, arrays = net()
     snr, report = snr_of_the_cast(proto, arrays)
