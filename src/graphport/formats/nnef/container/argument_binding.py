@@ -42,7 +42,7 @@ class Binder:
         self._plans: dict[tuple[Declaration, tuple[str | None, ...]], Plan | None] = {}
 
     def plan(self, declaration: Declaration, call: Call) -> Plan | None:
-        """How `call` binds; `None` after findings if it does not."""
+        """Return the binding of `call`; report errors and return `None` if it does not match."""
         names = tuple([argument.name for argument in call.arguments])
         key = declaration, names
         if key not in self._plans:
@@ -168,7 +168,7 @@ def similar(name: str, names: Iterable[str]) -> str | None:
 
 
 def suggestion(name: str, names: Iterable[str]) -> str | None:
-    """'did you mean …', or nothing."""
+    """Return `did you mean …?` for similar names, else `None`."""
     found = similar(name, names)
     return None if found is None else f"did you mean '{found}'?"
 

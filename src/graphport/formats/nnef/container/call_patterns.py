@@ -23,7 +23,7 @@ class Patterns:
         self._known: dict[tuple[CallText, *tuple[str, ...]], Pattern] = {}
 
     def of(self, call: FlatCall, values: Mapping[str, object]) -> tuple[Pattern, list[Tensor]] | None:
-        """The pattern of `call`, and the tensors that it names; `None` if it is the first of its kind."""
+        """Return the pattern of `call` and the tensors that it names; `None` if no equal form has been seen."""
         given: list[Tensor] = []
         for name in call.tensors:
             value = values.get(name)

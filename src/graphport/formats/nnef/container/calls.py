@@ -127,7 +127,7 @@ class Calls:
     def _generic(
         self, node: Call, declaration: Declaration, plan: Plan | None, types: Sequence[Type], scope: Scope
     ) -> Primitive | None:
-        """What `?` is in this call; `None` where there is none, or after a finding."""
+        """Return the type of `?` in this call; `None` if there is no `?`, or after an error."""
         if not declaration.is_generic:
             if node.generic is not None:
                 message = f"'{node.name}' is not generic and does not accept <{node.generic}>"

@@ -394,7 +394,7 @@ def _times(count: int) -> str:
 
 
 def items_for(target: Array | Tuple, kind: Type) -> list[Type] | None:
-    """The types of the parts of `kind` that the items of `target` get; `None` if their structures differ."""
+    """Return the type of the part of `kind` for each item of `target`; `None` if the structures differ."""
     if kind is UNKNOWN:
         return [UNKNOWN for _ in target.items]
     if isinstance(target, Array) and isinstance(kind, ArrayOf):
@@ -416,7 +416,7 @@ def _remedy_of_target(kind: Type, value: Expression) -> str | None:
 
 
 def _first_extended(statement: Assignment, *, allows_minus: bool) -> Expression | None:
-    """The first part of a statement's value that a flat one cannot have: it is one call of plain arguments."""
+    """Return the first part of a statement that is not flat syntax, which permits one call of plain arguments."""
     culprit = _first_not_flat(statement.value, allows_minus=allows_minus)
     return culprit if culprit is not None or statement.group is None else Missing(*statement.group)
 

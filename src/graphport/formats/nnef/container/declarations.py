@@ -137,7 +137,7 @@ class Operations:
     prefixes: tuple[str, ...] = ()
 
     def find(self, name: str) -> Declaration | None:
-        """The declaration of `name`, the document's own first; `None` if there is none that could be read."""
+        """Return the declaration of `name`, that of the document first; `None` if there is no valid one."""
         return self.own.get(name) or self.library.get(name)
 
     def is_opaque(self, name: str) -> bool:

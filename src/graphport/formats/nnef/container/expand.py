@@ -472,7 +472,7 @@ class Expander:
         return found
 
     def _generic(self, node: Call, declaration: Declaration, bound: dict[str, Value], frame: Frame) -> str | None:
-        """What `?` is in this call."""
+        """Return the type of `?` in this call."""
         if not declaration.is_generic:
             return None
         if node.generic is not None:

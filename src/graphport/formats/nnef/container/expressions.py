@@ -118,7 +118,7 @@ class Expressions:
         self._group: tuple[int, int] | None = None
 
     def take_group(self) -> tuple[int, int] | None:
-        """The first parentheses around a single expression since the last call of this: trees do not keep them."""
+        """Return the first parentheses around a single expression since the last call; syntax trees omit them."""
         found, self._group = self._group, None
         return found
 

@@ -102,7 +102,7 @@ class FlatStatements:
             offset = statement.stop
 
     def _formed(self, start: int) -> Assignment | None:
-        """A statement that calls an operation in a form, read once for all that have it."""
+        """Parse a statement that calls an operation; the text after its leading tensors is parsed once per form."""
         match = CALL.match(self._text, start)
         if match is None:
             return None
@@ -176,7 +176,7 @@ class FlatStatements:
         return Assignment(target, call, start, stop, is_flat=True)
 
     def _target(self, text: str, start: int) -> Expression | None:
-        """The left side of a statement: a name, or an array or a tuple of names."""
+        """Parse the left side of a statement: a name, or an array or tuple of names."""
         if text in self._keywords:
             return None
         if "," not in text and text[0] != "[":

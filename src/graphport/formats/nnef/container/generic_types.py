@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def deduced(declaration: Declaration, bound: dict[str, Value]) -> str | None:
-    """What `?` is in a call whose parameters have the values `bound`; `None` where nothing is generic."""
+    """Return the type of `?` in a call with the parameter values `bound`; `None` if nothing is generic."""
     if not declaration.is_generic:
         return None
     found = (_data(formal.type, bound[formal.name]) for formal in declaration.formals)
@@ -22,7 +22,7 @@ def deduced(declaration: Declaration, bound: dict[str, Value]) -> str | None:
 
 
 def convert_argument(formal: Formal, value: Value) -> Value | None:
-    """One integer as the array that `formal` is, a tensor or array of one number as that number; `None` if neither."""
+    """Convert an integer to an array, or a tensor or array of one number to that number; `None` for others."""
     if isinstance(formal.type, ArrayOf):
         return cast("Value", value if isinstance(value, list) else [value])
     if formal.type is not SCALAR:
@@ -43,7 +43,7 @@ def _constant_values(tensor: Tensor) -> list[Value]:
 
 
 def _data(kind: Type, value: Value) -> str | None:
-    """What `?` in `kind` is for `value`; no deeper than types are."""
+    """Return the type of `?` in `kind` for the value `value`; `None` if there is no `?`."""
     match kind:
         case TensorOf() if kind.item is GENERIC:
             return (value if isinstance(value, Tensor) else literal(value)).data

@@ -112,7 +112,7 @@ class Inference:
         return quick if quick is not None else run(self._steps(node, scope, is_operand=is_operand))
 
     def _quick(self, node: Expression, scope: Scope) -> Type | None:
-        """The type of a flat expression; `None` where it takes more, a finding included."""
+        """Return the type of a flat expression; `None` for other expressions and for errors."""
         match node:
             case Name():
                 found = scope.types.get(node.text)
@@ -464,7 +464,7 @@ def _finished(kind: Type) -> Steps[Type]:
 
 
 def _common_of(kinds: Sequence[Type]) -> Type | None:
-    """The type to which all of `kinds` cast; `None` if there is none."""
+    """Return the type to which all types of `kinds` can be cast; `None` if there is none."""
     found: Type | None = None
     for kind in kinds:
         found = kind if found is None else common(found, kind)

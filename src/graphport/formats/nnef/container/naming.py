@@ -68,7 +68,7 @@ class Names:
         return self._names[value]
 
     def original(self, value: Value) -> str | None:
-        """What `value` was called before, if that was no identifier."""
+        """Return the original name of a value whose name is not an identifier, else `None`."""
         noted = value.notes.get(ORIGINAL_NAME) if value.has_notes else None
         return noted if isinstance(noted, str) else self.bent.get(self._names[value])
 

@@ -83,7 +83,7 @@ class Origin:
         return "/".join(reversed(parts))
 
     def route(self) -> str | None:
-        """How evaluation got here: 'in fragment residual, called from line 12'; `None` in the graph itself."""
+        """Return the call path: `in fragment residual, called from line 12`; `None` in the graph itself."""
         frame, parts = self, list[str]()
         while frame.caller is not None and len(parts) < _MOST_FRAMES:
             parts.append(f"in fragment '{frame.fragment}', called from line {frame.caller.span.line}")
@@ -116,7 +116,7 @@ class Operation:
         return f"Operation({self.name}, {self.operands}, {self.attributes}, {self.results})"
 
     def argument_of(self, parameter: str) -> Argument | None:
-        """The argument that the document passes for `parameter`; `None` where it takes its default."""
+        """Return the argument passed for `parameter`; `None` if the default applies."""
         if self.call is None:
             return None
         for position, argument in enumerate(self.call.arguments):

@@ -344,7 +344,7 @@ def _area_downsample(m: Replacement) -> Sequence[Value]:
 
 
 def _multilinear_upsample(m: Replacement) -> Sequence[Value] | None:
-    """Axis by axis, a product with the weights of neighbours."""
+    """Upsample each axis by a product with its matrix of interpolation weights."""
     method, shape, factors = m.node.attributes["method"], m.shape(), m.integers_attribute("factor")
     if shape is None or (m.node.attributes["border"] != "replicate" and method != "aligned"):
         return None
@@ -374,7 +374,7 @@ def _interpolation(extent: int, factor: int, method: str) -> Any:
 
 
 def _deconv(m: Replacement) -> Sequence[Value] | None:
-    """A convolution of the input with zeros between its entries: readers order a filter in two ways."""
+    """Replace `deconv` by a convolution of the input with inserted zeros: readers disagree on the filter layout."""
     given, shape = m.node.operands[1], m.shape()
     dims = given.fact.dims if isinstance(given.fact, TensorFact) else ()
     weights = tuple(dim for dim in dims if isinstance(dim, int))
@@ -445,7 +445,7 @@ def _flipped(m: Replacement, filter_: Value, shape: tuple[int, ...], groups: int
 
 
 def _local_response(m: Replacement) -> Sequence[Value] | None:
-    """A window over channels slides over the last axis for a while: tract's are right over spatial axes alone."""
+    """Normalize over channels with the channels transposed to the last axis: tract supports spatial windows only."""
     size = m.integers_attribute("size")
     rank = len(size)
     if rank < 3 or any(extent != 1 for axis, extent in enumerate(size) if axis != 1):

@@ -100,7 +100,7 @@ class Original:
 
 
 def original_of(graph: Graph) -> Original | None:
-    """The document that `graph` was read from, perhaps before it was changed."""
+    """Return the record of the document that `graph` was read from, even if the graph has changed since."""
     found = graph.notes.get(NOTE) if graph.has_notes else None
     return found if isinstance(found, Original) else None
 

@@ -424,7 +424,7 @@ _OWN = re.compile(r"graph\.nnef|graph\.quant|.+\.dat(?:\..+)?")
 
 
 def _foreign(path: Path) -> str | None:
-    """A file in the folder `path` that is none of a model's."""
+    """Return the path of a file in the folder `path` that does not belong to a model; `None` if there is none."""
     if not path.exists():
         return None
     if not path.is_dir():

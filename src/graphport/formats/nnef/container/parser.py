@@ -128,7 +128,7 @@ class _Parser:
         return Span(self._findings.source, node.start, node.stop)
 
     def _recover(self, read: Callable[[], T]) -> T | None:
-        """What `read` reads, or `None` and the next definition after a fault, which is noted."""
+        """Return the result of `read`; after an error return `None`, positioned at the next definition."""
         try:
             return read()
         except Fault as fault:

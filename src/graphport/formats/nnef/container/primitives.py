@@ -167,7 +167,7 @@ def restore(graph: Graph, own: Mapping[str, Declaration]) -> None:
 def _canonical_arguments(
     node: Node, declaration: Declaration, op_def: OpDef
 ) -> tuple[list[Value | None] | None, dict[str, Attribute]]:
-    """The operands and attributes of the operator; no operands where the fragment is not of our making."""
+    """Return the operands and attributes of a canonical operator; no operands if the fragment was not exported."""
     signature = op_def.signature
     positions = {_name(operand.name): place for place, operand in enumerate(signature.operands)}
     keywords = {_name(name): name for name in signature.keywords}

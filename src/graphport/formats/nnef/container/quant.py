@@ -176,7 +176,7 @@ class _Checker:
         return False
 
     def _declaration(self, call: Call) -> Declaration | None:
-        """What `call` may pass: the parameters of the operation without the tensor."""
+        """Return the declaration of a quantization operation without its tensor parameter."""
         if call.name not in self._declarations:
             found = self._operations.find(call.name)
             if found is not None and (found.is_standard and not call.name.endswith("_quantize")):

@@ -58,7 +58,7 @@ def as_arithmetic(graph: Graph) -> Graph:
 
 
 def _steps(value: Value, quantization: Quantization) -> tuple[Array, Array, int, int] | None:
-    """Scale, zero point, the least and the greatest code; `None` where the codes are of another kind."""
+    """Return scale, zero point, and the least and greatest code; `None` if there is no affine form with integer codes."""
     decoding, given = decoding_of(quantization), quantization.arguments
     if not isinstance(decoding, Affine):
         return None

@@ -85,7 +85,7 @@ def _broadcast_parameter(numbers: Array, indices: slice, shape: Sequence[int]) -
 
 
 def decoding_of(quantization: Quantization) -> Affine | Powers | None:
-    """How codes of a tensor that is quantized so are read; `None` for an operation of the document's own."""
+    """Return how codes are decoded (affine or powers of two); `None` for an operation that the document declares."""
     given = quantization.arguments
     match quantization.operation:
         case "zero_point_linear_quantize":

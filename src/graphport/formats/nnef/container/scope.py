@@ -34,7 +34,7 @@ class Scope:
     _assigned: dict[str, Name] | None = None
 
     def assigned(self, name: str) -> Name | None:
-        """Where the body assigns `name` first, before or after the statements read so far."""
+        """Return the name node at which the body first assigns `name`, before or after the current statement."""
         if self._assigned is None:
             self._assigned = {}
             for statement in reversed(self.body):

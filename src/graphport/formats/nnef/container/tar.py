@@ -148,7 +148,7 @@ class Archive:
 
 
 def fault_of_name(name: str) -> str | None:
-    """Why `name` is no place inside of a folder, on any system; `None` if it is."""
+    """Return why `name` is not a path inside a folder on every system; `None` if it is."""
     parts = _ANY_SEPARATOR.split(name)
     if not name or "\0" in name:
         return "names no file"

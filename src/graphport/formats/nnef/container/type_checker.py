@@ -119,7 +119,7 @@ def _as_scalar(node: Number | Unary) -> str:
 
 
 def _remedy(node: Expression, given: Type, wanted: Type) -> str | None:
-    """What to do about a `given` type where another is `wanted`."""
+    """Return the remedy for a value of type `given` where `wanted` is required."""
     match given, wanted:
         case Primitive(), TensorOf() if given is INTEGER and wanted.item in (SCALAR, ANY):
             return f"write '{_as_scalar(node)}'" if isinstance(node, Number) else "write scalar(…)"

@@ -97,7 +97,7 @@ def _summed(b: Builder, factor: Factor, wanted: set[str]) -> Factor:
 
 
 def _joined(b: Builder, x: Factor, y: Factor, wanted: set[str]) -> Factor | None:
-    """The product of two: [shared, rows, sum] times [shared, sum, columns]."""
+    """Multiply two factors as a batched matrix product: [shared, rows, sum] times [shared, sum, columns]."""
     shared = "".join(letter for letter in x.letters if letter in y.letters and letter in wanted)
     summed = "".join(letter for letter in x.letters if letter in y.letters and letter not in wanted)
     rows, columns = (
@@ -116,7 +116,7 @@ def _joined(b: Builder, x: Factor, y: Factor, wanted: set[str]) -> Factor | None
 
 
 def _as_matrices(b: Builder, factor: Factor, shared: str, first: str, second: str) -> Value | None:
-    """A stack of matrices: axes of several letters are made one, of none a new one of 1."""
+    """Transpose and reshape to [shared, first, second]; groups of several letters are merged, an empty one is 1."""
     emit = OpBuilder(b)
     order = tuple(factor.letters.index(letter) for letter in shared + first + second)
     x = factor.value if order == tuple(range(len(order))) else emit("Transpose", factor.value, perm=order)

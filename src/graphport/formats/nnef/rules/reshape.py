@@ -76,7 +76,7 @@ def reshape(b: Builder, input: Value, *, shape: tuple[Dim, ...], axis_start: int
 
 
 def emitted_shape(source: Sequence[Dim], target: Sequence[Dim]) -> list[int] | None:
-    """`target` with 0 for an open dim that `source` has at its place and -1 for one other; `None` if there are more."""
+    """Return `target` for NNEF: 0 copies an unknown dim of `source`, one other is -1; `None` if there are more."""
     numbers: list[int] = []
     for axis, dim in enumerate(target):
         if isinstance(dim, int):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @Col2ImView.export_rule("nnef")
 def export_col2im(b: Builder, op: Col2ImView) -> tuple[Value, ...] | None:
-    """Each row of a block has a filter that puts it in its place; channels are groups."""
+    """Export Col2Im as a grouped transposed convolution with one-hot filters; channels are the groups."""
     image, block = needed(op.image_shape, "the image"), needed(op.block_shape, "the block")
     axes = len(image)
     rows, steps = math.prod(block), op.strides or (1,) * axes

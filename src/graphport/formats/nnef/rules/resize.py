@@ -146,7 +146,7 @@ def _by_factors(
     coordinates: str,
     nearest_mode: str,
 ) -> tuple[Value, ...] | None:
-    """Whole factors of the spatial axes; for the nearest entry, also whole divisors."""
+    """Export Resize by integer factors of the spatial axes; nearest mode also supports integer divisors."""
     ratios = _ratios(b, x, scales, sizes, axes)
     if ratios is None or ratios[:2] != [1, 1]:
         return None

@@ -184,7 +184,7 @@ def _string(value: bytes) -> str | bytes:
 
 
 def _empty(kind: int, expected: int, notes: AttributeNotes | None) -> AttributeNotes | None:
-    """Notes that keep the type of an empty list, where the schema does not."""
+    """Return notes that record the type of an empty list if the schema does not declare it."""
     return notes if expected else AttributeNotes(kind, "" if notes is None else notes.doc_string)
 
 

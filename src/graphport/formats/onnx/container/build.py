@@ -281,7 +281,7 @@ class GraphBuilder:
         return value
 
     def _results(self, names: NodeNames, scope: Scope) -> list[list[Value | None]]:
-        """New values for the results of all nodes, in `scope.names` from now on."""
+        """Create the result values of all nodes, and add them to `scope.names`."""
         given, flat, taken = names.outputs, names.flat, scope.names
         is_text = names.is_plain or set(map(type, flat)) <= {str}
         values: dict[str, Value] = dict(zip(flat, map(Value, flat), strict=True)) if is_text else {}

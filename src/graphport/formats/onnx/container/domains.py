@@ -44,7 +44,7 @@ def dialect_of_function(domain: str) -> str:
 
 
 def domain_of(dialect: str) -> str | None:
-    """The domain that nodes of a dialect are written in; `None` if it is another format's."""
+    """Return the domain in which nodes of a dialect are written; `None` for dialects of other formats."""
     if is_default(dialect):
         return ""
     if dialect.startswith(_PREFIX):

@@ -50,7 +50,7 @@ class _Step(NamedTuple):
 
 
 def find_corruption(data: memoryview) -> Corruption | None:
-    """The first fault in bytes that should be a model; every field is looked into, `None` if all are right.
+    """Return the first error in the bytes of a model, checking every field; `None` if there is none.
 
     Where the file ends too early, it is the innermost field that is cut.
     """

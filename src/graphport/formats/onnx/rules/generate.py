@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 @Constant.export_rule("onnx", until=11)
 def constant_as_tensor(b: Builder, **attributes: Attribute) -> Value | None:
-    """Its one attribute was a tensor."""
+    """Export Constant to opsets 1 to 11, which have the attribute `value` only."""
     return None if "value" in attributes else b.emit("Constant", value=constant_value(dict(attributes)))[0]

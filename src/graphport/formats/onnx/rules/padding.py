@@ -35,7 +35,7 @@ Pad(data, *, mode="constant", paddings, value=0.0)
 
 @PadView.export_rule("onnx", until=18)
 def pad_on_all_axes(b: Builder, op: PadView) -> Value | None:
-    """All axes were padded, up to opset 10 by attributes; nothing wrapped around."""
+    """Export Pad to opsets 1 to 18: no `wrap`, no operand `axes`; up to opset 10, pads are attributes."""
     unsupported((op.mode == "wrap", "mode wrap is not supported"))
     is_new = b.version is not None and b.version >= 11
     if is_new and op.axes is None:

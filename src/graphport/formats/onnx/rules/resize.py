@@ -128,7 +128,7 @@ def grid_sample_19(
 
 @ResizeView.export_rule("onnx", until=18)
 def resize_of_all_axes(b: Builder, op: ResizeView) -> Value | None:
-    """All axes were resized; up to opset 12 with operands that could not be left out, up to 10 in one way."""
+    """Export Resize to opsets 10 to 18: no `axes`; up to 12, absent operands are empty; 10 has one coordinate mode."""
     x, version = op.x, b.version or 0
     is_plain = not op.antialias and op.axes is None and op.keep_aspect_ratio_policy == "stretch"
     unsupported(

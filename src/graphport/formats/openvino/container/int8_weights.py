@@ -96,7 +96,7 @@ def _reduce(graph: Graph, node: Node) -> None:
 
 
 def _source(value: Value) -> Value | None:
-    """The constant that a value is, or is widened from."""
+    """Return the constant that `value` is, or that it is cast from."""
     maker = value.producer
     if maker is not None and maker.dialect == "openvino" and maker.op_type == "opset1.Convert":
         found = maker.operand(0)

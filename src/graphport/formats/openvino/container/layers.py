@@ -126,7 +126,7 @@ class _Network:
         return [*self._owners, *returned]
 
     def _noted(self) -> Iterator[tuple[int, Element | None, Any]]:
-        """The layers that are no outputs."""
+        """Yield position, original element and object of each layer but the outputs: inputs, constants, nodes."""
         graph = self._graph
         constants = graph.constants
         for value in graph.inputs:

@@ -140,7 +140,7 @@ def _operator(line: str) -> Operator:
 
 @lru_cache(_MOST_REMEMBERED)
 def operator(type: str, version: str) -> Operator | None:
-    """The operation that a layer's type (in any case) and version name, or `None` if there is none."""
+    """Return the operation that a layer's type (in any case) and version identify, or `None`."""
     versions = table().get(type.lower(), ())
     number = set_of(version)
     if version in _EXTENSIONS and not _is_extension(type.lower()):
@@ -155,7 +155,7 @@ def operator(type: str, version: str) -> Operator | None:
 
 
 def set_of(version: str) -> int | None:
-    """The number of the operation set that a layer's version names."""
+    """Return the number in a layer's version: 8 for `opset8`."""
     match = _VERSION.fullmatch(version)
     return int(match[1]) if match is not None else _EXTENSION_SET if version in _EXTENSIONS else None
 
@@ -166,7 +166,7 @@ def _is_extension(type: str) -> bool:
 
 @lru_cache(_MOST_REMEMBERED)
 def find_operator(op_type: str) -> Operator | None:
-    """The operation that nodes of `op_type` are of."""
+    """Return the operation with the op type `op_type`."""
     version, _, type = op_type.partition(".")
     found = operator(type, version)
     return found if found is not None and found.op_type == op_type else None

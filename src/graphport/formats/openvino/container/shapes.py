@@ -64,7 +64,7 @@ def _dim(text: str, name: str, least: int) -> Dim:
 
 
 def leading_int(text: str) -> int | None:
-    """The integer that a text begins with, which is all that a reader of `<dim>` looks at."""
+    """Return the integer at the start of a text; OpenVINO ignores the remainder of `<dim>`."""
     match = _LEADING.match(text)
     return None if match is None else int(match[1])
 

@@ -200,7 +200,7 @@ class _Compressed:
 
     @classmethod
     def of(cls, multiply: Node) -> _Compressed | None:
-        """What ends in a product, if it is that."""
+        """Match a dequantization (Convert, Subtract, Multiply) that ends in `multiply`; `None` if it is not one."""
         steps, scale = multiply.operand(0), _converted(multiply.operand(1))
         if steps is None or scale is None or scale.storage is None or not scale.storage.dtype.is_floating:
             return None
@@ -274,7 +274,7 @@ class _Compressed:
 
 
 def _converted(value: Value | None) -> Value | None:
-    """The constant that a value is, or is converted from."""
+    """Return the constant that `value` is, or that a Convert casts to it."""
     maker = None if value is None else value.producer
     if maker is not None and has_op_type(maker, ("opset1.Convert",)):
         value = maker.operand(0)
@@ -397,7 +397,7 @@ def _fuse(graph: Graph, quantize: Node) -> None:
 
 
 def _limits(x: Value, quantize: Node, dequantize: Node) -> tuple[tuple[str, Storage], ...] | None:
-    """The least and the greatest number that a pair lets through."""
+    """Return the limits of the FakeQuantize that equals a QuantizeLinear and DequantizeLinear pair."""
     fact, both = x.fact, (quantize, dequantize)
     if not isinstance(fact, TensorFact) or not all(set(node.attributes) <= {"axis"} for node in both):
         return None

@@ -230,7 +230,7 @@ def _initial_value(node: Node, state: Value, legalize: Callable[[Graph], None]) 
 
 
 def _zeros(state: Value) -> Storage | None:
-    """Zeros, along open axes none."""
+    """Return zeros of a variable's shape; open axes have length 0."""
     fact = state.fact
     if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
         return None

@@ -59,7 +59,7 @@ def _flag(graph: Graph) -> Value:
 
 
 def _gathered(graph: Graph, node: Node, state: Value) -> Value | None:
-    """Zeros with an entry for each that is gathered, where there are no elements at all."""
+    """Return zeros with one entry per gathered index, for a variable that is empty along another open axis."""
     fact = state.fact
     if not isinstance(fact, TensorFact) or fact.dtype is None or fact.shape is None:
         return None
@@ -110,7 +110,7 @@ def restore(graph: Graph) -> None:
 
 
 def variable_dtype(dtype: DType | None) -> DType | None:
-    """The element type of a variable for a state: the CPU plugin has no variables of 16-bit and 64-bit integers."""
+    """Return the element type of a variable: int32 for 16-bit and int64 states, which the CPU plugin lacks."""
     return DType.INT32 if dtype in {DType.INT16, DType.UINT16, DType.INT64} else dtype
 
 

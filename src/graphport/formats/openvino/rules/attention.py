@@ -214,7 +214,7 @@ def _offset(b: Builder, q: Value, past_key: Value | None, lengths: Value | None)
 def _visible_keys(
     b: Builder, scores: Value, offset: Value | None, lengths: Value | None, window: tuple[int, int]
 ) -> Value | None:
-    """Which keys each query may see, but for the mask; `None` for all."""
+    """Return which keys each query sees by causality and window, without the mask; `None` for all."""
     left, right = window
     found: list[Value] = []
     columns = emitted_range(b, scores, 3)

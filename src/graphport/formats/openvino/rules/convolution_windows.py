@@ -248,7 +248,7 @@ def export_conv_integer(b: Builder, op: ConvIntegerView) -> Exported:
 
 
 def _per_map(b: Builder, parameter: Value | None, w: Value) -> Value | None:
-    """One number for each map, as the first axis of the filters."""
+    """Reshape one element per output channel to broadcast with the filters."""
     if parameter is None or b.dims(parameter) in ((), (1,)):
         return parameter
     return emitted_reshape(b, parameter, (-1, *[1] * (len(b.dims(w)) - 1)))

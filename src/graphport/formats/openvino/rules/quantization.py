@@ -97,7 +97,7 @@ def _as_bytes(
 
 
 def _axis(x: Value, shape: tuple[int, ...]) -> int | None:
-    """The only axis along which limits differ, counted from the front of `x`."""
+    """Return the axis of `x` along which the limits differ; `None` if there is not exactly one."""
     fact = x.fact
     wide = [place for place, extent in enumerate(shape) if extent > 1]
     if len(wide) != 1 or not isinstance(fact, TensorFact) or fact.shape is None or len(shape) > len(fact.shape):

@@ -248,7 +248,7 @@ def _reset_biases(b: Builder, bias: Value, hidden: int) -> Value:
 
 
 def _lengths(b: Builder, lengths: Value, x: Value) -> Value | None:
-    """The lengths of the sequences, left out where all are whole."""
+    """Return the sequence lengths as int32; `None` if all sequences have the full length."""
     b.looks_around = True
     fact, whole = lengths.fact, x.fact
     if isinstance(whole, TensorFact) and whole.shape and whole.shape[1] == _only(lengths):
@@ -258,7 +258,7 @@ def _lengths(b: Builder, lengths: Value, x: Value) -> Value | None:
 
 
 def _only(value: Value) -> Dim | None:
-    """The one number that all entries are, as the lengths of sequences that go to the last step of an open batch."""
+    """Return the value of all elements of an integer tensor if they are certainly equal, also for an open batch."""
     for _ in range(_FARTHEST):
         elements = value.fact.elements if isinstance(value.fact, TensorFact) else None
         if elements:

@@ -91,12 +91,12 @@ class _Table:
         return [self.integer(start + size * k, size) for k in range(count)]
 
     def table(self, index: int) -> _Table | None:
-        """A table inside."""
+        """Return a nested table."""
         position = self._field(index)
         return None if position is None else _Table(self._data, position + self.integer(position, 4))
 
     def tables(self, index: int) -> list[_Table] | None:
-        """A vector of tables."""
+        """Return a vector of nested tables."""
         found = self.vector(index, 4)
         if found is None:
             return None
@@ -145,7 +145,7 @@ class Exported:
         return list(range(len(self.shapes))) if self.kept_indices is None else list(self.kept_indices)
 
     def argument_name(self, index: int) -> str | None:
-        """The name of an argument by its place in the tree of arguments."""
+        """Return the name of an argument: its path in the tree of arguments."""
         return self.names[index] if index < len(self.names) else None
 
     def dims(self, index: int, extents: Extents) -> tuple[Dim, ...] | None:

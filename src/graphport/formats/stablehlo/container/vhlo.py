@@ -215,7 +215,7 @@ class VhloReader:
                 return None
 
     def location_name(self, index: int) -> str | None:
-        """The name that a location has, if it is one of an argument."""
+        """Return the name in a location, if there is one."""
         name = dictionary(self.attribute(index)).get("location")
         return name if isinstance(name, str) else None
 

@@ -387,7 +387,7 @@ def _axis_windows(e: Emitter, block: Block, values: list[Held], axis: int, windo
 
 
 def _pooled(e: Emitter, name: str, x: Value, start: Held, window: dict[str, list[int]]) -> Value | None:
-    """Windows of floats as MaxPool, or as AveragePool times the size; `None` where no pooling computes them."""
+    """Convert to MaxPool, or to AveragePool times the window size; `None` if neither is equivalent."""
     dtype = e.dtype(x)
     rank = e.rank(x)
     sizes = window["window_dimensions"]

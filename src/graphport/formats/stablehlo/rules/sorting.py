@@ -60,7 +60,7 @@ def _gather_elements(e: Emitter, x: Held, order: Value, axis: int) -> Held:
 
 
 def _simple_comparator(e: Emitter, block: Block) -> tuple[int, str, bool, bool] | None:
-    """A comparator that is `<` or `>` of one operand: its place, the direction, whether the order is total.
+    """Match a comparator that is `<` or `>` of one operand: operand index, direction, whether the order is total.
 
     The last flag is true if zeros are normalized to +0 and NaNs to one NaN first, as JAX does.
     """

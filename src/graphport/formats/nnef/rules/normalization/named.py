@@ -39,7 +39,7 @@ def batch_normalization(
 
 
 def _vector(b: Builder, value: Value, channels: Dim) -> Value | None:
-    """(1, C) as [C]; `None` where it does not have one entry per channel."""
+    """Reshape per-channel statistics (1, C) to [C]; `None` if they have another shape."""
     dims = b.dims(value)
     if len(dims) != 2 or decide_equal(dims[0], 1) is not True or decide_equal(dims[1], channels) is not True:
         return None

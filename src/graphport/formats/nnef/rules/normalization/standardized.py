@@ -64,7 +64,7 @@ def export_layer_normalization(b: Builder, op: LayerNormalizationView) -> tuple[
 
 @RMSNormalizationView.export_rule("nnef")
 def export_rms_normalization(b: Builder, op: RMSNormalizationView) -> tuple[Value, ...] | None:
-    """Its definition."""
+    """Export RMSNormalization by its formula."""
     if op.stash_type != 1:
         return None
     axes = _from(b, op.x, op.axis)

@@ -141,7 +141,7 @@ def _counts(dims: Sequence[Dim], slid: Window) -> Any:
 
 @AveragePoolView.export_rule("nnef")
 def export_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...] | None:
-    """Padding that counts is a `constant` border, else an ignored one."""
+    """Export AveragePool: counted padding is a `constant` border, other padding is `ignore`."""
     if fact_of(op.x).shape is None:
         return None
     stated = emitted_padding(b.dims(op.x)[2:], op.kernel_shape, **window_options(op))
@@ -162,11 +162,11 @@ def export_average_pool(b: Builder, op: AveragePoolView) -> tuple[Value, ...] | 
 
 @GlobalAveragePool.export_rule("nnef")
 def export_global_average_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
-    """The mean over all spatial axes."""
+    """Export GlobalAveragePool as a mean over all spatial axes."""
     return b.emit("mean_reduce", x, axes=tuple(range(2, len(b.dims(x)))))
 
 
 @GlobalMaxPool.export_rule("nnef")
 def export_global_max_pool(b: Builder, x: Value) -> tuple[Value, ...] | None:
-    """The largest over all spatial axes."""
+    """Export GlobalMaxPool as a maximum over all spatial axes."""
     return b.emit("max_reduce", x, axes=tuple(range(2, len(b.dims(x)))))

@@ -80,7 +80,7 @@ _HALF_BYTES = frozenset((DType.INT4, DType.UINT4, DType.INT2, DType.UINT2))
 
 
 def _bytes(b: Builder, x: Value) -> Value | None:
-    """Constant codes of few bits, each in a byte: tract has no smaller integers."""
+    """Unpack constant codes of less than 8 bits to bytes: tract has no smaller integer types."""
     storage = x.storage if x.is_constant else None
     if storage is None:
         return None

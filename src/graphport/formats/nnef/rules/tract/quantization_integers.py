@@ -148,7 +148,7 @@ def _is_all(value: Value, number: int) -> bool:
 
 
 def _stored(b: Builder, zero: Value, like: Value | None, dtype: DType | None = None) -> Value | None:
-    """A constant zero in the type of the codes; `None` where that does not hold it."""
+    """Return a constant zero point in the 8-bit type of the codes; `None` if it is out of range or not constant."""
     storage = folded(zero)
     target = dtype or (None if like is None else like.dtype)
     if storage is None or target is None or not target.is_integer or target.bits != 8:

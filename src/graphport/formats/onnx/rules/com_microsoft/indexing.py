@@ -68,7 +68,7 @@ _STEPS = (DType.INT4, *INTEGERS.values())
 
 
 def _shifts(b: Builder, packed: Value | None, bits: int, shape: tuple[int, ...]) -> Value | None:
-    """Zero points one for each block: in the middle of the range if there are none; rows end at whole bytes."""
+    """Return the zero point of each block: unpacked, or the middle of the range if absent; rows are byte-aligned."""
     dtype = INTEGERS[bits]
     if packed is None:
         return b.constant(np.full(shape, 1 << (bits - 1)).astype(dtype.numpy), dtype)

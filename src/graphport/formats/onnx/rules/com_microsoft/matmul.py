@@ -179,7 +179,7 @@ INTEGERS = {2: DType.UINT2, 4: DType.UINT4, 8: DType.UINT8}
 
 
 def read_as(b: Builder, packed: Value, bits: int, shape: tuple[int, ...]) -> Value | None:
-    """The bytes of a constant as integers of so many bits."""
+    """Return the bytes of a constant as integers of `bits` bits."""
     storage = packed.storage
     if storage is None or (packed.graph is not None and not packed.is_constant):
         return None
