@@ -280,7 +280,7 @@ class MappedFile:
         return False
 
     def _sample_digest(self) -> int | None:
-        """A digest of the file that now has the name, of some pages if it is large.
+        """Return a digest of the file that has the name now, of sampled pages if it is large.
 
         `None` where it may not be read (any more).
         """

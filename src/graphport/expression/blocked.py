@@ -207,7 +207,7 @@ class DirectCall:
 
 
 def _single_kernel(program: BlockedProgram) -> tuple[Kernel, list[int]] | None:
-    """The one function that a program is, and which operands it takes."""
+    """Return the only function of a program of one operation, and the indices of its operands."""
     index_of = dict(program.loads)
     if len(program.operations) != 1 or any(place not in index_of for place in program.operations[0].arguments):
         return None
@@ -300,7 +300,7 @@ def _convert(x: Array, out: Array) -> Array:
 
 
 def _pair(arguments: tuple[int, ...]) -> tuple[int, int | None]:
-    """The values that a kernel takes, of which there are one or two."""
+    """Return the arguments of a kernel as a pair; a unary kernel has `None` second."""
     return arguments[0], arguments[1] if len(arguments) > 1 else None
 
 

@@ -69,7 +69,7 @@ class _Runner:
         self.current.run(operands, out)
 
     def compiled_call(self, used: Sequence[Array]) -> CompiledEntry | DirectCall | None:
-        """The program as a function of unconverted operands, if it is compiled.
+        """Return a function that evaluates unconverted operands, if the program is compiled.
 
         Only for operands of equal shape: then rank-0 tensors are promoted like other tensors.
         """

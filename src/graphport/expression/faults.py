@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Fault(Exception):  # noqa: N818  it becomes a diagnostic as soon as the place is known
-    """A function cannot accept its arguments."""
+    """A function does not accept its arguments."""
 
     def __init__(self, code: str, message: str, help: str | None = None, operand: int | None = None) -> None:
         super().__init__(message)

@@ -126,7 +126,7 @@ class _Parser:
                 raise self.missing(token)
 
     def named(self, token: Token) -> Node | None:
-        """A call that begins, or a constant of PyTorch."""
+        """Parse the start of a call, or a PyTorch constant."""
         following = self.token
         if following is not None and following.kind is TokenKind.LEFT_PARENTHESIS:
             self.position += 1
@@ -164,7 +164,7 @@ class _Parser:
         return self.open.pop().close(token.end)
 
     def continuation(self, node: Node) -> Node | None:
-        """Put a finished operand into its call or list; that one, if it ends here."""
+        """Append a finished operand to its call or list, and return that call or list if it ends here."""
         frame, token = self.open[-1], self.token
         frame.arguments.append(node)
         if token is None:

@@ -39,14 +39,14 @@ class Names:
         return found
 
     def value(self, name: str) -> Value | None:
-        """The value called `name`; in bodies only where there is none around them."""
+        """Return the value named `name`; the outer graph is searched before bodies."""
         found = self.values.get(name, [])
         outer = [value for value in found if value.graph is self._graph] or found
         _refuse_several(name, outer)
         return outer[0] if outer else None
 
     def node(self, name: str) -> Node | None:
-        """The node called `name`; in bodies only where there is none around them."""
+        """Return the node named `name`; the outer graph is searched before bodies."""
         found = self.nodes.get(name, [])
         outer = [node for node in found if node.graph is self._graph] or found
         _refuse_several(name, outer)

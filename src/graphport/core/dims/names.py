@@ -35,7 +35,7 @@ def parse_dim(text: str, symbols: Mapping[str, Symbolic] | None = None) -> Dim:
 
 
 def expression_of(text: str, symbols: Mapping[str, Symbolic] | None = None) -> Dim | None:
-    """The dim that an expression in any spelling is, `None` where the text is none; names are as for `parse_dim`."""
+    """Parse a dim in any spelling; `None` if the text is not an expression. Names are as for `parse_dim`."""
     known = symbols or {}
     return read_dim(text, lambda name: known[name] if name in known else Symbol(name))
 

@@ -218,7 +218,7 @@ def bounds(dim: Dim) -> tuple[int | None, int | None]:
 
 
 def as_dim(value: object) -> Dim | None:
-    """The dim that a Python or NumPy integer or a dim is, `None` for anything else."""
+    """Convert a dim, or a Python or NumPy integer, to a dim; `None` for anything else."""
     if type(value) is int or isinstance(value, Symbolic):
         return value
     return int(cast("int", value)) if isinstance(value, (int, np.integer)) else None
@@ -381,7 +381,7 @@ def _long_division(a: Terms, b: Terms) -> tuple[Dim, Dim]:
 
 
 def _cancelled(rest: Terms, b: Terms) -> tuple[Dim, Dim] | None:
-    """Numerator and denominator without their common factor; `None` where they have none."""
+    """Return numerator and denominator divided by their common factor; `None` if there is none."""
     if not b[0][0]:
         return _cancelled_number(rest, b[0][1])
     common = math.gcd(*(coefficient for _, coefficient in rest), *(coefficient for _, coefficient in b))
@@ -405,7 +405,7 @@ def _reduced(terms: Terms, factor: Monomial, divisor: int) -> Dim:
 
 
 def _merged(rest: Terms, b: Dim) -> tuple[Dim, Dim] | None:
-    """Numerator and denominator of `(x//d + k)//b` as one division, `(x + d*k)//(d*b)`; `None` where it is not that."""
+    """Return numerator and denominator of `(x//d + k)//b` merged to `(x + d*k)//(d*b)`; `None` for other forms."""
     if len(rest) == 1 and rest[0][1] == 1 and _at_least(b, 0):
         atom = single(dim_from(rest))
         return (dim_from(atom.numerator), dim_from(atom.denominator) * b) if isinstance(atom, Quotient) else None
@@ -447,7 +447,7 @@ def _flattened(kind: int, dims: Iterable[Dim]) -> list[Dim]:
 
 
 def single(dim: Dim) -> Atom | None:
-    """The atom that the dim is, `None` where it is more or less than one."""
+    """Return the atom that the dim consists of; `None` if it is not a single atom."""
     return lone_atom(terms_of(dim))
 
 

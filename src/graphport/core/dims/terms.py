@@ -122,7 +122,7 @@ def times(left: Monomial, right: Monomial) -> Monomial:
 
 
 def without(monomial: Monomial, factor: Monomial) -> Monomial | None:
-    """The monomial divided by the factor, `None` where the factor does not divide it."""
+    """Return the monomial divided by the factor; `None` if it is not divisible."""
     if not factor:
         return monomial
     left = list(monomial)
@@ -146,7 +146,7 @@ def _remove_atom(left: list[Atom], atom: Atom) -> bool:
 
 
 def lone_atom(terms: Terms) -> Atom | None:
-    """The atom that the terms are, `None` where they are more or less than one."""
+    """Return the atom that the terms consist of; `None` if they are not a single atom."""
     if len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1:
         return terms[0][0][0]
     return None

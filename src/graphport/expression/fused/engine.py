@@ -207,6 +207,6 @@ def _make_room(folder: Path) -> None:
 
 
 def _trusted_folder() -> Path | None:
-    """The folder of compiled programs, if only this user can write to it: they are executed."""
+    """Return the cache folder if only this user can write to it, because its files are executed."""
     folder = cache_folder()
     return folder if folder is not None and make_private(folder) else None

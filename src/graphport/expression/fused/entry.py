@@ -60,7 +60,7 @@ class CompiledEntry:
 
 @cache
 def object_layout() -> ObjectLayout | None:
-    """Where things lie in this interpreter's objects; `None` if that is not as expected."""
+    """Return the memory layout of this interpreter's objects; `None` if it is not as expected."""
     if sys.implementation.name != "cpython" or object.__basicsize__ != 2 * _WORD:
         return None
     head = object.__basicsize__

@@ -144,7 +144,7 @@ class FusedProgram:
         return known
 
     def compiled_call(self) -> CompiledEntry | None:
-        """The program as a function that Python calls directly; `None` if there can be none.
+        """Return a function that Python calls directly; `None` if that is impossible.
 
         One that divides integers may find a zero when it has overwritten operands; it could not begin again.
         """
