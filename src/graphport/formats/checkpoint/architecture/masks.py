@@ -58,7 +58,7 @@ class Masks:
         return net.op(Slice, found, first, last, net.integers(1), stem="positions")
 
     def bias(self, window: int = 0, alibi: Value | None = None) -> Value:
-        """Return the bias of the scores of causal attention, with a window of so many keys.
+        """Return the bias of the scores of causal attention, limited to a window of `window` keys.
 
         Shapes: → [B, 1, S, T], or [B, heads, S, T] with `alibi` [B, heads, 1, T].
         """

@@ -17,7 +17,7 @@ _MARKS = (CONFIG, WEIGHTS, INDEX, ADAPTER, "adapter_model.safetensors", PICKLE, 
 
 
 def recognizes(path: Path, head: bytes) -> bool:
-    """Whether a file is a GGUF file, or a folder has files of a checkpoint, be they enough or not."""
+    """Whether a file is GGUF, or a folder has any file of a checkpoint, complete or not."""
     if head:
         return head.startswith(GGUF_MAGIC)
     return path.is_dir() and any((path / name).exists() or (path / name).is_symlink() for name in _MARKS)

@@ -281,7 +281,7 @@ class ConfigReader:
         found.options = {**cast("dict[str, Any]", cell.get("config") or {}), **outer}
 
     def _attributes(self, found: LayerConfig) -> dict[str, Attribute]:
-        """The options that the rule of a layer takes, as attributes; others have to be without effect."""
+        """Return the options that the layer's rule uses as attributes; an unused option must have no effect."""
         known = LAYERS[found.class_name].options
         attributes: dict[str, Attribute] = {}
         compute = "float32" if found.class_name.startswith(OPERATION) else self._compute_type(found)

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """The operation that a function is, its parameters in the operation's names, and options that it implies."""
+    """The operation equivalent to a TensorFlow function: parameters by its names, and options that are implied."""
 
     operation: str
     parameters: tuple[str, ...]

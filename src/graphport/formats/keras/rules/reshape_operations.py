@@ -93,7 +93,7 @@ def _is_slice(key: Any) -> bool:
 
 @operation("Reshape")
 def reshape(b: Builder, x: Value, newshape: Any) -> Value:
-    """Another shape; it may be computed."""
+    """Reshape; the shape may be computed at run time."""
     if is_sequence(newshape):
         if not all(isinstance(n, int) for n in newshape):
             message = "a shape of integers and tensors"

@@ -58,7 +58,7 @@ def as_arithmetic(graph: Graph) -> Graph:
 
 
 def _steps(value: Value, quantization: Quantization) -> tuple[Array, Array, int, int] | None:
-    """Return scale, zero point, and the least and greatest code; `None` if there is no affine form with integer codes."""
+    """Return scale, zero point, least and greatest code; `None` if there is no affine form with integer codes."""
     decoding, given = decoding_of(quantization), quantization.arguments
     if not isinstance(decoding, Affine):
         return None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class UnstackedError(Exception):
-    """A list without elements is read, or written in another order: it must be a tensor from the start."""
+    """A list without elements is read, or not written in order: it must be a tensor from the start."""
 
     def __init__(self, source: TensorList) -> None:
         super().__init__()

@@ -312,7 +312,7 @@ def _bound(b: Builder, x: Value, values: Value, out_type: DType, *, is_upper: bo
 
 @operator("MatrixBandPart")
 def matrix_band_part(b: Builder, x: Value, lower: Value, upper: Value) -> Value:
-    """Matrices with zeros beyond so many diagonals below and above the main one; -1 keeps all diagonals."""
+    """Keep the main diagonal, `lower` diagonals below and `upper` above it; -1 keeps all; other elements are 0."""
     rank = len(b.dims(x, at_least=2))
     rows = b(Unsqueeze, counted(b, extent(b, x, rank - 2)), vector(b, [1]))
     columns = counted(b, extent(b, x, rank - 1))
@@ -427,7 +427,7 @@ def diag(b: Builder, x: Value) -> Value:
 
 @operator("TensorListReserve")
 def list_reserve(b: Builder, count: Value, shape: Value, zero: Value) -> Value:
-    """A list of so many elements of zeros."""
+    """Create a list of `count` elements of zeros."""
     return b(Expand, zero, b(Concat, as_vector(b, count), as_vector(b, shape), axis=0))
 
 
