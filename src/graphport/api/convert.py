@@ -83,7 +83,7 @@ class ConversionReport:
 def _read_from_file(
     function: Callable[Concatenate[str | Path, P], ConversionReport],
 ) -> Callable[Concatenate[ModelSource, P], ConversionReport]:
-    """Let `function`, which takes a path, take models in memory, too: they are written to a temporary file."""
+    """Extend `function`, which takes a path, to models in memory, which are written to a temporary file."""
 
     @wraps(function)
     def read(source: ModelSource, *args: P.args, **keywords: P.kwargs) -> ConversionReport:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @short_repr
 @dataclass(frozen=True)
 class MergeReport:
-    """What `merge_files` wrote; `connected` has the inputs of the second model by outputs of the first."""
+    """Result of `merge_files`; `connected` maps inputs of the second model to outputs of the first."""
 
     model: Model
     connected: dict[str, str]
@@ -238,7 +238,7 @@ def _append(graph: Graph, other: Graph, twins: dict[Value, Value]) -> None:
 
 
 def _keep_names(graph: Graph, other: Graph, twins: Mapping[Value, Value]) -> None:
-    """Let inputs and outputs have the names that they had in `other`, where only inner values have them now."""
+    """Restore the names of inputs and outputs of `other` where only inner values use them now."""
     holders = {value.name: value for value in graph.values()}
     for value in [*other.inputs, *other.outputs]:
         twin, holder = twins[value], holders.get(value.name)

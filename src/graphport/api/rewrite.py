@@ -86,7 +86,7 @@ class RewriteReport:
 
     @cached_property
     def decisions(self) -> dict[Node, Decision]:
-        """Where each node of the result would be computed, were it quantized now."""
+        """Return where each node of the result would be computed if it were quantized."""
         return dispatch(self.graph)
 
     @property

@@ -128,7 +128,7 @@ def stage_target(target: str | Path, kind: Format) -> Generator[Staging]:
 
 
 def _relocate(finding: Diagnostic, folder: str, target: Path) -> Diagnostic:
-    """`finding` at `target`, where it is at a file in `folder`."""
+    """Replace the temporary path in the location of `finding` by the target path."""
     if finding.span is None or not finding.span.file.startswith(folder):
         return finding
     message = finding.message.replace(finding.span.file, str(target))

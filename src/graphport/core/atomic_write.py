@@ -244,7 +244,7 @@ def _is_derived(target: Path, targets: Sequence[Path]) -> bool:
 
 
 def _replaced(source: Path, target: Path) -> bool:
-    """Whether one file took the place of another; Windows lets none that is mapped be replaced, only be renamed."""
+    """Rename `source` to `target`; return whether that was possible (not over a mapped file on Windows)."""
     try:
         source.replace(target)
     except PermissionError:

@@ -196,7 +196,7 @@ def _is_child_of(parent: int) -> bool:
 
 
 def main() -> None:
-    """Be the process: `python -m graphport.core.child_process PARENT MODULE`."""
+    """Run as the child process: `python -m graphport.core.child_process PARENT MODULE`."""
     from importlib import import_module
     from runpy import run_module
 

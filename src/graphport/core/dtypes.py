@@ -71,7 +71,7 @@ class DType(Enum):
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy type that computes it; `ml_dtypes` supplies what NumPy lacks, text is `object`."""
+        """The NumPy type used for computations: NumPy's, that of `ml_dtypes`, or `object` for strings."""
         return _numpy(self)
 
     def size(self, count: int) -> int:

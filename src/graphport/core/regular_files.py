@@ -42,7 +42,7 @@ def belonging(beside: Path, graph: Path) -> Path:
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """A regular file, to be read.
+    """Open a regular file for reading.
 
     Raises:
         OSError: as `regular`.
@@ -52,7 +52,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def beginning(path: str | os.PathLike[str], most: int) -> bytes:
-    """At most so many of the first bytes of a regular file, read at once; small files are read by the thousand.
+    """Return at most the first `most` bytes of a regular file, read at once.
 
     Raises:
         OSError: it cannot be read.

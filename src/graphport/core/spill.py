@@ -80,7 +80,7 @@ _FILE: ContextVar[UnnamedFile | None] = ContextVar("_FILE", default=None)
 
 @contextmanager
 def spilling() -> Generator[None]:
-    """Let `kept` write large arrays to one file inside."""
+    """Let `store_array` write large arrays to one unnamed file inside the block."""
     if _FILE.get() is not None:
         yield
         return

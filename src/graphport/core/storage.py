@@ -107,7 +107,7 @@ class Pages:
         return self._data[start : start + length]
 
     def release(self) -> None:
-        """Give back the memory of the pages that were read."""
+        """Release the resident memory of the pages that were read."""
         if self._seen and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
             self._seen = 0

@@ -22,7 +22,7 @@ def cache_root() -> Path | None:
 
 
 def make_private(folder: Path) -> bool:
-    """Make `folder` if there is none; whether it is one that only this user can write to."""
+    """Create `folder` if it is missing; return whether only this user can write to it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:

@@ -95,7 +95,7 @@ class Chain(Noted, Generic[N]):
             raise ValueError(message)
 
     def _unlink(self, node: N) -> None:
-        """Take `node` out of the order, and nothing else."""
+        """Unlink `node` from its neighbours."""
         if node.previous is None:
             self._first = node.next
         else:
@@ -109,7 +109,7 @@ class Chain(Noted, Generic[N]):
         self._length -= 1
 
     def _chain(self, node: N, previous: N | None, following: N | None) -> None:
-        """Put `node` between two neighbours, `None` at an end, and nothing else."""
+        """Link `node` between two neighbours, `None` at an end."""
         node.graph = self
         node.previous, node.next = previous, following
         if previous is None:

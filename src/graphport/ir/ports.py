@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Port(Protocol):
-    """A value that can be an input, a constant or an output."""
+    """A value in its role as input, constant or output."""
 
     name: str
     graph: Any

@@ -38,7 +38,7 @@ def _type_text(array: Any) -> str:
 
 
 def labels(results: Iterable[Value]) -> list[str]:
-    """A name for each result, all different: that of the value, and `name:2`, `name:3`, … where it is listed again."""
+    """Return a unique name for each result: its name, then `name:2`, `name:3`, … for repetitions."""
     values = list(results)
     taken = {value.name for value in values}
     found: dict[str, None] = {}
@@ -52,6 +52,6 @@ def labels(results: Iterable[Value]) -> list[str]:
 
 
 def results_of(graph: Graph, dtype: DType) -> list[Value]:
-    """What nodes compute in that element type, in bodies too."""
+    """Return the node results with element type `dtype`, including results in bodies."""
     values = (value for inner in walk(graph) for node in inner for value in node.results)
     return [value for value in values if isinstance(value.fact, TensorFact) and value.fact.dtype is dtype]

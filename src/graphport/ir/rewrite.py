@@ -46,7 +46,7 @@ def swap_names(a: Value, b: Value) -> None:
 
 
 def _identity(old: Value, new: Value) -> Value:
-    """A copy of `new` in the graph of `old`, as early as it can be computed."""
+    """Insert an Identity of `new` into the graph of `old`, as early as possible."""
     graph = old.graph
     if graph is None:
         message = f"%{old.name} is in no graph"

@@ -41,7 +41,7 @@ def dim_end(text: str, start: int) -> int:
 
 
 def dim_text(text: str) -> str:
-    """A dim, in quotes where it would be read as another one, also before a bracket, or as an integer."""
+    """Format a dim; it is quoted if it would be parsed as another dim or an integer, also before a bracket."""
     is_whole = dim_end(f"{text})", 0) == len(text)
     return text if is_whole and not INTEGER.fullmatch(text) else string_text(text)
 
@@ -53,7 +53,7 @@ def split_op(op: str) -> tuple[str, str]:
 
 
 def name_text(name: str) -> str:
-    """A name, in quotes only where it needs them."""
+    """Format a name, quoted if necessary."""
     return name if WORD.fullmatch(name) else string_text(name)
 
 
