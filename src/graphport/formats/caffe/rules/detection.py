@@ -183,7 +183,7 @@ def _decoded(at: Layer, extents: tuple[int, int, int], code_type: str, *, is_enc
         moved = [at.b(Add, at.b(Mul, m, size), c) for m, size, c in zip(moves, (w, h, w, h), corners, strict=True)]
         return at.b(Concat, *moved, axis=-1)
     if code_type != "CENTER_SIZE":
-        message = f"code_type is {code_type}"
+        message = f"code_type is {code_type}, expected CORNER, CENTER_SIZE or CORNER_SIZE"
         raise UnsupportedError(message)
     half = at.float_scalar(0.5)
     lower: list[Value] = []

@@ -32,8 +32,8 @@ def crop(at: Layer, *, axis: int = 2, offset: tuple[int, ...] = ()) -> Value:
     start = at.axis(axis)
     axes = range(start, len(dims))
     if len(wanted) != len(dims):
-        message = f"blobs of rank {len(dims)} and {len(wanted)}"
-        raise ShapeError(message)
+        message = f"the first bottom has rank {len(dims)}, the second has rank {len(wanted)}"
+        raise ShapeError(message, "use bottoms of equal rank")
     if len(offset) not in (0, 1, len(axes)):
         message = f"{len(offset)} offsets for {len(axes)} axes"
         raise ShapeError(message, f"1 or {len(axes)}")

@@ -120,7 +120,7 @@ def hinge_loss(at: Layer, *, norm: str = "L1") -> Value:
     flat = at.b(Flatten, at.x)
     classes = at.b.dims(flat, at_least=2)[1]
     if norm not in ("L1", "L2") or not isinstance(classes, int):
-        message = f"norm {norm} of {classes} classes"
+        message = f"norm {norm} of {classes} classes, expected L1 or L2 and a static number of classes"
         raise UnsupportedError(message)
     label = at.b(Reshape, at.b(Cast, at.bottoms[1], to=DType.INT64), at.integers(-1, 1))
     is_right = at.b(Equal, label, at.b.constant(np.arange(at.bounded(classes), dtype=np.int64)[None]))

@@ -53,7 +53,7 @@ def reshape(at: Layer, *, shape: Shaped = (), axis: int = 0, num_axes: int = -1)
     stop = rank if num_axes == -1 else start + num_axes
     if not 0 <= start <= stop <= rank:
         message = f"axes {start} to {stop} of a blob of rank {rank}"
-        raise ShapeError(message)
+        raise ShapeError(message, f"expected 0 <= start <= stop <= {rank}")
     if shape.count(-1) > 1 or any(extent < -1 for extent in shape):
         message = f"invalid shape {list(shape)}"
         raise ShapeError(message, "use positive dims, 0 to copy a dim, and at most one -1")
@@ -77,8 +77,8 @@ def flatten(at: Layer, *, axis: int = 1, end_axis: int = -1) -> Value:
     dims = at.dims()
     start, end = at.axis(axis), at.axis(end_axis)
     if start > end:
-        message = f"axes {start} to {end}"
-        raise ShapeError(message)
+        message = f"axis is {start}, end_axis is {end}"
+        raise ShapeError(message, "expected axis <= end_axis")
     if start == 1 and end == len(dims) - 1:
         return at.b(Flatten, at.x)
     behind = dims[end + 1 :]
@@ -165,7 +165,7 @@ def reorg(at: Layer, *, stride: int = 2, reverse: bool = False) -> Value:
     """Darknet's Reorg: space to depth on the reinterpreted tensor; with `reverse`, depth to space."""
     dims = [dim for dim in at.dims() if isinstance(dim, int)]
     if len(dims) != 4 or len(at.dims()) != 4:
-        message = f"the dims {list(at.dims())} of feature maps"
+        message = f"the feature maps have dims {list(at.dims())}, expected rank 4 and static dims"
         raise UnsupportedError(message)
     n, c, h, w = dims
     if stride < 1 or c % stride**2 or (not reverse and (h % stride or w % stride)):

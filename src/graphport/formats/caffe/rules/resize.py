@@ -46,8 +46,8 @@ def interp(
         sizes = list(at.dims(1)[2:])
     elif not (height and width):
         if zoom_factor < 1 or shrink_factor < 1:
-            message = f"zoom_factor {zoom_factor} and shrink_factor {shrink_factor}"
-            raise ShapeError(message, "use 1 or more")
+            message = f"zoom_factor is {zoom_factor}, shrink_factor is {shrink_factor}"
+            raise ShapeError(message, "use factors of at least 1")
         shrunk = [(n - 1) // shrink_factor + 1 for n in at.b.dims(x)[2:]]
         sizes = [n + (n - 1) * (zoom_factor - 1) for n in shrunk]
     whole = [n for n in sizes if isinstance(n, int)]
@@ -77,7 +77,7 @@ def upsample(
         raise ShapeError(message, "use 1 or 2 bottoms of rank 4")
     if len(at.bottoms) == 1:
         if upsample_h or upsample_w or pad_out_h or pad_out_w:
-            message = "output size without indices"
+            message = "an output size or padding without a second bottom of indices"
             raise UnsupportedError(message)
         scales = at.b.constant(np.array(factors, np.float32))
         stated = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
