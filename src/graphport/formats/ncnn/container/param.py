@@ -48,7 +48,7 @@ class Layer:
 
 @dataclass(slots=True)
 class Findings:
-    """Diagnostics of a file."""
+    """Collector of the diagnostics of one file, with the source locations of layers."""
 
     source: Source
     found: list[Diagnostic] = field(default_factory=list[Diagnostic])

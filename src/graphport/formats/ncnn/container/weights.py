@@ -23,7 +23,7 @@ _DTYPES = {32: DType.FLOAT32, 16: DType.FLOAT16, 8: DType.INT8}
 
 
 class WeightReader:
-    """Takes weights from a file, in order."""
+    """Reader of consecutive weights of a `.bin` file."""
 
     def __init__(self, file: MappedFile) -> None:
         self._file = file

@@ -287,7 +287,7 @@ def _source_offset(owner: Node | Value) -> int:
 
 
 def _short(name: str, most: int = _NAME) -> str:
-    """Return the name, truncated if ncnn would not read it, alone or with a number suffix."""
+    """Return the name; a name longer than `most` bytes is truncated, with room for a number suffix."""
     stored = name.encode()
     return name if len(stored) <= most else stored[:_STEM].decode(errors="ignore")
 

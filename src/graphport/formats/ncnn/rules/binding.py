@@ -49,7 +49,7 @@ class Layer:
 
     @property
     def rank(self) -> int:
-        """The number of axes of the first blob."""
+        """The number of axes of the first blob, without the batch."""
         return len(self.b.dims(self.x)) - 1
 
     def lengths(self, first: int = 1) -> list[int]:

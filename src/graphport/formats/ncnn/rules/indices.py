@@ -38,7 +38,7 @@ def affordable(count: int) -> None:
 
 
 def along(b: Builder, numbers: Any, axis: int, rank: int, dtype: DType) -> Value:
-    """Create a constant along one axis."""
+    """Return `numbers` as a constant of rank `rank` along `axis`; all other axes have size 1."""
     shape = [1] * rank
     shape[axis] = -1
     return b.constant(np.asarray(numbers).reshape(shape).astype(dtype.numpy), dtype)

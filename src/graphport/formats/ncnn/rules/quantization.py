@@ -291,9 +291,9 @@ def _is_zero(value: Value | None) -> bool:
 
 
 def cuts_to_grid(node: Node) -> bool:
-    """Whether `node` clips at -127 steps, as ncnn's quantization does.
+    """Whether `node` is a Max with -127 * scale before an int8 QuantizeLinear, as ncnn clips in any case.
 
-    Such a node is `m = Max(x, floor)` for  QuantizeLinear(m, s, 0)  with  floor = -127 * s  and int8.
+    Such a node is `m = Max(x, floor)` for  QuantizeLinear(m, s, 0)  with  floor = -127 * s.
     """
     if node.op_type != "Max" or node.dialect or len(node.inputs) != 2 or not node.output.users:
         return False

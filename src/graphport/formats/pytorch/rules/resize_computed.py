@@ -130,7 +130,7 @@ def _nearest(b: Builder, at: Value, last: Value, mode: str) -> Value:
 
 
 def _weights(b: Builder, at: Value, count: Size, last: Value, scale: Value, stated: Sampling) -> Value:
-    """Weight of each element of x in each output element: [n, out]."""
+    """Return the weight of each element of the source axis in each output element: [n, out]."""
     row = aten(b, "unsqueeze", at, 0)
     if stated.antialias:
         return _smoothed(b, row, count, last, scale, stated)

@@ -48,7 +48,7 @@ class Kernel(NamedTuple):
 
 
 def kernels(graph: Graph) -> list[Kernel]:
-    """List the operators of a dialect graph, most frequent first; bodies count once."""
+    """List the operators of a dialect graph, most frequent first; an operator in a body is counted once."""
     found = Counter((node.op_type, _version(node), _classify_node(node)) for inner in walk(graph) for node in inner)
     return [Kernel(*row[:2], count, row[2]) for row, count in found.most_common()]
 

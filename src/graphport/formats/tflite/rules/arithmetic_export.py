@@ -127,7 +127,7 @@ RULES.having(count=lambda _b, *x: len(x)).export_rules(
 
 @arithmetic.Mod.export_rule("tflite")
 def export_mod(b: Builder, x: Value, y: Value, *, fmod: int = 0) -> Exported:
-    """Export Mod: the result has the sign of the divisor, or of the dividend (`fmod`)."""
+    """Export Mod; the result has the sign of the dividend with `fmod`, else of the divisor."""
     if dtype_of(x) is DType.UINT64:
         return (b(arithmetic.Sub, x, b(arithmetic.Mul, b(arithmetic.Div, x, y), y)),)
     if not fmod:

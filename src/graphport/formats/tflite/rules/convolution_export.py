@@ -214,7 +214,10 @@ def _convolve_groups(
 
 
 def _dilate_filters(b: Builder, w: Value, gaps: Sequence[int]) -> Value:
-    """Insert zeros between filter elements, one axis at a time: pad kernels support few axes."""
+    """Insert gaps[i] - 1 zeros between filter elements along spatial axis i.
+
+    One axis at a time, because pad kernels support few axes.
+    """
     dims = list(sizes(b.dims(w), "the filters"))
     for axis, gap in enumerate(gaps, len(dims) - len(gaps)):
         before, n, behind = prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :])

@@ -28,7 +28,7 @@ Size: TypeAlias = "float | Value"
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Region of x that is resampled, and the value outside of x."""
+    """The region of the source that Resize samples (`roi`), and the value outside of the source."""
 
     roi: Value | None
     extrapolation_value: float
@@ -155,7 +155,7 @@ def _nearest(b: Builder, at: Value, n: Size, mode: str) -> Value:
 
 
 def _weights(b: Builder, at: Value, n: Size, scale: Value, stated: Sampling) -> Value:
-    """Weight of each element of x in each output element: [n, out]."""
+    """Return the weight of each element of the source axis in each output element: [n, out]."""
     row = emit(b, "EXPAND_DIMS", at, ints(b, 0))
     if stated.antialias:
         if isinstance(n, Value):
