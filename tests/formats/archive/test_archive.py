@@ -76,7 +76,7 @@ def with_manifest(path: Path, **changes) -> Path:
     return rebuilt(path, change)
 
 
-def test_a_graph_comes_back(tmp_path):
+def test_graph_round_trips(tmp_path):
     graph = small()
     again, warnings = read(saved(tmp_path, graph))
     verify(again)
@@ -84,7 +84,7 @@ def test_a_graph_comes_back(tmp_path):
     assert to_text(again, inline=None) == to_text(graph, inline=None)
 
 
-def test_the_same_graph_gives_the_same_bytes(tmp_path):
+def test_archive_is_deterministic(tmp_path):
     first = saved(tmp_path).read_bytes()
     second = saved(tmp_path).read_bytes()
     assert first == second
@@ -130,7 +130,7 @@ def test_numbers_that_are_shared_are_written_once(tmp_path):
 
 
 @every("dtype", [each for each in DType if each is not DType.STRING], ids=str)
-def test_every_element_type_comes_back(tmp_path, dtype):
+def test_every_dtype_round_trips(tmp_path, dtype):
     array = (
         np.arange(40).astype(np.int8).astype(dtype.numpy) % dtype.numpy.type(2)
         if dtype.kind in "iu"
@@ -146,7 +146,7 @@ def test_every_element_type_comes_back(tmp_path, dtype):
 
 
 @given(st.lists(st.text() | st.binary(), max_size=5))
-def test_texts_come_back(elements):
+def test_strings_round_trip(elements):
     array = np.empty(len(elements), object)
     array[:] = elements
     storage = ArrayStorage(array, DType.STRING)
@@ -159,7 +159,7 @@ def test_any_bytes_are_texts_or_not(data, count):
     assert found is None or found.count == count
 
 
-def test_a_tensor_of_many_texts_comes_back(tmp_path):
+def test_string_tensor_round_trips(tmp_path):
     graph = Graph()
     storage = storage_of(np.array([f"word {index}" for index in range(30)], object))
     graph.set_outputs([graph.add_constant("w", TensorFact.of(storage), storage)])
@@ -167,7 +167,7 @@ def test_a_tensor_of_many_texts_comes_back(tmp_path):
     assert again.outputs[0].storage.numpy().tolist() == storage.numpy().tolist()
 
 
-def test_plain_notes_come_back_and_others_do_not(tmp_path):
+def test_only_plain_notes_round_trip(tmp_path):
     graph = small()
     graph.inputs[0].notes.update(original_name="x:0", place=object(), size=2, ratio=0.5)
     graph.first_node.notes["comment"] = "scaled"
@@ -178,7 +178,7 @@ def test_plain_notes_come_back_and_others_do_not(tmp_path):
     assert again.notes["producer"] == "me"
 
 
-def test_op_types_of_dialects_are_kept(tmp_path):
+def test_dialect_op_types_round_trip(tmp_path):
     graph = Graph()
     x = graph.add_input("x", TensorFact(F32, (2,)))
     graph.append(Node("Fancy", [x], [Value("y")], {"gain": 2}, dialect="caffe"))
@@ -197,7 +197,7 @@ def test_a_graph_of_an_older_opset_is_upgraded(tmp_path):
     assert [node.op for node in model.graph] == ["Mul"]
 
 
-def test_it_is_recognized_by_what_it_states(tmp_path):
+def test_archive_is_recognized_by_content(tmp_path):
     path = saved(tmp_path).rename(tmp_path / "renamed.bin")
     assert recognize(path) is FORMATS["archive"]
 
@@ -284,7 +284,7 @@ def test_a_value_without_producer(tmp_path):
         pytest.param(b"%x: float32[20]", b"%x: float32[7]", "error", id="extents that do not fit"),
     ],
 )
-def test_a_graph_that_is_not_what_it_states_is_found(tmp_path, old, new, severity):
+def test_inconsistent_graph_is_reported(tmp_path, old, new, severity):
     path = rebuilt(saved(tmp_path), lambda name, data: data.replace(old, new, 1) if name == "graph.txt" else data)
     findings = gp.check(path)
     assert {finding.code for finding in findings} <= {"SHAPE0001", "SHAPE0002"}
@@ -369,7 +369,7 @@ def test_compressed_members_are_refused(tmp_path):
     assert error_codes(rebuilt(saved(tmp_path), lambda _, data: data, compression=zipfile.ZIP_DEFLATED)) == ["IO0208"]
 
 
-def test_two_members_of_one_name_are_refused(tmp_path):
+def test_duplicate_members_are_rejected(tmp_path):
     path = saved(tmp_path)
     with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("graph.txt", "graph other() {\n return\n}\n")
@@ -406,7 +406,7 @@ def test_a_manifest_that_is_no_object_is_refused(tmp_path, data):
     assert error_codes(path) == ["IO0210"]
 
 
-def test_weights_of_another_size_than_they_say_are_refused(tmp_path):
+def test_weights_of_wrong_size_are_rejected(tmp_path):
     weights = {"w0": {"member": "weights/w0", "dtype": "float32", "shape": [21]}}
     assert error_codes(with_manifest(saved(tmp_path), weights=weights)) == ["IO0212"]
 
@@ -466,7 +466,7 @@ def test_damage_is_refused_or_harmless(tmp_path_factory, data):
         assert to_text(graph, inline=None) == to_text(small(), inline=None)
 
 
-def test_the_source_may_be_replaced_while_it_is_read(tmp_path):
+def test_source_may_be_overwritten_after_reading(tmp_path):
     path = saved(tmp_path)
     graph, _ = read(path)
     graph.rename(graph.inputs[0], "renamed")

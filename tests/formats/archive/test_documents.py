@@ -10,7 +10,7 @@ from graphport.formats.archive import Documents, read
 from tests.formats.archive.test_archive import rebuilt, saved, small
 
 
-def test_documents_come_back(tmp_path):
+def test_documents_round_trip(tmp_path):
     documents = Documents(
         quantization={"w": {"scale": [0.5, 0.25]}}, dispatch={"times": "float"}, provenance={"by": "me"}
     )
@@ -18,7 +18,7 @@ def test_documents_come_back(tmp_path):
     assert graph.notes["documents"] == documents
 
 
-def test_a_section_that_speaks_of_something_else_is_a_warning(tmp_path):
+def test_document_with_unknown_names_is_a_warning(tmp_path):
     documents = Documents(
         quantization={"grids": [{"value": "w"}, {"value": "v"}]},
         dispatch={"nodes": [{"node": "times"}, {"node": "gone"}, {"node": "lost"}, 7]},
@@ -36,7 +36,7 @@ def test_documents_are_not_nested_without_end(tmp_path, depth, codes):
     assert [finding.code for finding in gp.check(path)] == codes
 
 
-def test_converting_states_what_from(tmp_path):
+def test_conversion_records_its_source(tmp_path):
     gp.save(Model(small()), tmp_path / "a.onnx")
     gp.convert(tmp_path / "a.onnx", tmp_path / "a.graphport")
     said = gp.load(tmp_path / "a.graphport").graph.notes["documents"].provenance

@@ -161,7 +161,7 @@ def test_pooling_agrees_with_opencv(tmp_path, pool, window):
 
 
 @pytest.mark.parametrize("points", ["", "slice_point: 2", "axis: 3 slice_point: 4"])
-def test_slices_are_all_of_it(tmp_path, points):
+def test_slice_outputs_cover_the_operand(tmp_path, points):
     model = gp.load(one_layer("Slice", tops=2, slice_param=points).save(tmp_path))
     inputs = inputs_for(model)
     pieces = gp.run(model, inputs)
@@ -248,7 +248,7 @@ DEFINED = {
 
 
 @every("case", DEFINED)
-def test_a_layer_is_what_its_definition_states(tmp_path, case):
+def test_layer_matches_its_definition(tmp_path, case):
     type, options, expected = DEFINED[case]
     model = gp.load(one_layer(type, **options).save(tmp_path))
     x = x_of()
@@ -259,7 +259,7 @@ def test_a_layer_is_what_its_definition_states(tmp_path, case):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_a_pyramid_has_all_its_levels(tmp_path):
+def test_spp_has_all_pyramid_levels(tmp_path):
     model = gp.load(one_layer("SPP", (1, 2, 8, 8), spp_param="pyramid_height: 3").save(tmp_path))
     x = x_of((1, 2, 8, 8))
     levels = [x.reshape(1, 2, n, 8 // n, n, 8 // n).max((3, 5)).reshape(1, -1) for n in (1, 2, 4)]
@@ -275,7 +275,7 @@ def test_axpy_scales_and_adds(tmp_path):
     np.testing.assert_allclose(found, a * x + z, rtol=1e-5, atol=1e-6)
 
 
-def test_crop_follows_an_extent_that_is_not_known(tmp_path):
+def test_crop_supports_dynamic_dims(tmp_path):
     net = Network("net")
     net.input("x", 1, 2, 0, 0)
     net.input("other", 1, 2, 0, 0)
@@ -285,7 +285,7 @@ def test_crop_follows_an_extent_that_is_not_known(tmp_path):
     np.testing.assert_array_equal(gp.run(model, {"x": x, "other": other})["y"], x[:, :, 1:5, 1:6])
 
 
-def test_entries_go_back_to_where_pooling_found_them(tmp_path):
+def test_upsample_restores_pooled_positions(tmp_path):
     net = Network("net")
     net.input("x", 1, 2, 4, 6)
     net.layer("Pooling", "pool", "x", top=["small", "places"], pooling_param="pool: MAX kernel_size: 2 stride: 2")
@@ -317,7 +317,7 @@ def test_entries_of_the_batch_are_chosen(tmp_path):
     np.testing.assert_array_equal(found["z"], x[[0, 3]])
 
 
-def test_regions_are_pooled_as_opencv_pools_them(tmp_path):
+def test_roipooling_matches_opencv(tmp_path):
     path = one_layer(
         "ROIPooling", (1, 3, 8, 8), (2, 5), roi_pooling_param="pooled_h: 2 pooled_w: 2 spatial_scale: 1"
     ).save(tmp_path)

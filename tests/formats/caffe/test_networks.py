@@ -172,7 +172,7 @@ def test_a_network_agrees_with_opencv(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_goes_to_onnx_and_back_to_opencv(tmp_path, name):
+def test_network_converts_to_onnx_and_back(tmp_path, name):
     path = NETWORKS[name]().save(tmp_path)
     assert gp.convert(path, tmp_path / "there.onnx").passed
     report = gp.convert(tmp_path / "there.onnx", tmp_path / "back.prototxt")
@@ -188,7 +188,7 @@ def test_a_network_goes_to_onnx_and_back_to_opencv(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_written_as_it_was_read_has_equal_content(tmp_path, name):
+def test_network_round_trips(tmp_path, name):
     path = NETWORKS[name]().save(tmp_path)
     gp.convert(path, tmp_path / "same.prototxt")
     (first, _), (second, _) = read(path), read(tmp_path / "same.prototxt")
@@ -231,13 +231,13 @@ def test_detections_agree_with_opencv(tmp_path, options):
         np.testing.assert_allclose(ours, theirs, atol=2e-4)
 
 
-def test_where_nothing_is_found_there_is_a_row_that_states_so(tmp_path):
+def test_detector_without_detections_returns_placeholder_rows(tmp_path):
     model = gp.load(detector(confidence_threshold=0.9999, batch=2).save(tmp_path))
     found = gp.run(model, inputs_for(model))["found"]
     np.testing.assert_array_equal(found[0, 0], [[0, *[-1] * 6], [1, *[-1] * 6]])
 
 
-def test_a_detector_is_written_as_it_was_read(tmp_path):
+def test_detector_round_trips(tmp_path):
     path = detector().save(tmp_path)
     assert gp.convert(path, tmp_path / "same.prototxt").passed
     (first, _), (second, _) = read(path), read(tmp_path / "same.prototxt")

@@ -79,7 +79,7 @@ def test_a_real_number_is_read(text, expected):
     assert found == [expected]
 
 
-def test_enumerations_are_words_also_by_number():
+def test_enum_numbers_are_read_as_names():
     assert convolution("engine: CUDNN")["engine"] == [Identifier("CUDNN")]
     assert convolution("engine: 1")["engine"] == [Identifier("CAFFE")]
 
@@ -110,16 +110,16 @@ def test_enumerations_are_words_also_by_number():
         pytest.param("layer { color: 'red' }", "CAFFE0201", id="no such field"),
     ],
 )
-def test_a_mistake_is_found(text, code):
+def test_syntax_error_is_reported(text, code):
     assert codes(text)[-1] == code
     assert set(codes(text)) <= {code, "CAFFE0201"}
 
 
-def test_all_mistakes_of_types_are_found_together():
+def test_all_type_errors_are_reported_together():
     assert codes("name: 1 input_dim: 'a' layer { type: 2 }") == ["CAFFE0104"] * 3
 
 
-def test_a_mistake_has_its_place():
+def test_type_error_has_a_location():
     with pytest.raises(DiagnosticError) as caught:
         parsed('name: "n"\nlayer {\n  type: 5\n}')
     span = caught.value.diagnostics[0].span
@@ -142,7 +142,7 @@ def test_any_text_is_read_or_refused(text):
     st.lists(st.integers(-(2**63), 2**63 - 1)),
     st.lists(st.floats(width=32, allow_nan=False)),
 )
-def test_what_is_written_is_read(name, dims, weights):
+def test_prototxt_round_trips(name, dims, weights):
     net = Message("NetParameter")
     net.add("name", name.encode("utf-8", "replace").decode())
     for dim in dims:

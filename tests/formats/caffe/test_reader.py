@@ -60,7 +60,7 @@ def test_fillers_and_engines_are_no_attributes(tmp_path):
     assert node.attributes == {"num_output": 2, "kernel_size": (3,)}
 
 
-def test_a_layer_in_place_makes_a_new_value_of_that_name(tmp_path):
+def test_in_place_layer_creates_a_new_value(tmp_path):
     relu = 'layer { name: "r" type: "ReLU" bottom: "y" top: "y" }'
     again = relu.replace('"r"', '"s"')
     graph = graph_of(tmp_path, f"{INPUT} {CONV} {relu} {again}")
@@ -74,7 +74,7 @@ def test_an_input_keeps_its_name_when_it_is_replaced(tmp_path):
     assert [value.name for value in graph.outputs] == ["x.r"]
 
 
-def test_outputs_are_what_is_unused(tmp_path):
+def test_unused_blobs_are_outputs(tmp_path):
     more = 'layer { name: "a" type: "ReLU" bottom: "y" top: "a" } layer { name: "b" type: "TanH" bottom: "y" top: "b" }'
     sinks = "layer { name: 's' type: 'Silence' bottom: 'b' } layer { name: 'f' type: 'HDF5Output' bottom: 'y' }"
     graph = graph_of(tmp_path, f"{INPUT} {CONV} {more} {sinks}")
@@ -99,7 +99,7 @@ def test_outputs_are_what_is_unused(tmp_path):
         ("exclude { stage: 'deploy' }", True),
     ],
 )
-def test_rules_say_which_layers_belong_to_inference(tmp_path, rule, is_there):
+def test_include_and_exclude_rules_select_inference_layers(tmp_path, rule, is_there):
     layer = f'layer {{ name: "r" type: "ReLU" bottom: "y" top: "y" {rule} }}'
     assert ("caffe.ReLU" in ops(graph_of(tmp_path, f"{INPUT} {CONV} {layer}"))) == is_there
 
@@ -110,7 +110,7 @@ def test_stages_of_the_network_count(tmp_path):
     assert "caffe.ReLU" in ops(graph_of(tmp_path, f"{state} {INPUT} {CONV} {layer}"))
 
 
-def test_a_network_for_training_is_read_as_for_inference(tmp_path):
+def test_training_network_is_read_for_inference(tmp_path):
     assert warning_codes(tmp_path, f"state {{ phase: TRAIN }} {INPUT} {CONV}") == ["CAFFE0205"]
 
 
@@ -155,7 +155,7 @@ def test_data_layers_are_inputs(tmp_path, text, shape):
     assert graph.inputs[0].fact.shape == shape
 
 
-def test_a_data_layer_for_each_phase_is_one_input(tmp_path):
+def test_data_layers_of_both_phases_become_one_input(tmp_path):
     both = "".join(
         f'layer {{ name: "data" type: "Data" top: "x" include {{ phase: {phase} }} data_param {{ batch_size: {n} }} }}'
         for phase, n in (("TRAIN", 32), ("TEST", 8))
@@ -185,11 +185,11 @@ def test_a_data_layer_for_each_phase_is_one_input(tmp_path):
         ),
     ],
 )
-def test_a_mistake_in_a_network_is_found(tmp_path, text, code):
+def test_invalid_network_is_reported(tmp_path, text, code):
     assert code in error_codes(tmp_path, text)
 
 
-def test_one_missing_blob_is_one_finding(tmp_path):
+def test_missing_blob_is_reported_once(tmp_path):
     follow = 'layer { name: "r" type: "ReLU" bottom: "y" top: "z" }'
     assert error_codes(tmp_path, f"{CONV} {follow}") == ["CAFFE0208"]
 
@@ -251,7 +251,7 @@ def test_version_0_is_read_as_version_2(tmp_path):
     assert gp.load(tmp_path / "net.prototxt").outputs["s"].fact.shape == (1, 3)
 
 
-def test_external_weights_the_text_are_found_by_layer(tmp_path):
+def test_caffemodel_weights_are_assigned_by_layer_name(tmp_path):
     net = Network("net")
     net.input("x", 1, 3, 8, 8)
     net.conv("c", "x", 3, 4)
@@ -282,7 +282,7 @@ def test_a_file_of_weights_has_its_network_inside(tmp_path):
     assert gp.compare(expected, alone).passed
 
 
-def test_the_only_external_weights_a_text_are_taken_and_said(tmp_path):
+def test_single_caffemodel_is_used_with_a_finding(tmp_path):
     net = Network("net")
     net.input("x", 1, 3, 8, 8)
     net.conv("c", "x", 3, 4)
@@ -293,7 +293,7 @@ def test_the_only_external_weights_a_text_are_taken_and_said(tmp_path):
     assert all(value.storage is not None for value in graph.constants)
 
 
-def test_one_of_several_weights_is_not_guessed(tmp_path):
+def test_ambiguous_caffemodel_files_are_not_used(tmp_path):
     path = written(tmp_path, f"{INPUT} {CONV}")
     for name in ("a", "b"):
         (tmp_path / f"{name}.caffemodel").write_bytes(length_field(1, b"net"))
@@ -317,13 +317,13 @@ def test_weights_of_another_shape_are_an_error(tmp_path):
     assert "weights have shape [4, 4, 3, 3], expected [4, 3, 3, 3]" in findings[0].message
 
 
-def test_without_weights_shapes_are_known(tmp_path):
+def test_shapes_are_inferred_without_weights(tmp_path):
     model = gp.load(written(tmp_path, f"{INPUT} {CONV}"))
     assert model.outputs["y"].fact.shape == (1, 2, 6, 6)
     assert [node.op for node in model.graph] == ["Conv"]
 
 
-def test_an_unknown_layer_stays_with_all_it_states(tmp_path):
+def test_unknown_layer_keeps_its_attributes(tmp_path):
     more = 'layer { name: "f" type: "Fancy" bottom: "y" top: "z" fancy_param { gain: 2 mode: HARD tags: "a" tags: "b" inner { k: 1.5 } } }'
     graph, warnings = read(written(tmp_path, f"{INPUT} {CONV} {more}"))
     assert [finding.code for finding in warnings] == ["CAFFE0201"]
@@ -333,7 +333,7 @@ def test_an_unknown_layer_stays_with_all_it_states(tmp_path):
     assert [finding.code for finding in gp.check(tmp_path / "net.prototxt")] == ["CAFFE0201", "LEG0001"]
 
 
-def test_a_parameter_that_is_unknown_makes_its_layer_opaque(tmp_path):
+def test_unknown_parameter_makes_the_layer_opaque(tmp_path):
     text = CONV.replace("kernel_size: 3", "kernel_size: 3 wobble: 2")
     model = gp.load(written(tmp_path, f"{INPUT} {text}"))
     assert [node.op for node in model.graph] == ["caffe.Convolution"]
@@ -347,11 +347,11 @@ def test_extents_can_be_bound(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["net.prototxt", "net.txt"])
-def test_a_network_is_recognized_by_what_it_states(tmp_path, name):
+def test_prototxt_is_recognized_by_content(tmp_path, name):
     assert recognize(written(tmp_path, f"# made by hand\n{INPUT} {CONV}", name)) is FORMATS["caffe"]
 
 
-def test_weights_are_recognized_by_what_they_hold(tmp_path):
+def test_caffemodel_is_recognized_by_content(tmp_path):
     net = Network("net")
     net.input("x", 1, 3, 8, 8)
     net.conv("c", "x", 3, 4)
@@ -367,7 +367,7 @@ def test_a_text_that_is_no_utf_8_is_refused(tmp_path):
     assert caught.value.diagnostics[0].code == "CAFFE0103"
 
 
-def test_a_constant_has_a_layer_of_its_own(tmp_path):
+def test_parameter_layer_becomes_a_constant(tmp_path):
     net = Network("net")
     net.input("x", 2, 3)
     net.layer("Parameter", "p", blobs=[net.normal(2, 3)], parameter_param="shape { dim: 2 dim: 3 }")

@@ -73,7 +73,7 @@ def shared(a, b) -> float:
         pytest.param(1, 6000, 6, 0.7, id="the best six after"),
     ],
 )
-def test_regions_are_proposed_as_published(tmp_path, backend, least, before, after, overlap):
+def test_proposal_layer_matches_the_publication(tmp_path, backend, least, before, after, overlap):
     said = f"feat_stride: 16 base_size: 16 min_size: {least} ratio: 0.5 ratio: 2 scale: 1 scale: 2.5 "
     said += f"pre_nms_topn: {before} post_nms_topn: {after} nms_thresh: {overlap}"
     model = gp.load(region_network(said, tops=2).save(tmp_path))
@@ -149,7 +149,7 @@ def test_darknets_rearrangement_agrees_with_opencv(tmp_path):
     assert_agrees(net.save(tmp_path))
 
 
-def test_darknet_reads_maps_as_a_space(tmp_path):
+def test_reorg_matches_darknet(tmp_path):
     net = Network("net")
     net.layer("Reorg", "y", net.input("x", 1, 18, 6, 9), reorg_param="stride: 3")
     x = np.arange(18 * 54, dtype=np.float32).reshape(1, 18, 6, 9)

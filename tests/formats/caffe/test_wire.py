@@ -86,7 +86,7 @@ def joined(message: Message) -> bytes:
     )
 
 
-def test_what_we_write_protobuf_reads():
+def test_written_message_is_read_by_protobuf():
     message = parse(Source("net.prototxt", TEXT), Findings())
     theirs = NET.FromString(joined(message))
     assert theirs.name == "net"
@@ -104,12 +104,12 @@ def test_files_written_by_protobuf_are_read():
     assert plain(decoded(theirs.SerializeToString())) == plain(message)
 
 
-def test_numbers_of_fields_are_given_once():
+def test_field_numbers_are_unique():
     for kind in schema.kinds():
         assert len(schema.fields_by_number(kind)) == len(schema.fields(kind)), kind
 
 
-def test_every_type_is_known():
+def test_every_field_type_is_defined():
     known = {*schema.SCALARS, *schema.ENUMS, *schema.kinds()}
     assert all(field.type in known for kind in schema.kinds() for field in schema.fields(kind).values())
 
@@ -132,7 +132,7 @@ def test_blobs_of_both_ages(shape):
     assert legacy.shape == (1,) * (4 - len(shape)) + shape
 
 
-def test_numbers_one_by_one():
+def test_unpacked_repeated_floats_are_read():
     array = np.random.default_rng(0).random(5).astype("<f4")
     data = b"".join(b"\x2d" + number.tobytes() for number in array) + length_field(7, length_field(1, b"\x05"))
     found = storage_of_blob(decoded(data, "BlobProto"), Findings(), "b")
@@ -153,7 +153,7 @@ def test_double_numbers():
     assert (found.dtype.numpy, found.numpy().tolist()) == (np.float32, [1.5])
 
 
-def test_gradients_are_left_where_they_are():
+def test_gradients_are_ignored():
     data = blob_bytes(np.ones(2)) + length_field(6, np.ones(2, "<f4").tobytes())
     assert "diff" not in decoded(data, "BlobProto").entries
 
@@ -178,7 +178,7 @@ def test_gradients_are_left_where_they_are():
         ),
     ],
 )
-def test_a_damaged_blob_is_found(data, code):
+def test_damaged_blob_is_reported(data, code):
     findings = Findings()
     assert storage_of_blob(decoded(data, "BlobProto"), findings, "the blob") is None
     assert [finding.code for finding in findings.all_findings()] == [code]
@@ -230,7 +230,7 @@ def _accepts(data: bytes) -> bool:
         pytest.param(b"\xfa\x3f\x02ab", id="unknown text"),
     ],
 )
-def test_a_message_ends_where_its_length_states_and_not_a_byte_later(inner):
+def test_truncated_fields_are_rejected_like_protobuf(inner):
     """Every field cut short by a byte or more, and followed by what would complete it, is refused as protobuf does."""
     assert codes(length_field(100, inner)) == []
     for cut in range(1, len(inner)):
@@ -252,14 +252,14 @@ def test_damage_is_refused_or_harmless(data):
     assert codes(whole[:place] + bytes([byte]) + whole[place + 1 :]) in ([], ["CAFFE0301"])
 
 
-def test_a_blob_is_written_as_it_is_read():
+def test_blob_round_trips():
     storage = storage_of(np.arange(3, dtype=np.float32))
     blob = Message("BlobProto")
     blob.add("data", storage)
     assert plain(decoded(joined(blob), "BlobProto")) == {"data": [[0.0, 1.0, 2.0]]}
 
 
-def test_words_have_their_numbers():
+def test_enum_names_are_written_as_numbers():
     layer = Message("LayerParameter")
     layer.add("phase", Identifier("TEST"))
     assert joined(layer) == bytes([10 << 3, 1])

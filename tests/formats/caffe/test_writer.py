@@ -222,7 +222,7 @@ UNSAID = {
 
 
 @pytest.mark.parametrize("case", UNSAID)
-def test_what_caffe_cannot_express_is_refused(tmp_path, case):
+def test_unsupported_graph_is_rejected(tmp_path, case):
     _, findings = export_graph(UNSAID[case], "caffe")
     assert [finding.code for finding in findings] == ["LEG0002"]
     with pytest.raises(DiagnosticError):
@@ -279,7 +279,7 @@ def test_training_and_unknown_fields_are_written_back(tmp_path):
     assert [node.attributes for node in first] == [node.attributes for node in second]
 
 
-def test_a_blob_that_was_replaced_and_is_still_read_gets_a_name(tmp_path):
+def test_overwritten_blob_with_consumers_is_renamed(tmp_path):
     net = Network("net")
     net.input("x", 2, 3)
     net.layer("AbsVal", "a", "x")

@@ -16,7 +16,7 @@ from graphport.ir.verify import verify
 FACT = TensorFact(DType.FLOAT32, (2,))
 
 
-def test_every_result_is_a_blob_of_its_own():
+def test_every_result_is_a_separate_blob():
     rng = np.random.default_rng(0)
     for case in range(60):
         graph: Any = Graph()

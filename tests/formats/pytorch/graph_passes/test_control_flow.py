@@ -82,7 +82,7 @@ REGIONS = (
 )
 
 
-def test_regions_stand_where_they_run():
+def test_regions_are_inlined_at_their_node():
     for op_type in REGIONS:
         graph = graph_of(REAL, REAL)
         region = body(REAL, REAL, op_type="aten.sub.Tensor")
@@ -130,7 +130,7 @@ def test_functions_inlined_twice_have_unique_names():
     assert words(region) == ["aten.add.Tensor"]
 
 
-def test_what_is_in_no_graph_has_no_place():
+def test_inlining_at_a_node_without_graph_raises():
     with pytest.raises(ValueError, match="is in no graph"):
         inlined(body(REAL), Node("aten.relu.default", [], [Value("r", REAL)], dialect="pytorch"), [Value("x", REAL)])
 
@@ -145,7 +145,7 @@ def autocast(enabled: Any, own: Any, wanted: Any, op_type="aten.mm.default") -> 
     return graph
 
 
-def test_a_region_of_another_precision_has_the_casts_that_types_tell():
+def test_autocast_region_gets_casts():
     graph = autocast(True, REAL, NARROW)
     assert words(graph) == ["aten.to.dtype", "aten.to.dtype", "aten.mm.default"]
     for node, source in zip(list(graph)[:2], graph.inputs, strict=True):
@@ -180,7 +180,7 @@ def test_a_region_of_another_precision_has_the_casts_that_types_tell():
     assert words(other) == ["aten.add.Tensor"]
 
 
-def test_a_branch_reads_what_is_around_it():
+def test_branch_captures_outer_values():
     for is_known in (False, True):
         graph = graph_of(REAL, REAL, FLAG)
         x, y, flag = graph.inputs
@@ -214,7 +214,7 @@ def test_a_branch_with_other_inputs_stays():
     assert words(graph) == [SPACE + "cond"]
 
 
-def test_a_loop_asks_before_every_round():
+def test_while_loop_checks_the_condition_before_each_iteration():
     """`while i < n: i, x = i + 1, x + y`."""
     scalar = TensorFact(DType.INT64, ())
     for rounds in (0, 1, 3):
@@ -240,7 +240,7 @@ def test_a_loop_asks_before_every_round():
         np.testing.assert_allclose(total, X + rounds * Y, rtol=1e-6)
 
 
-def test_a_loop_that_carries_nothing_or_something_else_stays():
+def test_unsupported_while_loop_is_kept():
     for facts, keys in (((REAL,), ("2*", "2*")), ((REAL, REAL, REAL), ("2*", "2*")), ((REAL, REAL), ("3*", "3*"))):
         graph = graph_of(REAL, REAL)
         told = {"0": body(REAL, REAL), "1": body(*facts, op_type="aten.relu.default")}
@@ -249,7 +249,7 @@ def test_a_loop_that_carries_nothing_or_something_else_stays():
         assert words(graph) == [SPACE + "while_loop"]
 
 
-def test_slices_of_what_is_scanned_are_taken_in_turn():
+def test_scan_iterates_over_slices():
     graph = graph_of(REAL, ROWS, REAL)
     round_ = region_of(REAL, REAL, REAL)
     total, row, factor = round_.inputs
@@ -266,7 +266,7 @@ def test_slices_of_what_is_scanned_are_taken_in_turn():
     np.testing.assert_allclose(found[1], sums, rtol=1e-6)
 
 
-def test_a_map_is_a_scan_that_carries_nothing():
+def test_map_becomes_a_scan_without_state():
     for op_type in ("map", "map_impl"):
         graph = graph_of(ROWS, REAL)
         round_ = body(REAL, REAL, op_type="aten.mul.Tensor")

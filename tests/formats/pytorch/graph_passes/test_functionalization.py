@@ -147,7 +147,7 @@ def changed(draw: Any, program: Program, at: int) -> None:
 @pytest.mark.parametrize("first", KINDS)
 @given(data=st.data())
 @settings(max_examples=12)
-def test_what_is_written_into_a_view_of_a_view_is_seen_through_all(first, data):
+def test_write_to_a_nested_view_updates_all_aliases(first, data):
     program = Program((3, 2, 4))
     looked(data.draw, program, 0, first)
     assert len(program.now) > 1
@@ -159,7 +159,7 @@ def test_what_is_written_into_a_view_of_a_view_is_seen_through_all(first, data):
 
 
 @given(data=st.data())
-def test_a_program_of_views_and_writes_computes_what_arrays_do(data):
+def test_random_views_and_writes_match_numpy(data):
     program = Program((2, 3), (3, 2, 2))
     for _ in range(data.draw(st.integers(2, 9))):
         at = data.draw(st.integers(0, len(program.now) - 1))
@@ -169,7 +169,7 @@ def test_a_program_of_views_and_writes_computes_what_arrays_do(data):
     program.held(*places)
 
 
-def test_a_program_that_writes_nothing_is_left_as_it_is():
+def test_program_without_writes_is_unchanged():
     program = Program((2, 3))
     program.look(0, "aten.view.default", program.now[0][1].reshape(-1), size=(-1,))
     before = list(program.graph)
@@ -192,7 +192,7 @@ def test_conversion_of_an_input_is_recorded():
         np.testing.assert_array_equal(one, other)
 
 
-def test_an_output_that_is_written_keeps_its_name_and_is_no_other_output():
+def test_written_output_keeps_its_name():
     program = Program((2, 3))
     program.look(0, "aten.alias.default", program.now[0][1][...])
     value = program.now[1][0]
@@ -211,7 +211,7 @@ def test_an_output_that_is_written_keeps_its_name_and_is_no_other_output():
     assert one is not two
 
 
-def test_a_write_is_cast_to_the_type_of_what_is_written():
+def test_write_is_cast_to_the_dtype_of_its_target():
     for own, other, is_cast in (
         (DType.FLOAT32, DType.FLOAT32, False),
         (DType.FLOAT32, DType.FLOAT64, True),
@@ -238,7 +238,7 @@ def test_a_write_is_cast_to_the_type_of_what_is_written():
             assert after.operands == [cast.output]
 
 
-def test_an_op_type_that_returns_nothing_writes_all_the_same():
+def test_op_type_without_results_may_write():
     program = Program((2, 3))
     value, array = program.now[0]
     array *= np.float32(3)
@@ -247,7 +247,7 @@ def test_an_op_type_that_returns_nothing_writes_all_the_same():
     program.held(1)
 
 
-def test_a_view_that_a_run_places_is_placed_there_again():
+def test_view_with_a_computed_offset_is_written_back():
     program = Program((5, 3))
     start = program.graph.add_input("start", TensorFact(DType.INT64, ()))
     program.feeds["start"] = np.array(2)
@@ -259,7 +259,7 @@ def test_a_view_that_a_run_places_is_placed_there_again():
     program.held(0)
 
 
-def test_what_no_view_can_be_put_back_into_is_reported():
+def test_write_to_an_expanded_view_is_reported():
     program = Program((2, 1))
     seen = program.put(
         "aten.expand.default", program.now[0][0], results=[TensorFact(DType.FLOAT32, (2, 3))], size=(2, 3)
@@ -269,7 +269,7 @@ def test_what_no_view_can_be_put_back_into_is_reported():
     assert "whose elements overlap" in finding.message
 
 
-def test_op_types_of_others_read_what_was_written():
+def test_other_dialects_read_the_written_value():
     program = Program((2, 3))
     value, array = program.now[0]
     program.write(0, "aten.mul_.Scalar", array * np.float32(2), other=2.0)
@@ -340,7 +340,7 @@ def test_the_layout_states_whether_an_op_type_copies():
         assert found == ((["LEG0004"], False) if expected is None else ([], expected)), (op_type, told, strided)
 
 
-def test_what_may_be_a_copy_is_read_before_a_write_and_not_after_it():
+def test_possible_copy_is_rejected_only_after_a_write():
     for is_written in (False, True):
         program = Program((2, 3))
         value, array = program.now[0]
@@ -409,7 +409,7 @@ def test_statistics_that_do_not_exist_are_not_updated():
     assert [node.op_type for node in program.graph] == ["aten.batch_norm.default"]
 
 
-def test_lists_of_operands_are_read_as_they_are_now():
+def test_operand_lists_read_the_updated_values():
     program = Program((2, 3), (2, 3))
     parts = [value for value, _ in program.now]
     program.write(0, "aten.mul_.Scalar", program.now[0][1] * np.float32(2), other=2.0)

@@ -62,7 +62,7 @@ def changing(is_kept: bool, count: int = 3) -> tuple[Net, list[Value], list[Valu
     return net, buffers, last
 
 
-def test_buffers_that_change_are_reported_or_kept():
+def test_changing_buffers_are_reported_or_become_states():
     for count in (1, 3, 8, 9, 10):
         net, buffers, _ = changing(False, count)
         (finding,) = settle(net.graph)
@@ -101,7 +101,7 @@ def test_buffers_that_change_are_reported_or_kept():
 # ── strides ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_op_types_with_strides_are_asked_of_the_whole_storage():
+def test_as_strided_applies_to_the_whole_storage():
     dense, shifted, loose, lost = (True, 0), (True, 3), (False, 2), (False, None)
     for views, layouts, given, expected in (
         ([], [dense], None, (0, 0)),
@@ -143,7 +143,7 @@ def test_op_types_with_strides_are_asked_of_the_whole_storage():
             assert node.attributes["storage_offset"] == expected[1]
 
 
-def test_what_is_written_by_strides_has_the_shape_of_its_operand():
+def test_as_strided_scatter_has_the_shape_of_its_operand():
     for layout, is_known in (((True, 0), True), ((True, 3), False), (None, True)):
         net = Net()
         if layout is not None:
@@ -164,7 +164,7 @@ def test_what_is_written_by_strides_has_the_shape_of_its_operand():
 # ── complex numbers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_complex_numbers_are_pairs_and_those_that_are_given_or_returned_are_reported():
+def test_complex_inputs_and_outputs_are_reported():
     whole = TensorFact(DType.COMPLEX64, (2,))
     net = Net(whole)
     z = net.put("aten.mul.Tensor", net.x, net.x, fact=whole)
@@ -190,7 +190,7 @@ def test_complex_numbers_are_pairs_and_those_that_are_given_or_returned_are_repo
     assert z.fact == TensorFact(DType.FLOAT32, (2, 2))
 
 
-def test_op_types_that_have_no_rule_for_complex_numbers_are_reported_once_each():
+def test_op_types_without_complex_rule_are_reported_once():
     whole = TensorFact(DType.COMPLEX64, (2,))
     net = Net(whole)
     found = [net.put(op_type, net.x, fact=whole) for op_type in ("aten.none.a", "aten.none.b", "aten.none.a")]

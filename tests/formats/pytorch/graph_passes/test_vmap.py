@@ -69,14 +69,14 @@ def test_a_region_is_a_map_over_its_slices(source, target):
     assert len(made.attributes) == 2
 
 
-def test_what_nobody_knows_of_a_result_nobody_knows_of_its_slices():
+def test_unknown_slice_facts_give_an_unknown_result():
     region = Region(0, 1, UNKNOWN)
     region.mapped()
     (made,) = [each for each in region.graph if each.op_type == "higher_order.map_impl"]
     assert made.output.fact == UNKNOWN
 
 
-def test_a_result_of_which_no_slice_is_a_part_is_the_same_in_all():
+def test_unbatched_result_is_expanded():
     region = Region()
     (removed,) = [each for each in region.graph if each.op_type.endswith("_remove_batch_dim")]
     removed.set_input(0, region.w)
@@ -87,7 +87,7 @@ def test_a_result_of_which_no_slice_is_a_part_is_the_same_in_all():
     assert body.outputs == [body.last.output]
 
 
-def test_what_no_slice_is_in_stays_around_the_map():
+def test_unbatched_nodes_stay_outside_the_map():
     region = Region()
     outside = region.put("aten.neg.default", region.w, fact=WHOLE, before=region.leave).output
     product = region.made.producer
@@ -148,7 +148,7 @@ def test_a_region_in_a_region_is_a_map_in_a_map():
     assert enter.graph is None
 
 
-def test_a_branch_is_inside_where_it_reads_a_slice_and_around_where_it_does_not():
+def test_branch_is_mapped_only_if_it_reads_a_slice():
     for read in ("slice", "w", "both"):
         region = Region()
         body = Graph("branch")
@@ -167,7 +167,7 @@ def test_a_branch_is_inside_where_it_reads_a_slice_and_around_where_it_does_not(
         assert [each.op_type for each in slices] == ["higher_order.cond", "aten.mul.Tensor"][read == "w" :]
 
 
-def test_what_is_built_from_a_slice_is_in_the_map_with_all_that_is_built_from_it():
+def test_nodes_that_depend_on_a_slice_are_mapped():
     region = Region()
     product = region.made.producer
     both = region.put("aten.split.Tensor", region.slice, fact=SLICE, results=2, before=product)

@@ -42,11 +42,11 @@ def compute_alike(program, results, folder):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_core_operators_compute_what_pytorch_does(name, tmp_path):
+def test_core_aten_operators_match_pytorch(name, tmp_path):
     compute_alike(PROGRAMS / f"{name}.pt2", PROGRAMS / f"{name}.npz", tmp_path)
 
 
-def test_the_table_of_the_documentation_is_what_the_rules_are():
+def test_documented_core_aten_table_matches_the_rules():
     # In a process of its own, for it watches all rules.
     command = [sys.executable, "-m", "tools.core_aten", "--check"]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0

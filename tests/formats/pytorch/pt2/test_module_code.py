@@ -88,7 +88,7 @@ def test_branches_and_loops_are_statements_of_python(tmp_path):
     assert "while_loop" not in text
 
 
-def test_hostile_names_never_become_code(tmp_path):
+def test_hostile_names_are_escaped_in_module_code(tmp_path):
     for seed in range(times(60)):
         rng = random.Random(seed)
         names = [f"{rng.choice(HOSTILE)}{index}" for index in range(8)]

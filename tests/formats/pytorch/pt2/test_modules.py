@@ -75,7 +75,7 @@ def test_the_nesting_of_modules_is_bounded(tmp_path):
     assert max(name.count(".") for name in parameters(tmp_path / "net.pt2")) == 24
 
 
-def test_a_weight_without_a_name_of_its_own_is_named_after_its_module(tmp_path):
+def test_unnamed_weight_is_named_after_its_module(tmp_path):
     written(network(["/conv/Conv", "/Add", "/Relu"]), tmp_path)
     assert parameters(tmp_path / "net.pt2") == ["conv.weight", "fc.bias"]
 

@@ -65,7 +65,7 @@ def agree(found, expected):
 
 
 @every("file", spread([*FILES, *OLDER]))
-def test_a_program_computes_what_pytorch_does_at_every_size(file, tmp_path):
+def test_program_matches_pytorch_at_every_size(file, tmp_path):
     name = file.split(".")[0]
     model = gp.load(PROGRAMS / file)
     gp.save(model, tmp_path / "net.onnx")
@@ -98,7 +98,7 @@ def test_results_are_called_after_the_keys_under_which_they_are_returned():
     assert [value.name for value in model.graph.outputs] == ["logits", "parts.0", "parts.3", "deep.again"]
 
 
-def test_weights_have_their_full_names_and_are_shared_where_the_module_shares_them():
+def test_weights_have_full_names_and_stay_tied():
     model = gp.load(PROGRAMS / "names.pt2", raw=True)
     storages = {value.name: value.storage for value in model.graph.constants}
     assert set(storages) >= {"layer.weight", "tied.weight", "tied.bias", "table"}
@@ -106,7 +106,7 @@ def test_weights_have_their_full_names_and_are_shared_where_the_module_shares_th
     np.testing.assert_array_equal(storages["table"].numpy(), np.arange(24.0).reshape(4, 6).T[1:3])
 
 
-def test_what_a_program_changes_is_reported():
+def test_writes_to_buffers_are_reported():
     codes = {finding.code: finding.message for finding in gp.load(PROGRAMS / "cache.pt2").findings}
     assert codes == {
         "LEG0005": "the program writes to count, keys: each run starts with the stored values, and the updates are discarded"
@@ -114,7 +114,7 @@ def test_what_a_program_changes_is_reported():
     assert "LEG0005" in {finding.code for finding in gp.load(PROGRAMS / "cache.core.pt2").findings}
 
 
-def test_a_node_knows_the_line_of_the_python_file_that_it_comes_from():
+def test_node_origin_is_the_python_source_line():
     graph = gp.load(PROGRAMS / "network.pt2", raw=True).graph
     origin = next(node.origin for node in graph if node.op_type == "aten.conv2d.default")
     assert str(origin).endswith("self.norm(self.conv(x)), inplace=True), 2)`, in conv, node conv2d")
@@ -161,7 +161,7 @@ def test_running_statistics_are_states_that_a_batch_moves():
             agree(found[:3], recorded("training", "out", call))
 
 
-def test_complex_numbers_that_are_given_or_returned_are_reported_to_be_pairs():
+def test_complex_values_are_reported_as_pairs():
     assert [(f.code, f.message) for f in gp.load(PROGRAMS / "waves.pt2").findings] == [
         (
             "LEG0007",
@@ -248,7 +248,7 @@ def test_openvino_computes_a_scan_within_a_scan(tmp_path):
 
 
 @pytest.mark.parametrize(("op", "end"), [("ReduceMax", -np.inf), ("ReduceMin", np.inf)])
-def test_openvino_computes_the_largest_where_a_mask_leaves_nothing(op, end, tmp_path):
+def test_openvino_reduces_fully_masked_rows(op, end, tmp_path):
     nodes = [
         onnx.helper.make_node("Less", ["x", "zero"], ["mask"]),
         onnx.helper.make_node("Where", ["mask", "end", "x"], ["m"]),

@@ -22,11 +22,11 @@ RESULTS = {name: name for name in sorted(path.stem for path in PROGRAMS.glob("*.
 @pytest.mark.parametrize(
     ("name", "results"), [*RESULTS.items(), ("sizes", "larger"), ("reals", "fewer"), ("empties", "none")]
 )
-def test_op_types_compute_what_pytorch_does(name, results, tmp_path):
+def test_op_types_match_pytorch(name, results, tmp_path):
     compute_alike(PROGRAMS / f"{name}.pt2", PROGRAMS / f"{results}.npz", tmp_path)
 
 
-def test_real_numbers_of_known_sizes_are_computed_as_python_does(tmp_path):
+def test_symbolic_floats_of_static_sizes_match_python(tmp_path):
     model = gp.load(PROGRAMS / "reals.pt2", shapes={"x": [100, 3]})
     expected = recorded(PROGRAMS / "reals.npz", "out")
     assert [value.fact.shape for value in model.graph.outputs] == [array.shape for array in expected]
@@ -50,7 +50,7 @@ def test_a_tensor_begins_with_its_first_number():
     assert offset.inputs[0].storage.numpy().tolist() == 0
 
 
-def test_a_cast_tells_the_type_of_what_has_an_unknown_one():
+def test_cast_infers_the_dtype_of_an_untyped_operand():
     graph = Graph()
     x = graph.add_input("x", TensorFact(None, (2, 3)))
     attributes = {"dtype": "torch.float32", "$": ("self",)}

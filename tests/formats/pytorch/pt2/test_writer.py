@@ -257,7 +257,7 @@ def quantized_network():
     return model(nodes, [("x", T.FLOAT, ["n", 3, 5, 5])], [("y", T.FLOAT, ["n", 4, 5, 5])], weights.items())
 
 
-def test_quantization_is_written_as_the_operators_of_pytorch(tmp_path):
+def test_quantization_is_written_as_pytorch_operators(tmp_path):
     onnx.save(quantized_network(), tmp_path / "source.onnx")
     source = gp.load(tmp_path / "source.onnx")
     gp.save(source, tmp_path / "net.pt2", qdq=True)

@@ -120,7 +120,7 @@ def told_twice():
         "told twice",
     ],
 )
-def test_what_is_computed_is_computed_there(tmp_path, proto):
+def test_computed_operands_round_trip_through_pnnx(tmp_path, proto):
     first = gp.from_onnx(proto)
     gp.save(first, tmp_path / "net.pnnx.param")
     second = gp.load(tmp_path / "net.pnnx.param")
@@ -131,7 +131,7 @@ def test_what_is_computed_is_computed_there(tmp_path, proto):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_blocks_of_places_are_a_row_that_is_folded(tmp_path):
+def test_matrix_of_gather_indices_round_trips_through_pnnx(tmp_path):
     first = gp.from_onnx(block())
     gp.save(first, tmp_path / "net.pnnx.param")
     second = gp.load(tmp_path / "net.pnnx.param")
@@ -141,12 +141,12 @@ def test_blocks_of_places_are_a_row_that_is_folded(tmp_path):
         np.testing.assert_array_equal(found, x[:, [[0, 1], [1, 2], [2, 0]]])
 
 
-def test_lengths_stand_in_the_text_as_pnnx_writes_them(tmp_path):
+def test_sizes_are_written_as_pnnx_expressions(tmp_path):
     gp.save(gp.from_onnx(reshape()), tmp_path / "net.pnnx.param")
     assert "expr=[mul(2,size(@0,2)),size(@0,3),3]" in (tmp_path / "net.pnnx.param").read_text()
 
 
-def test_places_of_maxima_are_counted_as_onnx_does(tmp_path):
+def test_maxpool_indices_match_onnx(tmp_path):
     nodes = [node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2], strides=[2, 2])]
     first = gp.from_onnx(model(nodes, [("x", [2, 3, 6, 4])], [("y", None), ("i", None, TensorProto.INT64)], opset=17))
     gp.save(first, tmp_path / "net.pnnx.param")
@@ -201,7 +201,7 @@ def test_every_way_to_resize_is_written(tmp_path, mode):
     )
 
 
-def test_places_counted_from_the_end_are_written_from_the_front(tmp_path):
+def test_negative_gather_indices_are_written_as_positive(tmp_path):
     first = gp.from_onnx(
         model([node("Gather", ["x", "i"], ["y"], axis=1)], [("x", [2, 5])], [("y", None)], {"i": ints(0, -1)})
     )
