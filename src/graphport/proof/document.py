@@ -46,7 +46,7 @@ class RunnerRecord:
 
     @classmethod
     def of(cls, runner: Runner) -> RunnerRecord:
-        """The record of a runner."""
+        """Create the record of a runner."""
         return cls(
             runner.side.letter,
             runner.runtime,
@@ -67,7 +67,7 @@ class RunnerRecord:
 @short_repr
 @dataclass(frozen=True, slots=True)
 class OutputProof:
-    """The worst difference of one output over all test inputs, and whether the output proves anything."""
+    """The worst difference of one output over all test inputs, and whether the output is evidence."""
 
     position: int
     worst: Difference
@@ -86,7 +86,7 @@ class OutputProof:
 
     @property
     def passed(self) -> bool:
-        """Whether it agrees for all test inputs."""
+        """Whether the output agrees for all test inputs."""
         return self.worst.passed
 
     @property
@@ -101,7 +101,7 @@ class OutputProof:
 
     @property
     def mean_abs(self) -> float | None:
-        """The mean absolute difference where the largest is."""
+        """The mean absolute difference for the test input with the largest one."""
         return self.worst.mean_abs
 
     @property
@@ -200,7 +200,7 @@ class Proof:
 
     @property
     def unproven(self) -> str | None:
-        """Why nothing was compared, if so."""
+        """Why nothing was compared; `None` if outputs were compared."""
         found = decide(self.matrix)
         return found.detail if found.verdict is Verdict.NOT_VERIFIED else None
 

@@ -22,7 +22,7 @@ _NARROW = 16
 
 
 class IntegerRange(NamedTuple):
-    """The integers from `low` to below `high`; `is_data` if they are no indices, lengths or masks."""
+    """The integers in [low, high); `is_data` if they are data, not indices, lengths or masks."""
 
     low: int
     high: int
@@ -38,7 +38,7 @@ _ORDINARY = IntegerRange(-9, 10, is_data=True)
 
 
 def integer_range(value: Value, sizes: Mapping[str, int]) -> IntegerRange:
-    """The valid range of an integer input, derived from the operators that read it, at some sizes of open dims."""
+    """Return the valid range of an integer input at some sizes of open dims, derived from its consumers."""
     dtype = value.dtype
     found: list[IntegerRange] = []
     is_plain = True
@@ -100,7 +100,7 @@ _OPERANDS_OF_RANGE = {
 
 
 def range_operand(value: Value) -> IntegerRange | None:
-    """The integers for a scalar float input that determines the length of a Range; `None` for other inputs."""
+    """Return the integer range of a scalar float input that determines a Range's length; `None` for others."""
     if value.shape != ():
         return None
     role: IntegerRange | None = None

@@ -85,7 +85,7 @@ class Run:
         return self.configuration is not Configuration.READING
 
     def as_json(self) -> dict[str, Any]:
-        """The record as plain data. An infinite ratio (no difference) is `None`, as JSON has no infinity."""
+        """Return the record as JSON-compatible data; an infinite SNR (no difference) is `None`."""
         ratio = self.snr_db
         return {
             "side": self.side,

@@ -55,17 +55,17 @@ class Runner(ABC):
 
     @property
     def is_native(self) -> bool:
-        """Whether it is an independent runtime that computes the file."""
+        """Whether the runner is a native runtime, independent of graphport."""
         return self.configuration is not Configuration.READING
 
     @property
     def has_process(self) -> bool:
-        """Whether it holds a file in a process."""
+        """Whether the runner has a process with a loaded file."""
         return False
 
     @property
     def ran(self) -> bool:
-        """Whether it computed a test input."""
+        """Whether the runner has computed a test input."""
         return self.count > 0
 
     @property
@@ -109,12 +109,12 @@ class Runner(ABC):
 
 
 def process_key(letter: str, configuration: Configuration = Configuration.DEFAULT) -> str:
-    """The key of the process for a side, under which it waits for a file."""
+    """Return the pool key of a process: side and configuration."""
     return f"{letter} {configuration}"
 
 
 class NativeRunner(Runner):
-    """The runtime of a format on the file itself, in a separate process."""
+    """A runner that computes the file in its format's runtime, in a separate process."""
 
     def __init__(self, side: Side, runtime: Runtime, configuration: Configuration = Configuration.DEFAULT) -> None:
         super().__init__(side, runtime.name, runtime.title, configuration)
@@ -231,11 +231,11 @@ class DisagreementError(UnansweredError):
 
 
 class StatesError(UnansweredError):
-    """The runtime cannot be given the states between runs."""
+    """The runtime has no interface for passing states between runs."""
 
 
 class BudgetError(UnansweredError):
-    """The reference takes longer than a proof waits for it."""
+    """The reference interpreter exceeds the proof's time budget."""
 
 
 _FAILURES: dict[type[UnansweredError], Failure] = {

@@ -87,7 +87,7 @@ def choices_of_sizes(graph: Graph, fixed: Sizes) -> list[list[Sizes]]:
 
 
 def accepted(graph: Graph, choices: list[Sizes], related: Iterable[Sizes] = ()) -> Iterator[Sizes]:
-    """The sizes that shape inference accepts; the last of `choices` is used in any case, then other sizes.
+    """Yield the sizes that shape inference accepts, and the last of `choices` in any case, then other sizes.
 
     They are the `related` sizes, searched on demand, and further candidates. Sizes for which a result is empty prove
     nothing and are tried at the end.
@@ -155,7 +155,7 @@ def make_test_input(graph: Graph, kind: str, sizes: Sizes, seed: int, largest: f
 
 
 def extents(value: Value, sizes: Sizes) -> list[int]:
-    """The shape of an input of known rank."""
+    """Return the shape of an input of known rank at `sizes`."""
     dims = value.fact.shape or () if isinstance(value.fact, TensorFact) else ()
     return [evaluate(dim, sizes) if isinstance(dim, Symbolic) else dim for dim in dims]
 

@@ -77,7 +77,7 @@ class Outcome:
 
 
 def decide(matrix: Matrix, *, is_demanded: bool = False, is_strict: bool = False) -> Outcome:
-    """The verdict of a matrix of runs.
+    """Compute the verdict of a matrix of runs.
 
     Args:
         matrix: the runs and comparisons.

@@ -48,7 +48,7 @@ class CoveragePoint(NamedTuple):
 
     @property
     def is_structural(self) -> bool:
-        """Whether it is a branch, a body, a side of Where or a table."""
+        """Whether the part is a branch, a body, a side of Where or a table."""
         return self.phrase.partition("'")[0].strip().rpartition(" ")[2] in _STRUCTURAL
 
 
@@ -337,7 +337,7 @@ class CoverageRecorder:
 
     @property
     def missing(self) -> dict[str, CoveragePoint]:
-        """The parts that no run has reached, in the order of the graph."""
+        """Return the parts that no run has reached, in graph order."""
         every = {part.phrase: part for parts in self.parts.values() for part in parts}
         return {phrase: part for phrase, part in every.items() if phrase not in self.reached}
 

@@ -143,7 +143,7 @@ class Subject:
         return mixture.is_seen
 
     def run_noisy(self, arrays: Mapping[str, Any], budget: WorkBudget) -> list[list[Any]] | None:
-        """The outputs of several runs with rounding errors.
+        """Return the outputs of several runs with simulated rounding errors.
 
         Raises:
             TimeoutError: the budget is spent.
@@ -331,7 +331,7 @@ def _row_magnitude(x: Any) -> Any:
 
 
 def is_confirmed(finding: Finding, first: Sequence[Any], second: Sequence[Any]) -> int | None:
-    """The output, by position, in which two runtimes differ as the readings of their files do; `None` if in none."""
+    """Return the index of an output where two runtimes reproduce the finding's difference; `None` without one."""
     for flag in finding.flags:
         if flag.position >= min(len(first), len(second)):
             continue

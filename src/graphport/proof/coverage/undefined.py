@@ -52,7 +52,7 @@ class Undefined:
                 pass
 
     def result(self) -> UndefinedResult | None:
-        """Why the result is undefined, if it is."""
+        """Return why the result of the run is undefined; `None` if it is defined."""
         reason = self.reason or self.rounded
         return None if reason is None else UndefinedResult(reason, is_rounded=self.reason is None)
 
@@ -95,7 +95,7 @@ class UndefinedResult(NamedTuple):
 
 
 def undefined_result(graph: Graph, arrays: Mapping[str, Any]) -> UndefinedResult | None:
-    """Why the result of a graph is undefined for some inputs; `None` if it is defined or if that is unknown.
+    """Return why the result of a graph is undefined for some inputs; `None` if it is defined or unknown.
 
     NaN in an output is undefined if an operator computes it of a number outside of its domain.
     """

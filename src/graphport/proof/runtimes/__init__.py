@@ -52,18 +52,18 @@ class Runtime(NamedTuple):
 
     @property
     def interpreter(self) -> str | None:
-        """The Python that has it, if the environment names another one than this."""
+        """The Python executable with the runtime, if the environment specifies one; `None` for the present one."""
         return os.environ.get(f"GRAPHPORT_PYTHON_{self.package.upper()}")
 
     @property
     def is_installed(self) -> bool:
-        """Whether its package is installed."""
+        """Whether the runtime's package is installed."""
         other = self.interpreter
         return is_there(self.package) if other is None else _has_package(other, self.package)
 
     @property
     def has_strict(self) -> bool:
-        """Whether it has a strict configuration besides the default one."""
+        """Whether the runtime has a strict configuration in addition to the default one."""
         return self.default_snr is not None
 
     def is_decisive_reader(self, versions: Mapping[str, str]) -> bool:

@@ -21,7 +21,7 @@ _OPERATORS = frozenset({"If", "Loop", "Scan"})
 
 
 def body_segments(output: Match, segmentation: Segmentation) -> Iterator[tuple[Graph, Segment | None]]:
-    """The bodies of two operators with the segments of their results, from the matched inputs of the bodies.
+    """Return body pairs of two operators with the segments from matched body inputs to body results.
 
     A matched value that a body captures from the enclosing graph is an input of the segment. There is no segment for a
     result that is not computed from matched values.
@@ -114,7 +114,7 @@ def _elements(node: Node, index: int, operands: list[Match | None]) -> Any:
 
 
 def _constant(node: Node, index: int) -> Any:
-    """The elements of a constant operand, or zeros of the operand's inferred shape."""
+    """Return the elements of a constant operand, or zeros of the operand's inferred shape."""
     value = node.operand(index)
     if value is None:
         return None

@@ -155,7 +155,7 @@ def _unseen(
 
 
 def _in_order_of_suspicion(a: Side, b: Side, computed: list[Match], wanted: Collection[str]) -> list[Match]:
-    """The matches whose canonical nodes differ; for two formats, followed by the remaining matches.
+    """Return the matches whose canonical nodes differ first; for two formats, the remaining matches follow.
 
     Equal operators of one format are equal however they are run.
     """
@@ -200,7 +200,7 @@ def _compare_output(
 def _confirm(
     segment: Segment, segmentation: Segmentation, files: Files, difference: SegmentDifference
 ) -> SegmentDifference | str | None:
-    """The difference of a segment whose inputs are independent of each other.
+    """Return the difference in an enlarged segment with independent inputs, `None` without one, or why it is unknown.
 
     Inconsistent inputs could make equivalent files differ, and so could an order of axes that is unknown.
     """

@@ -134,7 +134,7 @@ def _cut_side(output: Value, inputs: list[Value], model: RawModel) -> _Computed:
 
 
 def _of_loop(free: FreeInput, value: Value) -> FreeInput:
-    """The free input for a value; the iteration number and the condition of a Loop get valid values."""
+    """Return the free input of a value; the iteration number and the condition of a Loop get valid values."""
     body = value.graph
     node = None if body is None else body.parent
     if body is None or node is None or node.op != "Loop" or value not in body.inputs[:2]:

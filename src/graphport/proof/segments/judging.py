@@ -40,7 +40,7 @@ class Exact:
 
 
 def find_suspicious(x: Any, y: Any) -> Any:
-    """The elements that differ by more than runtimes usually do, as a mask; `None` if there are none."""
+    """Return a mask of the elements that differ by more than runtimes usually do; `None` if there are none."""
     if x.shape != y.shape:
         return np.ones(x.shape, np.bool_)
     if x.dtype.kind in "iub" or y.dtype.kind in "iub":
@@ -60,7 +60,7 @@ def find_unlike(x: Any, y: Any) -> Any:
 
 
 def difference(x: Any, y: Any, exact: Exact, *, has_nan: bool = False) -> Finding | None:
-    """How results of two runtimes differ, if rounding does not explain it.
+    """Return the difference of two runtimes' results that rounding does not explain; `None` without one.
 
     A difference counts where the formulas of both files differ in double precision as well, and where the exact result
     and one runtime's result are finite and the second runtime's is not.

@@ -75,7 +75,7 @@ def _longer_than_1(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def match_values(a: Graph, b: Graph, test_input: TestInput) -> list[Match]:
-    """The values of two canonical graphs that correspond, in the order of `b`; inputs first.
+    """Match values of two canonical graphs by structure, name and elements; in the order of `b`, inputs first.
 
     Both graphs are run once on the reference interpreter. If their values take too much memory, only those with a
     common
@@ -215,7 +215,7 @@ def _nbytes(value: Value, sizes: Mapping[str, int]) -> int:
 
 
 def _match(a: Value, b: Value, elements: tuple[Any, Any], limit: float) -> Match | None:
-    """The match of two values if their elements differ by less than `limit`, in any order of axes."""
+    """Match two values if their elements differ by less than `limit` for some permutation of axes."""
     x, y = elements
     if not is_array(x) or not is_array(y) or x.size != y.size or not _is_alike(x, y):
         return None
@@ -236,7 +236,10 @@ def _is_alike(x: Any, y: Any) -> bool:
 
 
 def _norms_by_order(x: Any, y: Any) -> dict[tuple[int, ...], float]:
-    """The relative norms for permutations of axes that give `y` the shape of `x`; only the identity if it fits."""
+    """Map each axis permutation that gives `y` the shape of `x` to the relative norm of the difference.
+
+    If the identity is near, only the identity.
+    """
     own = tuple(range(y.ndim))
     if x.ndim != y.ndim:
         return {}

@@ -122,7 +122,7 @@ def _is_finite(constant: Value) -> bool:
 
 
 def range_of(value: Value, depth: int = MAX_DEPTH) -> Range:
-    """The least and the largest element that a value can have; infinite where nothing bounds it."""
+    """Return lower and upper bound of a value's elements; infinite if unbounded."""
     if value.storage is not None and value.producer is None and not value.is_input:
         return _of_constant(value)
     node = value.producer

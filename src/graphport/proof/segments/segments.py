@@ -58,7 +58,7 @@ class Segmentation:
             self.by_a[each.a], self.by_b[each.b] = each, each
 
     def segment(self, output: Match, without: Collection[Match] = ()) -> Segment | None:
-        """The segment that ends at a match; `None` if both graphs compute it from different values.
+        """Return the segment that ends at a match; `None` if both graphs compute it from different matches.
 
         Args:
             output: the last value.
@@ -79,7 +79,7 @@ class Segmentation:
         return None
 
     def _border(self, value: Value, matches: Mapping[Value, Match], left_out: set[Value]) -> list[Match] | None:
-        """The nearest matched values; `None` if the value also depends on an input that has no match."""
+        """Return the nearest matched values before `value`; `None` if it depends on an unmatched input."""
         found = subgraph.border([value], _Without(matches, left_out))
         if any(each not in matches or each in left_out for each in found):
             return None

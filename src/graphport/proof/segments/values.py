@@ -198,7 +198,7 @@ def _by_row(random: np.random.Generator, shape: tuple[int, ...], choices: Any) -
 
 
 def _set_constant_rows(x: Any) -> Any:
-    """The same with a first row of zeros and a second of ones, as far as there are rows besides."""
+    """Set row 0 to zeros and row 1 to ones, but leave at least one row unchanged."""
     if np.ndim(x) < 2:
         return x
     rows = np.reshape(x, (-1, x.shape[-1]))
