@@ -254,7 +254,7 @@ def softmax(at: Layer, *, axis: Any = -1) -> Value:
 
 
 def masked_number(dtype: DType) -> float:
-    """The number that Keras writes into masked logits."""
+    """Return the large negative number that Keras writes into masked logits."""
     return _MASKED_HALF if dtype is DType.FLOAT16 else _MASKED
 
 

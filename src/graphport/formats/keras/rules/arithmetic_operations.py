@@ -244,7 +244,7 @@ def floor_divide(b: Builder, x1: Any, x2: Any) -> Value:
 
 @operation("Mod")
 def mod(b: Builder, x1: Any, x2: Any) -> Value:
-    """The rest, with the sign of the divisor."""
+    """Remainder with the sign of the divisor."""
     x, y = promoted(b, x1, x2)
     if dtype_of(x).is_floating:
         return b(Sub, x, b(Mul, b(Floor, b(Div, x, y)), y))
@@ -319,7 +319,7 @@ def clip(b: Builder, x: Value, *, x_min: Any = None, x_max: Any = None) -> Value
 
 @operation("Cast", "SaturateCast", "ConvertToTensor")
 def cast_to(b: Builder, x: Value, *, dtype: Any = None) -> Value:
-    """Another element type."""
+    """Cast to `dtype`."""
     return b(Identity, x) if dtype is None else cast(b, x, named_dtype(dtype))
 
 

@@ -31,7 +31,7 @@ _INDICES = (DType.INT32, DType.INT64)
 
 @layer("Embedding", weights="embeddings", mask="make", autocast=False)
 def embedding(at: Layer, *, input_dim: int = 0, output_dim: int = 0, mask_zero: bool = False) -> Value:
-    """Rows of a table."""
+    """Gather rows of a table."""
     del input_dim, output_dim, mask_zero
     return _rows(at)
 
@@ -74,7 +74,7 @@ def reversible_embedding(
 
 @layer("Cropping1D", "Cropping2D", "Cropping3D")
 def cropping(at: Layer, *, cropping: Any = 1, data_format: str | None = None) -> Value:
-    """The spatial dims without some elements at both ends."""
+    """Crop the spatial dims at both ends."""
     b, axes = at.b, spatial_axes(at.rank, data_format)
     cuts = [
         (axis, begin, -end if end else np.iinfo(np.int64).max)

@@ -40,7 +40,7 @@ def flatten(at: Layer, *, data_format: str | None = None) -> Value:
 
 @layer("Reshape")
 def reshape(at: Layer, *, target_shape: Any = ()) -> Value:
-    """Another shape of each item."""
+    """Reshape each item of the batch."""
     dims = at.dims()
     target = list(target_shape)
     inner = dims[1:]
@@ -53,7 +53,7 @@ def reshape(at: Layer, *, target_shape: Any = ()) -> Value:
 
 @layer("Permute")
 def permute(at: Layer, *, dims: Any = ()) -> Value:
-    """The axes of each item in another order; counted from 1."""
+    """Permute the axes of each item; `dims` count from 1, because axis 0 is the batch."""
     if sorted(dims) != list(range(1, at.rank)):
         message = f"dims are {tuple(dims)} for rank {at.rank}"
         raise ShapeError(message)

@@ -131,7 +131,7 @@ def moveaxis(b: Builder, x: Value, *, source: Any = 0, destination: Any = 0) -> 
 
 @operation("ExpandDims")
 def expand_dims(b: Builder, x: Value, *, axis: Any = 0) -> Value:
-    """New axes of size 1."""
+    """Insert axes of size 1."""
     given = [axis] if isinstance(axis, int) else list(axis)
     rank = len(b.dims(x)) + len(given)
     return unsqueezed(b, x, [checked_axis(each, rank) for each in given])
@@ -139,7 +139,7 @@ def expand_dims(b: Builder, x: Value, *, axis: Any = 0) -> Value:
 
 @operation("Squeeze")
 def squeeze(b: Builder, x: Value, *, axis: Any = None) -> Value:
-    """Without axes of size 1."""
+    """Remove axes of size 1."""
     if axis is None:
         return b(Squeeze, x)
     return squeezed(b, x, axes_of(b, x, axis))
@@ -173,7 +173,7 @@ def vstack(b: Builder, *xs: Any) -> Value:
 
 @operation("Stack")
 def stack(b: Builder, *x: Any, axis: int = 0) -> Value:
-    """Tensors along a new axis."""
+    """Stack tensors along a new axis."""
     found = promoted(b, *x)
     place = checked_axis(axis, len(b.dims(found[0])) + 1)
     return b(Concat, *(unsqueezed(b, each, [place]) for each in found), axis=place)
@@ -227,7 +227,7 @@ def unstack(b: Builder, x: Value, *, num: Any = None, axis: int = 0) -> Sequence
 
 @operation("Tile")
 def tile(b: Builder, x: Value, *, repeats: Any = 1) -> Value:
-    """Copies along axes."""
+    """Repeat the tensor `repeats[i]` times along axis i."""
     given = [repeats] if isinstance(repeats, int) else list(repeats)
     rank = len(b.dims(x))
     if len(given) > rank:
@@ -237,7 +237,7 @@ def tile(b: Builder, x: Value, *, repeats: Any = 1) -> Value:
 
 @operation("Repeat")
 def repeat(b: Builder, x: Value, *, repeats: Any = 1, axis: Any = None) -> Value:
-    """Each element several times."""
+    """Repeat each element `repeats` times along an axis."""
     if not isinstance(repeats, int):
         message = "elements with different repeat counts"
         raise UnsupportedError(message)
@@ -321,7 +321,7 @@ def take_along_axis(b: Builder, x: Value, indices: Any, *, axis: Any = None) -> 
 
 @operation("Pad")
 def pad(b: Builder, x: Value, constant_values: Any = None, *, pad_width: Any = 0, mode: str = "constant") -> Value:
-    """Elements around a tensor."""
+    """Pad a tensor."""
     rank, mode = len(b.dims(x)), mode.lower()
     found = {"constant": "constant", "reflect": "reflect", "symmetric": "", "edge": "edge", "wrap": "wrap"}.get(mode)
     if not found:
@@ -395,14 +395,14 @@ def shape(b: Builder, x: Value, *, out_type: Any = None) -> Value:
 
 @operation("DepthToSpace")
 def depth_to_space(b: Builder, x: Value, *, block_size: int = 1, data_format: Any = "channels_last") -> Value:
-    """Blocks of channels as blocks of pixels."""
+    """Move channels to blocks of pixels."""
     layout = FIRST if data_format in (FIRST, "NCHW") else None
     return to_data_format(b, b(DepthToSpace, to_channels_first(b, x, layout), blocksize=block_size), layout)
 
 
 @operation("SpaceToDepth")
 def space_to_depth(b: Builder, x: Value, *, block_size: int = 1, data_format: Any = "channels_last") -> Value:
-    """Blocks of pixels as blocks of channels."""
+    """Move blocks of pixels to channels."""
     layout = FIRST if data_format in (FIRST, "NCHW") else None
     return to_data_format(b, b(SpaceToDepth, to_channels_first(b, x, layout), blocksize=block_size), layout)
 
@@ -421,7 +421,7 @@ def resize(
     fill_value: float = 0.0,
     data_format: Any = None,
 ) -> Value:
-    """Images in another size."""
+    """Resize images."""
     del fill_mode, fill_value
     if crop_to_aspect_ratio or pad_to_aspect_ratio or len(b.dims(images)) != 4:
         message = "images of rank 3, or an aspect ratio option"
@@ -432,7 +432,7 @@ def resize(
 
 @operation("Slice")
 def slice_of(b: Builder, inputs: Value, start_indices: Any, *, shape: Any = ()) -> Value:
-    """A window of a shape from an index on."""
+    """Slice of shape `shape` that starts at `start_indices`."""
     starts = list(start_indices) if is_sequence(start_indices) else integers(start_indices)
     if starts is None:
         message = "a window at a computed index"

@@ -69,7 +69,7 @@ def _zero(b: Builder) -> Value:
 
 @operator("InplaceUpdate")
 def inplace_update(b: Builder, x: Value, rows: Value, values: Value) -> Value:
-    """`x` with other rows."""
+    """Replace rows of `x`."""
     return b(ScatterND, x, b(Unsqueeze, as_int64(b, rows), vector(b, [-1])), values)
 
 

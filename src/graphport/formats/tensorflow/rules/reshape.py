@@ -113,7 +113,7 @@ def invert_permutation(b: Builder, x: Value) -> Value:
 
 @operator("Reverse")
 def reverse(b: Builder, x: Value, dims: Value) -> Value:
-    """`x` reversed along the axes that a boolean each selects."""
+    """Reverse the axes whose element of `dims` is true."""
     axes = [axis for axis, is_reversed in enumerate(needed(dims, "the reversed axes")) if is_reversed]
     if not axes:
         return b(Identity, x)
@@ -171,7 +171,7 @@ def rank(b: Builder, x: Value) -> Value:
 
 @operator("Pack")
 def pack(b: Builder, *x: Value, axis: int = 0) -> Value:
-    """Operands along a new axis."""
+    """Stack tensors along a new axis."""
     parts = [b(Unsqueeze, each, vector(b, [axis])) for each in x]
     return parts[0] if len(parts) == 1 else b(Concat, *parts, axis=axis)
 
@@ -184,20 +184,20 @@ def unpack(b: Builder, x: Value, *, num: int, axis: int = 0) -> list[Value]:
 
 @operator("ConcatV2")
 def concat(b: Builder, *x: Value) -> Value:
-    """Pieces one after another; the last operand is the axis."""
+    """Concatenate tensors; the last operand is the axis."""
     (axis,) = needed(x[-1], "the axis")
     return _concatenated(b, x[:-1], axis)
 
 
 @operator("Concat")
 def concat_v1(b: Builder, axis: Value, *x: Value) -> Value:
-    """Pieces one after another; the first operand is the axis."""
+    """Concatenate tensors; the first operand is the axis."""
     return _concatenated(b, x, needed_integer(axis, "the axis"))
 
 
 @operator("ParallelConcat")
 def parallel_concat(b: Builder, *x: Value) -> Value:
-    """Pieces one after another along the first axis."""
+    """Concatenate tensors along the first axis."""
     return _concatenated(b, x, 0)
 
 
@@ -207,7 +207,7 @@ def _concatenated(b: Builder, x: tuple[Value, ...], axis: int) -> Value:
 
 @operator("ConcatOffset")
 def concat_offset(b: Builder, axis: Value, *shapes: Value) -> list[Value]:
-    """Where each piece begins in the result of a concatenation."""
+    """Return the offset of each operand in the result of a concatenation."""
     (place,) = needed(axis, "the axis")
     (count,) = b.dims(shapes[0], 1)
     if not isinstance(count, int):
@@ -222,7 +222,7 @@ def concat_offset(b: Builder, axis: Value, *shapes: Value) -> list[Value]:
 
 @operator("Split")
 def split(b: Builder, axis: Value, x: Value, *, num_split: int) -> list[Value]:
-    """Pieces of one length along an axis."""
+    """Split an axis into `num_split` equal parts."""
     (place,) = needed(axis, "the axis")
     if num_split == 1:
         return [b(Identity, x)]
@@ -249,14 +249,14 @@ def split_v(b: Builder, x: Value, lengths: Value, axis: Value, *, num_split: int
 
 @operator("SpaceToDepth")
 def space_to_depth(b: Builder, x: Value, *, block_size: int, data_format: str = "NHWC") -> Value:
-    """Squares of the image as channels."""
+    """Move blocks of pixels to channels."""
     y = b(SpaceToDepth, to_channels_first(b, x, data_format), blocksize=block_size)
     return from_channels_first(b, y, data_format)
 
 
 @operator("DepthToSpace")
 def depth_to_space(b: Builder, x: Value, *, block_size: int, data_format: str = "NHWC") -> Value:
-    """Channels as squares of the image."""
+    """Move channels to blocks of pixels."""
     y = b(DepthToSpace, to_channels_first(b, x, data_format), blocksize=block_size, mode="DCR")
     return from_channels_first(b, y, data_format)
 
@@ -284,7 +284,7 @@ def space_to_batch_nd(b: Builder, x: Value, blocks: Value, pads: Value) -> Value
 
 @operator("BatchToSpaceND")
 def batch_to_space_nd(b: Builder, x: Value, blocks: Value, crops: Value) -> Value:
-    """Images as elements of a larger one, of which the borders are cut off."""
+    """Move elements of the batch axis to blocks of spatial elements, then crop."""
     sizes, widths = needed(blocks, "the blocks"), integers(crops)
     count, axes = len(sizes), len(b.dims(x))
     whole = int(np.prod(sizes))

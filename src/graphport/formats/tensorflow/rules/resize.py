@@ -139,7 +139,7 @@ def _by_matrices(
 
 
 def _placed(b: Builder, at: Value, share: Value, columns: Value) -> Value:
-    """A matrix with a share in the column of each row."""
+    """Return a matrix with `share` in column `at` of each row, else 0; `columns` are the column indices."""
     behind = vector(b, [1])
     is_here = b(Equal, b(Unsqueeze, at, behind), columns)
     return b(Where, is_here, b(Unsqueeze, share, behind), _float32(b, 0))
