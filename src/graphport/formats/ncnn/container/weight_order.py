@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 Parameters: TypeAlias = Mapping[str, object]
 
 MOST = 1 << 40
-"""Elements beyond which a product of parameters is no length of anything."""
+"""Maximum number of elements of a weight."""
 
 
 class Weight(NamedTuple):

@@ -167,7 +167,7 @@ def export_softmax(b: Builder, input: Value, *, axis: int = -1) -> Value:
 
 
 OPERATORS.export_rules("""
-# Without the softmax in between, whose smallest shares single precision makes 0.
+# Not as the logarithm of a softmax, whose smallest elements float32 rounds to 0.
 LogSoftmax -> Sub(low := Sub(input, ReduceMax(input, [axis])), Log(ReduceSum(Exp(low), [axis])))
 """)
 

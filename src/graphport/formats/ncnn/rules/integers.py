@@ -22,18 +22,18 @@ MOST = "ncnn.most"
 LEAST = "ncnn.least"
 """Note of the minimum of these integers, if known."""
 ROUNDED = -1
-"""The size of integers of any size, which single precision rounds."""
+"""Value of `MOST` for unbounded integers, which float32 may round."""
 LIMIT = 1 << 24
-"""Integers up to here are all there in single precision."""
+"""Largest magnitude up to which float32 represents all integers."""
 NARROW = 16
-"""Bits of integers that single precision has all of."""
+"""Maximum width of integer types whose values float32 represents exactly, in bits."""
 MOVING = frozenset(
     {
         *("Noop", "Reshape", "Crop", "Concat", "Slice", "Permute", "Flip", "Tile", "Squeeze", "ExpandDims", "Flatten"),
         "Split",
     }
 )
-"""Layers that move elements and do not look at them."""
+"""Layers that only move elements."""
 
 
 def _is_non_float(x: Value) -> bool:

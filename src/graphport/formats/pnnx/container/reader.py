@@ -387,7 +387,7 @@ class _GraphReader:
             return None
 
     def _key(self, key: str, name: str, position: int, line: Line, keys: list[str]) -> None:
-        """Store the operand name of `$KEY=NAME` for the first operand `name` without one, or report PNNX0007."""
+        """Set the parameter name `key` (field `$KEY=NAME`) of the first unnamed operand `name`, or report PNNX0007."""
         for index, operand in enumerate(line.inputs):
             if operand == name and not keys[index]:
                 keys[index] = intern(key)

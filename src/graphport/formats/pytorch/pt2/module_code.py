@@ -367,7 +367,10 @@ def _function(wanted: str, argument: Json, scope: _Scope) -> ast.FunctionDef:
 
 
 def _class_name(module: _Module) -> str:
-    """Return the name of a module in camel case; for a number its only operator, or the name of the module around."""
+    """Return the name of a module's class in camel case, from the last part of the module's qualified name.
+
+    A number is replaced by the name of the module's only operator, or of the enclosing module.
+    """
     *around, last = module.name.split(".")
     if last.isdigit():
         operators = [item for item in module.items if not isinstance(item, _Module)]

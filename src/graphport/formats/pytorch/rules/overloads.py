@@ -174,5 +174,5 @@ FALLBACKS[DIALECT] = _fallback
 
 
 def dtype_known(value: Value) -> bool:
-    """Whether the element type is known."""
+    """Whether the element type of `value` is known."""
     return isinstance(value.fact, TensorFact) and value.fact.dtype is not None

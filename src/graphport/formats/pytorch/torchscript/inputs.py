@@ -156,7 +156,11 @@ class InputReader:
         return None if parameter.default is None else self._evaluator.expression(parameter.default, {})
 
     def _scalar_input(self, parameter: Parameter | None, type_: str, name: str, example: Any) -> Any:
-        """Return a scalar argument: of the user, of the trace, its default, or a graph input."""
+        """Return a scalar argument: a constant or graph input that the user declares, else the traced or default value.
+
+        Raises:
+            RefusedError: TS0007 the argument has none of them.
+        """
         if name not in self._shapes:
             if isinstance(example, bool | int | float):
                 return example

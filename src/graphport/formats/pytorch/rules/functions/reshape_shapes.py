@@ -81,7 +81,7 @@ def _has_zeros(b: Builder, x: Value, shape: Any) -> bool:
 def _with_inferred_size(b: Builder, x: Value, target: Sequence[Any]) -> list[Any]:
     """Replace the -1 of `target` if its value is known: ONNX cannot infer it for an empty tensor.
 
-    [N, 8] to (N, -1, 4): the symbolic sizes cancel, and -1 is 8 / 4.
+    Example: for a tensor [N, 8] reshaped to (N, -1, 4), N cancels, and -1 is 8 / 4 = 2.
     """
     entries = [_shape_element(item) for item in target]
     if sum(isinstance(entry, int) and entry == -1 for entry in entries) != 1:
