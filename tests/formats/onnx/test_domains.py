@@ -9,12 +9,12 @@ from graphport.formats.onnx.container import domains
 @pytest.mark.parametrize(
     "domain", ["com.microsoft", "ai.onnx.ml", "my domain", "onnx", "nnef", "openvino.opset1", "onnx:x"]
 )
-def test_domains_survive_as_dialects(domain: str) -> None:
+def test_domains_round_trip_through_dialects(domain: str) -> None:
     assert domains.domain_of(domains.dialect_of(domain)) == domain
 
 
 @pytest.mark.parametrize("alias", ["", "ai.onnx"])
-def test_both_names_of_the_default_domain_are_one_dialect(alias: str) -> None:
+def test_default_domain_aliases_map_to_one_dialect(alias: str) -> None:
     assert domains.dialect_of(alias) == "onnx"
 
 

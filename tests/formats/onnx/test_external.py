@@ -51,7 +51,7 @@ def test_weights_are_views_on_the_file(folder: Path, more: dict[str, str]) -> No
     assert storage.start == 4
 
 
-def test_weights_lie_beside_a_file_that_is_read_by_path(folder: Path) -> None:
+def test_external_data_is_read_next_to_the_model(folder: Path) -> None:
     path = folder / "net.onnx"
     path.write_bytes(outside(location="w.bin", offset="4").SerializeToString())
     (value,) = read(path).constants
@@ -87,7 +87,7 @@ def test_a_link_that_leaves_the_folder_is_refused(folder: Path) -> None:
     assert codes(folder, location="up/secret.bin") == ["ONNX0401"]
 
 
-def test_what_is_no_file_is_refused(folder: Path) -> None:
+def test_external_data_that_is_no_regular_file_is_rejected(folder: Path) -> None:
     (folder / "sub").mkdir()
     os.mkfifo(folder / "pipe")
     (folder / "loop").symlink_to("loop")
@@ -128,7 +128,7 @@ def test_texts_are_not_looked_for_in_files(folder: Path) -> None:
         from_proto(proto, folder=folder)
 
 
-def test_a_model_that_is_a_link_has_its_weights_where_it_lies(folder: Path, tmp_path: Path) -> None:
+def test_external_data_of_a_symlinked_model_is_read_next_to_the_link(folder: Path, tmp_path: Path) -> None:
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
     blobs.mkdir()
     snapshot.mkdir()

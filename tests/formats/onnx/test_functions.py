@@ -94,7 +94,7 @@ def test_attributes_of_the_call_reach_the_nodes() -> None:
     assert next(iter(graph)).attributes == {"alpha": 0.25}
 
 
-def test_an_attribute_that_is_omitted_takes_the_default() -> None:
+def test_omitted_function_attribute_uses_its_default() -> None:
     assert next(iter(same(calling([call("Leaky", "x")], LEAKY)))).attributes == {"alpha": 0.5}
 
 
@@ -110,7 +110,7 @@ def test_functions_call_functions() -> None:
     assert [node.op_type for node in graph] == ["Add", "LeakyRelu"] * 2
 
 
-def test_calls_in_bodies_are_replaced_and_bodies_of_functions_come_along() -> None:
+def test_function_calls_in_bodies_are_inlined() -> None:
     then = helper.make_graph([reference("LeakyRelu", "alpha", "slope", AttributeProto.FLOAT)], "t", [], [tensor("b")])
     orelse = helper.make_graph([call("Double", "a", output="b")], "e", [], [tensor("b")])
     choose = function(
@@ -145,7 +145,7 @@ def test_an_operand_that_is_returned_is_copied() -> None:
     assert (p.tolist(), q.tolist(), r.tolist()) == (X.tolist(), (-X).tolist(), (-X).tolist())
 
 
-def test_a_result_that_nobody_wants_is_dropped() -> None:
+def test_unused_function_result_is_dropped() -> None:
     both = function(
         "Both", [helper.make_node("Neg", ["a"], ["n"]), helper.make_node("Abs", ["a"], ["m"])], outputs=("n", "m")
     )
@@ -154,7 +154,7 @@ def test_a_result_that_nobody_wants_is_dropped() -> None:
     assert run(to_proto(graph))[0].tolist() == np.abs(X).tolist()
 
 
-def test_overloads_are_reported_apart() -> None:
+def test_function_overloads_are_distinguished() -> None:
     first, second = (
         function("F", [helper.make_node("Neg", ["a"], ["b"])]),
         function("F", [helper.make_node("Abs", ["a"], ["b"])]),
@@ -166,7 +166,7 @@ def test_overloads_are_reported_apart() -> None:
     assert [each.op_type for each in graph] == ["Abs"]
 
 
-def test_a_function_may_hide_an_operator() -> None:
+def test_function_may_shadow_an_operator() -> None:
     relu = helper.make_function(
         "", "Relu", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], [helper.make_opsetid("", 17)]
     )
@@ -187,7 +187,7 @@ def refusal(proto: ModelProto, **options: Any) -> str:
     return str(caught.value)
 
 
-def test_functions_that_call_themselves_are_refused() -> None:
+def test_recursive_functions_are_rejected() -> None:
     one = function("One", [call("Two", "a", output="b")])
     two = function("Two", [call("One", "a", output="b")])
     assert "ONNX0501" in refusal(calling([call("One", "x")], one, two))
@@ -211,13 +211,13 @@ def test_a_file_of_few_bytes_does_not_become_a_million_nodes() -> None:
     assert "ONNX0504" in refusal(calling([call("F18", "x")], *functions))
 
 
-def test_a_long_chain_of_functions_is_ordered_in_one_go() -> None:
+def test_long_function_chain_is_inlined() -> None:
     chain = [function(f"F{number}", [call(f"F{number + 1}", "a", output="b")]) for number in range(2999)]
     graph = inlined(calling([call("F0", "x")], *chain, function("F2999", [helper.make_node("Neg", ["a"], ["b"])])))
     assert [node.op for node in graph] == ["onnx.Neg"]
 
 
-def test_a_function_of_another_opset_is_inlined_where_its_operators_stayed_the_same() -> None:
+def test_function_of_another_opset_is_inlined_if_operators_are_unchanged() -> None:
     relu = function("F", [helper.make_node("Relu", ["a"], ["b"])], opset=14)
     assert [node.op for node in inlined(calling([call("F", "x")], relu))] == ["onnx.Relu"]
     old = function("F", [helper.make_node("Softmax", ["a"], ["b"])], opset=11)
@@ -226,7 +226,7 @@ def test_a_function_of_another_opset_is_inlined_where_its_operators_stayed_the_s
     assert "Softmax" in text
 
 
-def test_two_functions_of_one_name_are_refused() -> None:
+def test_duplicate_functions_are_rejected() -> None:
     with pytest.raises(DiagnosticError, match="ONNX0503"):
         from_proto(calling([call("Double", "x")], DOUBLE, DOUBLE))
 
@@ -239,5 +239,5 @@ def test_a_reference_to_an_attribute_that_the_function_lacks_is_refused() -> Non
         from_proto(calling([call("F", "x")], wrong))
 
 
-def test_a_model_without_functions_stays_as_it_is() -> None:
+def test_model_without_functions_is_unchanged() -> None:
     assert inline_functions(from_proto(model([helper.make_node("Relu", ["x"], ["y"])]))) == 0

@@ -100,7 +100,7 @@ def results(proto: ModelProto, given: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("make", [branches, loop, scan])
-def test_a_body_may_name_later_and_own_results_of_its_node(make: Any) -> None:
+def test_body_may_reuse_names_of_later_results(make: Any) -> None:
     for name, inner in product(("y", "s", "z", "own"), ("t", "s", "y", "z")):
         if name == inner:
             continue
@@ -120,7 +120,7 @@ def test_a_body_may_name_later_and_own_results_of_its_node(make: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "x"])
-def test_a_body_may_not_name_its_result_like_an_earlier_value(name: str) -> None:
+def test_body_may_not_shadow_an_earlier_value(name: str) -> None:
     proto = branches(name, "t")
     with pytest.raises(onnx.checker.ValidationError):
         onnx.checker.check_model(proto)

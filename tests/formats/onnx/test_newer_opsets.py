@@ -40,12 +40,12 @@ def test_every_operator_that_came_or_changed_later_has_been_judged():
     assert changed() == SAME | NEW
 
 
-def test_only_a_changed_meaning_is_of_the_future():
+def test_only_changed_operators_use_the_future_dialect():
     found = {name: schema.operator("", name, schema.JUDGED).dialect for name in changed()}
     assert {name for name, dialect in found.items() if dialect == domains.FUTURE} == NEW
 
 
-def test_what_nobody_has_judged_is_of_the_future(monkeypatch):
+def test_unjudged_operators_use_the_future_dialect(monkeypatch):
     monkeypatch.setattr(schema, "JUDGED", OPSET)
     schema.operator.cache_clear()
     try:
@@ -55,6 +55,6 @@ def test_what_nobody_has_judged_is_of_the_future(monkeypatch):
         schema.operator.cache_clear()
 
 
-def test_newer_attributes_are_known_as_such():
+def test_newer_attributes_are_listed():
     assert schema.operator("", "Range", 28).newer == {"stash_type"}
     assert schema.operator("", "SpaceToDepth", 28).newer == {"mode"}

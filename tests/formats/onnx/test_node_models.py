@@ -21,7 +21,7 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.filterwarnings("ignore")  # some of the cases are made by arithmetic that overflows
-def test_every_model_comes_out_as_it_went_in() -> None:
+def test_every_node_model_round_trips() -> None:
     everything = cases()
     assert len(everything) > 1800
     for case in everything:

@@ -36,7 +36,7 @@ def sample() -> ModelProto:
     )
 
 
-def test_a_model_goes_there_and_back() -> None:
+def test_model_round_trips_through_onnx_ir() -> None:
     proto = sample()
     graph = from_ir(to_ir(from_proto(proto)))
     verify(graph)
@@ -62,7 +62,7 @@ def test_their_tensors_are_views_on_our_storages(tmp_path: Path) -> None:
     np.testing.assert_array_equal(attribute.numpy(), LARGE + 1)
 
 
-def test_they_can_save_and_serialize_what_we_give(tmp_path: Path) -> None:
+def test_onnx_ir_saves_our_models(tmp_path: Path) -> None:
     ours = to_ir(from_proto(sample()))
     ir.save(ours, tmp_path / "net.onnx", external_data="net.data")
     found = {value.name: value.storage for value in read(tmp_path / "net.onnx").constants}

@@ -62,7 +62,7 @@ def written(proto: onnx.ModelProto, tmp_path, verb: str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("verb", ["raw", "load", "simplify", "prepare"])
-def test_other_domains_are_kept_whole(tmp_path, verb):
+def test_custom_domains_are_kept(tmp_path, verb):
     before = labelled()
     after = written(before, tmp_path, verb)
     versions = {each.domain: each.version for each in after.opset_import}
@@ -77,7 +77,7 @@ def test_other_domains_are_kept_whole(tmp_path, verb):
 
 @NEEDS_NEWEST_OPSET
 @pytest.mark.parametrize("verb", ["raw", "load", "simplify"])
-def test_operators_newer_than_the_canonical_opset_are_kept_at_theirs(tmp_path, verb):
+def test_newer_operators_keep_their_opset(tmp_path, verb):
     nodes = [
         node("Range", ["a", "b", "c"], ["r"], stash_type=10),
         node("Identity", ["r"], ["h"]),

@@ -73,7 +73,7 @@ def row(op_type: str, opset: int, operands: list[Any], says: list[str], count: i
 
 
 @every(("approximate", "op_type"), [("none", "Gelu"), ("tanh", "FastGelu")])
-def test_a_gelu_of_an_older_opset_is_one_kernel_in_onnx_runtime(tmp_path, approximate, op_type):
+def test_gelu_in_an_old_opset_is_fused_by_onnx_runtime(tmp_path, approximate, op_type):
     graph = Graph("main", opsets={"": OPSET})
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
     # Of an input of the graph, and for an output of it, it puts nothing together.
@@ -301,7 +301,7 @@ def test_what_cannot_be_expressed_is_written(op_type, opset, operands, attribute
     assert "supports all nodes" in (finding.help or "")
 
 
-def test_without_a_wish_the_least_opset_from_17_on_is_taken():
+def test_default_opset_is_the_lowest_sufficient_from_17():
     for op_type, expected in (("Softmax", 17), ("Gelu", 17), ("Attention", 23)):
         graph, _ = one_node(op_type, [real(1, 1, 2, 4)] * (3 if op_type == "Attention" else 1), {})
         assert to_proto(graph).opset_import[0].version == expected
@@ -326,7 +326,7 @@ def test_a_file_is_written_at_the_opset_that_it_was_read_at():
     assert not written.graph.initializer
 
 
-def test_in_the_first_opsets_use_and_broadcasting_were_said():
+def test_opset_6_writes_is_test_and_broadcast():
     graph, _ = one_node("Dropout", [real(2, 3), f(0.3)], {})
     (node,) = to_proto(graph, opset=6).graph.node
     assert {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}["is_test"] == 1
@@ -335,7 +335,7 @@ def test_in_the_first_opsets_use_and_broadcasting_were_said():
     assert {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}["broadcast"] == 1
 
 
-def test_an_opset_that_was_no_release_is_in_the_file_format_of_the_next():
+def test_unreleased_opset_uses_the_next_ir_version():
     graph, _ = one_node("Softmax", [real(2, 3)], {})
     proto = to_proto(graph, opset=4)
     assert (proto.opset_import[0].version, proto.ir_version) == (4, 4)
@@ -347,7 +347,7 @@ def test_a_mask_without_consumers_is_not_written():
     assert [node.op_type for node in to_proto(graph, opset=9).graph.node] == ["Dropout"]
 
 
-def test_axes_are_counted_from_after_where_the_rank_is_not_known_and_the_opset_can():
+def test_negative_axes_are_kept_for_unknown_rank():
     graph, _ = one_node("ReduceSum", [real(2, 3), ints(-1)], {})
     graph.inputs[0].fact = TensorFact(DType.FLOAT32, None)
     assert to_proto(graph, opset=12).graph.node[0].attribute[0].ints == [-1]
@@ -392,12 +392,12 @@ def test_a_graph_is_not_changed_by_writing():
     assert len(graph.constants) == 2
 
 
-def test_at_the_canonical_opset_nothing_is_written_anew():
+def test_canonical_opset_needs_no_conversion():
     graph, _ = one_node("Gelu", [real(2, 3)], {})
     assert opset_conversion._Emitter(OPSET).emit(graph) is graph
 
 
-def test_an_opset_that_is_unknown_is_reported_as_such():
+def test_unknown_opset_is_reported():
     graph, _ = one_node("Relu", [real(2)], {}, 1)
     (finding,) = refusal(graph, 99)
     assert (finding.code, finding.message) == ("ONNX0602", "unsupported opset 99")
@@ -407,7 +407,7 @@ def test_an_opset_that_is_unknown_is_reported_as_such():
     ("op_type", "version", "kernel"),
     [("LayerNormalization", 13, "LayerNormalization"), ("RMSNormalization", 17, "SimplifiedLayerNormalization")],
 )
-def test_normalizations_in_steps_are_one_kernel_of_onnx_runtime(op_type, version, kernel, tmp_path):
+def test_decomposed_normalizations_are_fused_by_onnx_runtime(op_type, version, kernel, tmp_path):
     scales = [abs(real(64)), *([real(64)] if op_type == "LayerNormalization" else [])]
     graph, given = one_node(op_type, [real(2, 5, 64), *scales], {})
     proto = to_proto(graph, opset=version)

@@ -56,20 +56,20 @@ def test_the_opset_that_is_written(made: Graph, expected: int) -> None:
     assert chosen(made) == expected
 
 
-def test_an_opset_that_is_requested_must_say_all_nodes() -> None:
+def test_requested_opset_must_support_all_nodes() -> None:
     assert chosen(graph("Relu", "Gelu"), 21) == 21
     refused = str(chosen(graph("Relu", "Gelu"), 19))
     assert "ONNX0602" in refused
     assert "Gelu is valid in opsets 20 to" in refused
 
 
-def test_op_types_of_two_times_cannot_stand_in_one_file() -> None:
+def test_incompatible_op_type_versions_are_rejected() -> None:
     made = graph("Softmax", dialect="onnx", versions={"onnx": 9, "": OPSET})
     made.append(Node("Gelu", made.inputs, [Value("g")]))
     assert "ONNX0602" in str(chosen(made))
 
 
-def test_an_op_type_that_stayed_the_same_may_come_from_another_opset() -> None:
+def test_unchanged_op_type_may_have_another_opset() -> None:
     made = graph("Identity", dialect="onnx", versions={"onnx": 25, "": OPSET})
     made.append(Node("Relu", made.inputs, [Value("r")]))
     assert chosen(made) == 25
@@ -95,7 +95,7 @@ def test_nodes_of_other_formats_are_counted() -> None:
     ]
 
 
-def test_a_canonical_operator_of_our_own_has_no_place_in_a_file() -> None:
+def test_graphport_expression_is_rejected() -> None:
     made, findings = graph("Expression"), Findings(Source("net"))
     opsets.imports(made, opsets.count_op_types([made]), 17, findings)
     assert [each.message for each in findings.diagnostics] == ["1 node Expression: the operator does not exist in ONNX"]

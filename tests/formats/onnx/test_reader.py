@@ -58,7 +58,7 @@ def node(graph: Graph) -> Node:
 
 
 @pytest.mark.parametrize("form", ["path", "text", "bytes", "message"])
-def test_a_model_is_read_from_everything_that_holds_it(form: str) -> None:
+def test_model_is_read_from_every_kind_of_source(form: str) -> None:
     data = SQUEEZENET.read_bytes()
     sources: dict[str, Any] = {
         "path": SQUEEZENET,
@@ -72,7 +72,7 @@ def test_a_model_is_read_from_everything_that_holds_it(form: str) -> None:
     assert [value.name for value in graph.inputs] == ["data_0"]
 
 
-def test_places_name_the_file_and_the_node() -> None:
+def test_node_origin_names_file_and_node() -> None:
     graph = read(SQUEEZENET)
     nodes = list(graph)
     assert str(nodes[3].origin) == f'{SQUEEZENET}: graph.node[3] ""'
@@ -85,7 +85,7 @@ def test_a_missing_file_is_a_finding(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("data", "code"), [(b"", "ONNX0002"), (b"\x08\x08", "ONNX0002"), (b"text", "ONNX0001")])
-def test_what_is_no_model_is_a_finding(data: bytes, code: str) -> None:
+def test_invalid_model_is_reported(data: bytes, code: str) -> None:
     with pytest.raises(DiagnosticError, match=code):
         read(data)
 
@@ -117,7 +117,7 @@ def test_bytes_are_viewed_and_not_copied() -> None:
     assert constant.storage.file.size == len(data)
 
 
-def test_reading_leaves_the_collector_as_it_was() -> None:
+def test_reading_restores_the_gc_state() -> None:
     for was in (False, True):
         (gc.enable if was else gc.disable)()
         try:
@@ -132,7 +132,7 @@ def test_importing_the_package_does_not_import_onnx() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_fields_that_are_not_known_are_a_warning() -> None:
+def test_unknown_fields_are_a_warning() -> None:
     data = model([helper.make_node("Relu", ["x"], ["y"])]).SerializeToString() + b"\xf2\x07\x03abc"
     findings: list[Diagnostic] = []
     read(data, findings=findings)
@@ -143,7 +143,7 @@ def test_fields_that_are_not_known_are_a_warning() -> None:
 # Values and facts
 
 
-def test_inputs_and_results_carry_what_the_file_declares() -> None:
+def test_values_have_their_declared_facts() -> None:
     graph = graph_of(
         model(
             [helper.make_node("Relu", ["x"], ["h"]), helper.make_node("Relu", ["h"], ["y"])],
@@ -186,7 +186,7 @@ def test_an_initializer_that_is_an_input_is_a_constant() -> None:
 
 
 @pytest.mark.parametrize("declared", [tensor("w", [3]), tensor("w", [2, 1]), tensor("w", [2], TensorProto.DOUBLE)])
-def test_an_initializer_must_be_what_its_input_declares(declared: ValueInfoProto) -> None:
+def test_initializer_must_match_its_declared_input(declared: ValueInfoProto) -> None:
     proto = model([], [declared], [declared], initializer=[weights("w", np.ones(2, np.float32))])
     assert codes(proto) == ["ONNX0308"]
 
@@ -249,7 +249,7 @@ def test_element_types_of_operators_are_element_types() -> None:
     assert node(graph_of(model([other], imports={"my": 1}))).attributes == {"to": 10}
 
 
-def test_an_element_type_of_zero_is_none() -> None:
+def test_output_dtype_0_is_absent() -> None:
     proto = helper.make_node("QuantizeLinear", ["x", "s"], ["y"], output_dtype=0)
     graph = graph_of(model([proto], [tensor("x"), tensor("s", [])], [tensor("y", None, 2)], opset=21, ir_version=10))
     assert node(graph).attributes == {"output_dtype": None}
@@ -266,7 +266,7 @@ def test_absent_operands_and_results_are_none() -> None:
     assert len(node(graph_of(model([pool]))).outputs) == 1
 
 
-def test_an_absent_last_result_counts_where_their_number_means_something() -> None:
+def test_trailing_absent_results_of_split_are_kept() -> None:
     split = helper.make_node("Split", ["x"], ["y", ""])
     found = node(graph_of(model([split], [tensor("x", [4])], opset=13)))
     assert len(found.outputs) == 2
@@ -301,7 +301,7 @@ def test_nodes_of_an_opset_that_is_unknown_are_opaque() -> None:
     assert node(from_proto(proto)).op == "onnx.future.Relu"
 
 
-def test_old_files_have_one_opset() -> None:
+def test_file_without_opset_import_has_opset_1() -> None:
     proto = model([helper.make_node("Relu", ["x"], ["y"])], ir_version=2)
     del proto.opset_import[:]
     assert graph_of(proto).opsets == {"onnx": 1}
@@ -329,7 +329,7 @@ def test_bodies_read_outer_values_and_siblings_share_names() -> None:
     assert places == {f'model: graph.node[0] "choice".{name}_branch.node[0] ""' for name in ("then", "else")}
 
 
-def test_a_body_may_return_what_is_around_it() -> None:
+def test_body_may_return_an_outer_value() -> None:
     proto = condition([], [helper.make_node("Abs", ["x"], ["r"])])
     for branch in proto.graph.node[0].attribute:
         if branch.name == "then_branch":
@@ -338,13 +338,13 @@ def test_a_body_may_return_what_is_around_it() -> None:
     assert graph.inputs[1].is_output
 
 
-def test_a_result_in_a_body_must_not_hide_one_around_it() -> None:
+def test_body_result_may_not_shadow_an_outer_value() -> None:
     neg = [helper.make_node("Neg", ["x"], ["r"])]
     proto = condition(neg, [helper.make_node("Abs", ["x"], ["r"])], before=[helper.make_node("Exp", ["x"], ["r"])])
     assert codes(proto) == ["ONNX0101", "ONNX0101"]
 
 
-def test_an_input_of_a_body_may_hide_a_value_around_it() -> None:
+def test_body_input_may_shadow_an_outer_value() -> None:
     body = helper.make_graph(
         [helper.make_node("Neg", ["x"], ["n"])],
         "b",
@@ -370,7 +370,7 @@ def test_nodes_out_of_order_are_sorted() -> None:
     assert [each.op_type for each in graph_of(proto)] == ["Abs", "Neg"]
 
 
-def test_a_node_whose_body_reads_a_later_value_is_sorted() -> None:
+def test_node_that_captures_a_later_value_is_sorted() -> None:
     proto = condition([helper.make_node("Neg", ["h"], ["r"])], [helper.make_node("Abs", ["h"], ["r"])])
     proto.graph.node.append(helper.make_node("Exp", ["x"], ["h"]))
     assert warnings(proto) == ["ONNX0103"]
@@ -504,7 +504,7 @@ FLAWS = [
 
 
 @every(("flaw", "code", "words"), FLAWS)
-def test_what_is_wrong_is_reported_with_its_location(flaw: Callable[[ModelProto], None], code: str, words: str) -> None:
+def test_errors_are_reported_with_their_location(flaw: Callable[[ModelProto], None], code: str, words: str) -> None:
     proto = model([relu("x", name="act")])
     flaw(proto)
     found = refusals(proto)
@@ -512,7 +512,7 @@ def test_what_is_wrong_is_reported_with_its_location(flaw: Callable[[ModelProto]
     assert any(words in str(finding) for finding in found if finding.code == code)
 
 
-def test_all_findings_come_at_once() -> None:
+def test_all_findings_are_reported_together() -> None:
     proto = model([relu("X"), helper.make_node("Cast", ["Z"], ["q"])], outputs=[tensor("nothing")])
     assert sorted(codes(proto)) == ["ONNX0102", "ONNX0102", "ONNX0106", "ONNX0202"]
 
@@ -531,7 +531,7 @@ def test_unknown_operators_are_a_warning() -> None:
     assert warnings(model([helper.make_node("Op", ["x"], ["y"], domain="my")])) == ["ONNX0003"]
 
 
-def test_attributes_for_the_runtime_alone_are_allowed() -> None:
+def test_internal_attributes_are_allowed() -> None:
     assert node(graph_of(model([relu("x", __internal=1)]))).attributes == {"__internal": 1}
 
 
@@ -554,7 +554,7 @@ def test_bodies_nested_too_deep_are_refused() -> None:
 # What is kept
 
 
-def test_what_stands_around_the_graph_is_noted() -> None:
+def test_model_metadata_is_kept_in_notes() -> None:
     proto = model([relu("x")])
     proto.producer_name, proto.producer_version, proto.model_version = "maker", "2.1", 7
     proto.doc_string, proto.domain = "about", "org.example"

@@ -11,12 +11,12 @@ HEAD = (DATA / "light_squeezenet.onnx").read_bytes()[:4096]
 TENSORFLOW = b"\x08\x01\x12\xf0\x8a\x04\x0a\x10\x32\x0e"  # a SavedModel begins like an ONNX model with a producer name
 
 
-def test_a_model_is_known_by_its_bytes() -> None:
+def test_model_is_recognized_by_content() -> None:
     assert recognizes(Path("weights.bin"), HEAD)
     assert recognizes(Path("weights.bin"), model([]).SerializeToString())
 
 
-def test_a_damaged_model_is_known_by_its_name() -> None:
+def test_damaged_model_is_recognized_by_suffix() -> None:
     assert recognizes(Path("net.ONNX"), b"\xff\xff")
 
 

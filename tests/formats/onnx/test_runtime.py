@@ -29,7 +29,7 @@ def graph_of(*arguments, **options):
     return legalize(from_proto(model(*arguments, **options)))[0]
 
 
-def test_it_computes_what_the_reference_computes():
+def test_onnx_runtime_matches_the_reference_interpreter():
     graph, _ = legalize(from_proto(perceptron()))
     x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
     expected = reference.prepare(graph).run({"x": x}, every_value=True)
@@ -39,7 +39,7 @@ def test_it_computes_what_the_reference_computes():
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-6)
 
 
-def test_without_optimizations_it_gives_the_same():
+def test_results_are_equal_without_optimizations():
     graph, _ = legalize(from_proto(perceptron()))
     x = np.ones((2, 4), np.float32)
     plain = onnxruntime.prepare(graph, optimize=False).run({"x": x})["y"]
@@ -47,7 +47,7 @@ def test_without_optimizations_it_gives_the_same():
 
 
 @pytest.mark.conformance(always=True)
-def test_many_nodes_whose_operands_are_one_value_are_ready_in_time():
+def test_many_nodes_with_repeated_operands_load_quickly():
     # Looking for equal ones among them it would take 25 s.
     count = 20_000
     nodes = [node("Add", [f"a{i}", f"a{i}"], [f"a{i + 1}"]) for i in range(count)]
@@ -59,7 +59,7 @@ def test_many_nodes_whose_operands_are_one_value_are_ready_in_time():
     assert found.tolist() == [0, np.inf]
 
 
-def test_outputs_come_in_their_order_even_where_they_are_inputs_or_constants():
+def test_outputs_keep_their_order_with_inputs_and_constants():
     graph = graph_of(
         [node("Relu", ["x"], ["y"])],
         [("x", [2, 3])],
@@ -82,7 +82,7 @@ def test_models_of_other_formats_run(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [DType.BFLOAT16, DType.FLOAT16, DType.INT64, DType.BOOL, DType.FLOAT8E4M3FN])
-def test_element_types_that_numpy_lacks_come_and_go(dtype):
+def test_non_numpy_dtypes_round_trip(dtype):
     code = {
         DType.BFLOAT16: TensorProto.BFLOAT16,
         DType.FLOAT16: TensorProto.FLOAT16,
@@ -97,7 +97,7 @@ def test_element_types_that_numpy_lacks_come_and_go(dtype):
     np.testing.assert_array_equal(found.astype(np.float32), x.astype(np.float32))
 
 
-def test_texts_come_and_go():
+def test_strings_round_trip():
     graph = graph_of(
         [node("Identity", ["x"], ["y"])],
         [typed("x", [2], TensorProto.STRING)],
@@ -121,7 +121,7 @@ def test_runtime_errors_name_the_op_type():
     assert "\n" not in finding.message
 
 
-def test_large_models_are_handed_over_as_files(monkeypatch):
+def test_large_models_are_loaded_from_files(monkeypatch):
     monkeypatch.setattr(onnxruntime, "IN_MEMORY", 100)
     graph, _ = legalize(from_proto(perceptron()))
     x = np.ones((1, 4), np.float32)
@@ -129,7 +129,7 @@ def test_large_models_are_handed_over_as_files(monkeypatch):
     np.testing.assert_allclose(onnxruntime.prepare(graph).run({"x": x})["y"], expected, rtol=1e-5)
 
 
-def test_large_models_are_handed_over_in_memory_where_there_is_no_room_for_a_file(monkeypatch):
+def test_large_models_are_loaded_from_memory_if_the_disk_is_full(monkeypatch):
     def full(*_args, **_options):
         raise DiagnosticError(Diagnostic("ONNX0406", "no space left on device"))
 
@@ -152,12 +152,12 @@ def test_large_models_are_handed_over_in_memory_where_there_is_no_room_for_a_fil
         (RuntimeError(), "RuntimeError"),
     ],
 )
-def test_its_op_types_are_made_short(error, expected):
+def test_error_messages_are_shortened(error, expected):
     assert onnxruntime._error_message(error) == expected
 
 
 @pytest.mark.parametrize("name", ["int4", "uint4", "int2", "uint2", "float8_e5m2", "float8_e4m3fn", "bfloat16"])
-def test_elements_that_numpy_does_not_know_are_given_and_taken_as_they_are(name):
+def test_narrow_dtypes_are_passed_unchanged(name):
     dtype = DType.of(name)
     graph = Graph("narrow")
     x = graph.add_input("x", TensorFact(dtype, (3, 5)))
@@ -214,14 +214,14 @@ def old_runtime(monkeypatch):
     return seen
 
 
-def test_an_older_runtime_is_given_the_opset_that_it_knows(old_runtime):
+def test_old_runtime_gets_a_supported_opset(old_runtime):
     graph = graph_of([node("Relu", ["x"], ["y"])], [("x", [2, 3])], [("y", [2, 3])], opset=26)
     found = onnxruntime.prepare(graph).run({"x": X})
     np.testing.assert_array_equal(found["y"], np.maximum(X, 0))
     assert old_runtime[-1][1] == 21
 
 
-def test_what_an_older_runtime_has_no_op_types_for_is_reported(old_runtime):
+def test_operators_missing_in_an_old_runtime_are_reported(old_runtime):
     graph = graph_of([node("BitCast", ["x"], ["y"], to=6)], [("x", [2, 3])], [("y", [2, 3])], opset=26)
     with pytest.raises(DiagnosticError) as caught:
         onnxruntime.prepare(graph)
@@ -232,7 +232,7 @@ def test_what_an_older_runtime_has_no_op_types_for_is_reported(old_runtime):
 
 
 @pytest.mark.parametrize(("version", "is_refused"), [("1.23.0", True), ("1.31.1", False)])
-def test_an_older_runtime_is_not_asked_to_sort_nothing(monkeypatch, version, is_refused):
+def test_topk_of_an_empty_tensor_is_rejected_for_old_runtimes(monkeypatch, version, is_refused):
     """It would end the process."""
     two = {"k": np.array([2], np.int64)}
     graph = graph_of([node("TopK", ["x", "k"], ["y", "i"])], [("x", ["N", 3])], [("y", ["N", 2])], two)
@@ -275,7 +275,7 @@ def _dequantized(draw, *, has_zeros, block):
     )
 
 
-def test_int8_with_a_scale_for_each_channel_or_block_runs_with_and_without_zero_points():
+def test_per_channel_and_block_dequantization_runs():
     draw = np.random.default_rng(3)
     for _ in range(12):
         for has_zeros in (False, True):
@@ -289,7 +289,7 @@ def test_int8_with_a_scale_for_each_channel_or_block_runs_with_and_without_zero_
 
 
 @pytest.mark.parametrize("scales", [(0.5, 0.25), (0.5, 0.5)], ids=["two", "one"])
-def test_what_is_computed_of_constants_and_made_real_twice_is_loaded(scales):
+def test_twice_dequantized_constant_expression_loads(scales):
     # Like the grid of a detector, for corners and for centres; constants that fit 7 bits are unchanged.
     nodes = [
         node("Expand", ["row", "shape"], ["rows"]),
@@ -361,7 +361,7 @@ def test_bodies_with_sequences_are_not_optimized(makes_sequence, monkeypatch):
 
 @pytest.mark.parametrize("size", [3, 9, 11, 33_554_433])
 @pytest.mark.parametrize("alpha", [{}, {"alpha": 0.5}])
-def test_windows_beyond_all_channels_are_cut(size, alpha, monkeypatch):
+def test_lrn_size_is_limited_to_the_channels(size, alpha, monkeypatch):
     """The kernel allocates the whole window: half a gigabyte for the largest size here."""
     sizes = []
     loaded = onnxruntime._loaded
@@ -425,13 +425,13 @@ def test_real_weights_between_steps_stay_real(op):
 
 
 @pytest.mark.parametrize(("weights", "count"), [("real", 1), ("stored", 0)])
-def test_a_proof_tells_that_it_rounds_them(weights, count):
+def test_proof_notes_report_bias_rounding(weights, count):
     graph, _ = quantized_net("Conv", weights)
     assert sum("WeightBiasQuantization" in habit for habit in habits("onnxruntime", graph)) == count
 
 
 @pytest.mark.parametrize(("options", "spins"), [({}, True), ({"spins": False}, False), ({"once": True}, False)])
-def test_threads_wait_busily_only_where_more_work_comes(options, spins):
+def test_threads_spin_only_for_repeated_runs(options, spins):
     session = onnxruntime.prepare(legalize(from_proto(perceptron()))[0], **options)
     told = session._session.get_session_options()
     if spins:

@@ -18,7 +18,7 @@ def sparse(dense: np.ndarray[Any, Any], *, flat: bool) -> SparseStorage:
 
 
 @given(st.lists(st.sampled_from([0, 0, 0, 1, -2, 3]), min_size=24, max_size=24), st.booleans())
-def test_the_dense_numbers_come_back(entries: list[int], flat: bool) -> None:
+def test_sparse_tensor_restores_the_dense_elements(entries: list[int], flat: bool) -> None:
     dense = np.array(entries, np.float32).reshape(2, 3, 4)
     storage = sparse(dense, flat=flat)
     assert misplaced(storage.indices, storage.shape) is None
@@ -45,5 +45,5 @@ def test_narrow_elements_are_packed_across_pieces() -> None:
         pytest.param([[1, 0], [0, 3]], (3, 4), id="rows out of order"),
     ],
 )
-def test_entries_at_wrong_places_are_found(indices: list[Any], shape: tuple[int, ...]) -> None:
+def test_invalid_sparse_indices_are_detected(indices: list[Any], shape: tuple[int, ...]) -> None:
     assert misplaced(storage_of(np.array(indices, np.int64)), shape) is not None

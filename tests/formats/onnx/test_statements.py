@@ -49,7 +49,7 @@ def seen(graph):
         ),
     ],
 )
-def test_a_node_has_equal_content_among_others_as_alone(nodes):
+def test_node_content_is_independent_of_other_nodes(nodes):
     graph = from_proto(model(*nodes))
     verify(graph)
     alone = [seen(from_proto(model(node)))[0] for node in nodes]
@@ -57,7 +57,7 @@ def test_a_node_has_equal_content_among_others_as_alone(nodes):
     assert seen(read(model(*nodes).SerializeToString())) == alone
 
 
-def test_nodes_that_have_equal_content_have_attributes_of_their_own():
+def test_equal_nodes_have_separate_attributes():
     first, second = from_proto(model(leaky("a", 0.5), leaky("b", 0.5)))
     first.attributes["alpha"] = 0.25
     assert second.attributes == {"alpha": 0.5}
@@ -83,6 +83,6 @@ def test_the_count_of_operands_is_looked_at_in_every_node():
         from_proto(model(helper.make_node("Relu", ["x"], ["a"]), wide))
 
 
-def test_places_are_written_when_somebody_asks():
+def test_node_origins_are_computed_on_demand():
     graph = from_proto(model(leaky("a", 0.5, name="first"), leaky("b", 0.5)))
     assert [str(node.origin) for node in graph] == ['model: graph.node[0] "first"', 'model: graph.node[1] ""']

@@ -66,7 +66,7 @@ def test_typed_fields_of_every_type_are_read(dtype: DType) -> None:
     assert b"".join(bytes(c) for c in storage.chunks()) == numpy_helper.from_array(array).raw_data
 
 
-def test_texts_are_read_and_what_is_no_utf8_survives() -> None:
+def test_strings_keep_invalid_utf8() -> None:
     proto = TensorProto(data_type=TensorProto.STRING, dims=[1, 2], string_data=["é".encode(), b"\xff"])
     array = read(proto).numpy()
     assert array.shape == (1, 2)
@@ -110,7 +110,7 @@ def test_tensors_that_are_wrong_are_refused(proto: TensorProto, code: str) -> No
     assert code in refusal(proto)
 
 
-def test_a_sparse_tensor_is_read_as_a_dense_one() -> None:
+def test_sparse_tensor_is_read_as_dense() -> None:
     proto = SparseTensorProto(
         values=numpy_helper.from_array(np.array([5.0, 7.0], np.float32), "w"),
         indices=numpy_helper.from_array(np.array([[0, 1], [2, 0]])),

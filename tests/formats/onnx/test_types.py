@@ -30,12 +30,12 @@ def test_every_element_type_has_the_number_and_the_width_of_onnx() -> None:
     ],
     ids=str,
 )
-def test_facts_survive_as_types(fact: types.Fact) -> None:
+def test_facts_round_trip_through_types(fact: types.Fact) -> None:
     assert types.read_type(types.write_type(fact)) == (fact, True)
 
 
 @pytest.mark.parametrize("name", ["?", "", "-1", "*", "\0open", "~1f"])
-def test_a_dim_whose_name_is_no_op_type_is_open(name: str) -> None:
+def test_invalid_dim_name_becomes_an_unknown_dim(name: str) -> None:
     proto = helper.make_tensor_type_proto(TensorProto.FLOAT, [name])
     assert types.read_type(proto) == (TensorFact(DType.FLOAT32, (OPEN,)), False)
 
@@ -58,7 +58,7 @@ def test_a_dim_that_was_named_by_us_is_written_without_a_name() -> None:
     assert [dim.dim_param for dim in proto.tensor_type.shape.dim] == ["", "x.0"]
 
 
-def test_names_of_our_own_stay_out_of_files() -> None:
+def test_generated_dim_names_are_not_written() -> None:
     for dim in (OPEN, OPEN * 2):
         proto = types.write_type(TensorFact(DType.FLOAT32, (dim,)))
         assert proto.tensor_type.shape.dim[0].WhichOneof("value") is None

@@ -31,7 +31,7 @@ from graphport.ir.graph import Graph
         ((Graph(), Graph()), kinds.GRAPHS),
     ],
 )
-def test_the_type_of_a_value_is_known(value: Any, kind: int) -> None:
+def test_attribute_kind_is_derived_from_the_value(value: Any, kind: int) -> None:
     assert attribute_kind(value) == kind
 
 
@@ -53,7 +53,7 @@ def test_op_types_that_onnx_cannot_express_are_refused(value: Any) -> None:
         pytest.param(kinds.FLOAT, float("inf"), "f", float("inf"), id="infinity"),
     ],
 )
-def test_values_take_the_type_that_is_wanted(kind: int, value: Any, field: str, expected: Any) -> None:
+def test_set_value_converts_to_the_attribute_kind(kind: int, value: Any, field: str, expected: Any) -> None:
     proto = AttributeProto()
     set_value(proto, kind, value)
     assert getattr(proto, field) == expected

@@ -33,7 +33,7 @@ def mixed() -> ModelProto:
     )
 
 
-def test_the_skeleton_leaves_out_large_payloads_wherever_they_stand() -> None:
+def test_skeleton_excludes_large_payloads() -> None:
     data = mixed().SerializeToString()
     skeleton = wire.scan(memoryview(data))
     assert len(skeleton.cuts) == 4
@@ -43,7 +43,7 @@ def test_the_skeleton_leaves_out_large_payloads_wherever_they_stand() -> None:
     assert contents == {(LARGE * factor + more).tobytes() for factor, more in [(1, 0), (1, 1), (2, 0)]}
 
 
-def test_the_skeleton_parses_as_the_model_without_its_payloads() -> None:
+def test_skeleton_parses_as_the_model_without_payloads() -> None:
     proto = mixed()
     skeleton = wire.scan(memoryview(proto.SerializeToString()))
     found = ModelProto.FromString(bytes(skeleton.data))
@@ -54,7 +54,7 @@ def test_the_skeleton_parses_as_the_model_without_its_payloads() -> None:
     assert found.graph.initializer[2] == proto.graph.initializer[2]
 
 
-def test_a_model_without_large_tensors_is_its_own_skeleton() -> None:
+def test_model_without_large_tensors_equals_its_skeleton() -> None:
     data = memoryview(SQUEEZENET)
     assert wire.scan(data).data is data
 
@@ -109,7 +109,7 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
 
 
 @given(st.one_of(damaged(SQUEEZENET), damaged(mixed().SerializeToString())))
-def test_damaged_files_are_read_or_refused_with_places(data: bytes) -> None:
+def test_damaged_files_are_read_or_rejected_with_locations(data: bytes) -> None:
     for finding in refusals(data):
         assert finding.code.startswith("ONNX")
         assert finding.code != "ONNX0001" or "byte " in str(finding.span)

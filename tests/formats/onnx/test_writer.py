@@ -68,7 +68,7 @@ def refusal(graph: Graph, path: Path, **options: Any) -> str:
 # Nothing is lost
 
 
-def test_a_file_comes_out_as_it_went_in_and_stays_so(tmp_path: Path) -> None:
+def test_file_round_trips_byte_for_byte(tmp_path: Path) -> None:
     first, second = tmp_path / "a.onnx", tmp_path / "b.onnx"
     write(read(SQUEEZENET), first)
     write(read(first), second)
@@ -123,7 +123,7 @@ def rich() -> ModelProto:
     return proto
 
 
-def test_everything_that_a_model_states_survives() -> None:
+def test_model_metadata_round_trips() -> None:
     proto = rich()
     written = to_proto(from_proto(proto))
     assert plain(written) == plain(proto)
@@ -167,7 +167,7 @@ def test_inputs_with_defaults_stay_inputs() -> None:
     assert run(to_proto(from_proto(proto)).SerializeToString(), x=np.ones(3, np.float32))[0].tolist() == [2, 2, 2]
 
 
-def test_a_constant_that_is_added_to_an_old_file_makes_it_younger() -> None:
+def test_added_constant_raises_the_ir_version() -> None:
     proto = model([helper.make_node("Relu", ["x"], ["y"])], ir_version=3, opset=8)
     graph = from_proto(proto)
     graph.add_constant("more", VECTOR, storage_of(np.ones(3, np.float32)))
@@ -177,7 +177,7 @@ def test_a_constant_that_is_added_to_an_old_file_makes_it_younger() -> None:
 
 
 @pytest.mark.parametrize("kind", ["nothing", "no element type", "optional of a map"])
-def test_types_that_say_little_survive(kind: str) -> None:
+def test_incomplete_types_round_trip(kind: str) -> None:
     proto = model([helper.make_node("Op", ["x"], ["y"], domain="my")], imports={"my": 1})
     for declared in (proto.graph.input[0], proto.graph.output[0]):
         declared.ClearField("type")
@@ -188,7 +188,7 @@ def test_types_that_say_little_survive(kind: str) -> None:
     assert to_proto(from_proto(proto)) == proto
 
 
-def test_a_fact_that_changed_is_written_as_it_is_now() -> None:
+def test_changed_facts_are_written() -> None:
     proto = model(
         [helper.make_node("Relu", ["x"], ["h"]), helper.make_node("Relu", ["h"], ["y"])],
         value_info=[tensor("h", ["?"])],
@@ -237,7 +237,7 @@ def test_a_body_that_returns_an_outer_value_gets_a_copy() -> None:
         assert result[0].tolist() == expected
 
 
-def test_nodes_are_written_in_order_whatever_order_they_are_in() -> None:
+def test_nodes_are_written_in_topological_order() -> None:
     graph = Graph("net", opsets={"": OPSET})
     x = graph.add_input("x", VECTOR)
     first = Node("Neg", [x], [Value("h", VECTOR)])
@@ -315,7 +315,7 @@ def test_a_model_with_external_weights_keeps_them_beside(tmp_path: Path) -> None
     assert numbers(tmp_path / "c.onnx") == numbers(tmp_path / "a.onnx")
 
 
-def test_a_model_can_be_written_over_the_file_that_it_is_read_from(tmp_path: Path) -> None:
+def test_model_may_overwrite_its_source(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     write(large_graph(), path, external_data=True)
     expected = numbers(path)
@@ -347,7 +347,7 @@ def test_overwritten_values_are_refused(tmp_path: Path) -> None:
     assert "was changed" in refusal(graph, tmp_path / "copy.onnx")
 
 
-def test_a_model_too_large_for_one_message_goes_beside_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_model_uses_external_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "MOST_BYTES", 20_000)
     write(large_graph(), tmp_path / "net.onnx")
     assert (tmp_path / "net.onnx.data").exists()
@@ -356,7 +356,7 @@ def test_a_model_too_large_for_one_message_goes_beside_alone(tmp_path: Path, mon
         to_proto(large_graph())
 
 
-def test_large_attributes_go_beside_only_if_they_must(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_attributes_use_external_data_only_if_required(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = Graph("net", opsets={"": OPSET})
     value = storage_of(np.arange(3000, dtype=np.float32))
     node = graph.append(Node("Constant", [], [Value("y", TensorFact.of(value))], {"value": value}))
@@ -390,7 +390,7 @@ def test_gigabytes_are_written_and_read_in_little_memory(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["../w.bin", "a/b", "/w.bin", "", "..", "net.onnx", "a\\b"])
-def test_weights_go_nowhere_but_beside(tmp_path: Path, name: str) -> None:
+def test_external_data_must_be_next_to_the_model(tmp_path: Path, name: str) -> None:
     assert "ONNX0607" in refusal(large_graph(), tmp_path / "net.onnx", external_data=name)
     assert not list(tmp_path.iterdir())
 
@@ -471,7 +471,7 @@ def test_a_folder_that_does_not_exist_is_a_finding(tmp_path: Path) -> None:
     assert "ONNX0608" in refusal(canonical(), tmp_path / "none" / "net.onnx")
 
 
-def test_training_that_binds_what_is_gone_is_omitted() -> None:
+def test_training_info_of_removed_values_is_dropped() -> None:
     proto = rich()
     graph = from_proto(proto)
     w = next(value for value in graph.constants)
@@ -516,7 +516,7 @@ def test_numbers_are_little_endian_and_packed() -> None:
     assert numpy_helper.to_array(found).tolist() == [1, -2, 3]
 
 
-def test_nodes_of_one_name_are_reported_apart(tmp_path: Path) -> None:
+def test_duplicate_node_names_are_made_unique(tmp_path: Path) -> None:
     graph = canonical()
     add = next(iter(graph))
     add.name = "layer"

@@ -30,7 +30,7 @@ def convolution(x: Any, w: Any, **told: Any) -> tuple[Graph, Node]:
     return graph, node
 
 
-def test_padding_is_what_keeps_the_extents_over_the_steps():
+def test_auto_pad_is_resolved_to_explicit_pads():
     rng = np.random.default_rng(0)
     for auto_pad, rank, has_strides in product(("SAME_UPPER", "SAME_LOWER"), (1, 2, 3), (False, True)):
         for _ in range(8):
@@ -50,7 +50,7 @@ def test_padding_is_what_keeps_the_extents_over_the_steps():
             assert node.attributes == told | {"pads": (*map(int, begins), *map(int, ends))}
 
 
-def test_what_is_no_padding_beside_dilation_or_not_known_stays():
+def test_unresolvable_auto_pad_is_kept():
     x, w = (TensorFact(DType.FLOAT32, shape) for shape in ((1, 3, 9, 9), (4, 3, 3, 3)))
     told: Any = {"auto_pad": "SAME_UPPER", "dilations": (2, 1)}
     for first, second, changed, is_stated in (

@@ -82,7 +82,7 @@ def stepped(path: Path, op: str, given: dict[str, Array], parts: int, **stated: 
     return results[0]
 
 
-def test_adagrad_takes_shorter_steps_with_the_sum_of_squares(tmp_path: Path) -> None:
+def test_adagrad_matches_its_formula(tmp_path: Path) -> None:
     given = operands(3, 1)
     rate, number, *rest = given.values()
     found = stepped(tmp_path / "m.onnx", "Adagrad", given, 3, norm_coefficient=0.5, decay_factor=0.2, epsilon=1e-3)
@@ -112,7 +112,7 @@ def test_adam_steps_along_means(number: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["standard", "nesterov"])
-def test_momentum_goes_on_along_what_it_remembers(mode: str, tmp_path: Path) -> None:
+def test_momentum_matches_its_formula(mode: str, tmp_path: Path) -> None:
     for number in (0, 4):
         given = operands(3, 3) | {"number": np.int64(number)}
         rate, _, *rest = given.values()

@@ -381,7 +381,7 @@ CASES = [
 
 
 @every("case", CASES, ids=lambda case: f"{case.op_type}-{case.name}".rstrip("-"))
-def test_what_it_is_lowered_to_computes_what_onnx_runtime_computes(case):
+def test_lowered_contrib_operators_match_onnx_runtime(case):
     model = modelled(case)
     graph = legalized(model)
     given = feeds(case)
@@ -435,7 +435,7 @@ def expected(model, case):
 
 
 @every("case", CASES, ids=lambda case: f"{case.op_type}-{case.name}".rstrip("-"))
-def test_what_it_is_lowered_to_runs_in_onnx_runtime(case):
+def test_lowered_contrib_operators_run_in_onnx_runtime(case):
     model = modelled(case)
     found = session(to_proto(legalized(model))).run(None, feeds(case))
     for a, b in list(zip(found, expected(model, case), strict=True))[: case.judged]:

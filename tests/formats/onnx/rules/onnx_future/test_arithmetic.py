@@ -70,14 +70,14 @@ def test_float_remainder_has_the_sign_of_the_divisor(tmp_path: Path) -> None:
 
 
 @NEEDS_NEWEST_OPSET
-def test_what_nobody_has_read_stays_as_it_is(tmp_path: Path) -> None:
+def test_unjudged_newer_operator_is_kept(tmp_path: Path) -> None:
     x = np.arange(-4, 4, dtype=np.int32)
     newest = onnx.defs.onnx_opset_version()
     found = model(tmp_path / "m.onnx", "BitShift", [x, x], opset=newest + 1, direction="LEFT")
     assert [node.op for node in found.graph] == ["onnx.future.BitShift"]
 
 
-def test_a_causal_convolution_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_causal_convolution_continues_from_its_state(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     x, w, bias = (random.normal(size=size).astype(np.float32) for size in ((2, 3, 9), (3, 1, 4), (3,)))
     nothing = np.zeros((2, 3, 3), np.float32)
@@ -127,7 +127,7 @@ def test_float16_values_are_computed_in_single_precision(
         assert one.dtype in (half, np.int64)
 
 
-def test_a_range_of_float16_values_is_computed_in_single_precision_alone(tmp_path: Path) -> None:
+def test_float16_range_is_computed_in_float32(tmp_path: Path) -> None:
     given = [np.float16(each) for each in (0, 3, 0.1)]
     found = model(tmp_path / "m.onnx", "Range", given, stash_type=onnx.TensorProto.FLOAT)
     assert "onnx.future.Range" not in [node.op for node in found.graph]

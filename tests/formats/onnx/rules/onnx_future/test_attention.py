@@ -85,7 +85,7 @@ def test_each_rule_writes_its_state_step_by_step(tmp_path: Path) -> None:
                 np.testing.assert_allclose(state, stepped(given)[1], atol=1e-5, err_msg=f"{rule} {backend}")
 
 
-def test_a_rule_asks_for_its_operands(tmp_path: Path) -> None:
+def test_missing_operands_are_reported(tmp_path: Path) -> None:
     given = drawn("gated", 1)
     for rule, told in (("linear", "decay is given"), ("delta", "decay is given"), ("gated_delta", "beta is missing")):
         with pytest.raises(DiagnosticError, match=told):
@@ -97,7 +97,7 @@ def test_a_rule_asks_for_its_operands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
-def test_blocks_go_to_channels_in_either_order(mode: str, tmp_path: Path) -> None:
+def test_spacetodepth_supports_both_modes(mode: str, tmp_path: Path) -> None:
     x = np.arange(2 * 3 * 4 * 6, dtype=np.float32).reshape(2, 3, 4, 6)
     port = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 3, "h", "w"])
     node = helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2, mode=mode)
