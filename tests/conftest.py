@@ -18,7 +18,7 @@ from hypothesis import settings
 
 from tests.draws import EXAMPLES
 
-# Our own mistakes are to be seen as what they are, not as findings.
+# Internal errors must propagate, not be printed as diagnostics.
 os.environ.setdefault("GRAPHPORT_DEBUG", "1")
 
 # How slow the machine is does not belong into outputs that are compared.
@@ -27,22 +27,22 @@ os.environ.setdefault("GRAPHPORT_PATIENCE", "never")
 # Nothing that tests write has to outlast the machine.
 os.environ.setdefault("GRAPHPORT_UNFLUSHED", "1")
 
-# No test writes into the cache folder of whoever runs it.
+# No test writes to the user's cache folder.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="graphport-cache-")
 atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
-# Every core has tests of its own. NumPy's products would be computed on all cores, whose threads wait busily for more:
-# small networks then take seven times the processor time.
+# Each core runs separate tests. With NumPy's default, products use all cores with busy-waiting threads: small networks
+# take seven times the processor time.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # What tests start finds our modules compiled; a machine set otherwise would have each process compile them all again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# OpenVINO's import, and its converter, tell its makers of every use, each time by a fork of the process that has all tests.
+# OpenVINO's import and converter send telemetry at each use, with a fork of the test process.
 sys.modules["openvino_telemetry"] = None  # pyright: ignore[reportArgumentType]
 
-# A deadline measures the machine, not the code. In CI the examples are the same every time, so that failures repeat.
+# A deadline measures the machine, not the code. In CI the examples are deterministic, so that failures repeat.
 settings.register_profile("here", deadline=None, max_examples=EXAMPLES)
 settings.register_profile("ci", deadline=None, max_examples=EXAMPLES, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
@@ -69,13 +69,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_always_run(item: pytest.Item) -> bool:
-    """Whether each sample has it: the only test of what it tries."""
+    """Return whether each sample includes the test: the only one of its subject."""
     return any(mark.kwargs.get("always", False) for mark in item.iter_markers("conformance"))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
-    """Make no items of what `make test` leaves out: there are nearly as many of them as of others."""
+    """Collect no items of conformance suites for `make test`: they are nearly half of all items."""
     if collector.config.option.markexpr != "not conformance" or not isfunction(obj):
         return None
     marks = [*collector.iter_markers(), *getattr(obj, "pytestmark", ())]
@@ -83,7 +83,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
 
 
 def pytest_collection() -> None:
-    """What is imported and collected stays: to look for garbage among it finds none."""
+    """Imported modules and collected tests are permanent: exclude them from garbage collection."""
     gc.disable()
 
 
@@ -99,9 +99,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """Look for garbage once more, and then let what is left be none: pytest looks five times before it ends.
+    """Collect garbage once and freeze the remaining objects: pytest collects five times before it ends.
 
-    Each time takes a second and a half of every process behind all tests.
+    Each collection takes 1.5 seconds in every test process.
     """
     gc.collect()
     gc.freeze()
@@ -109,10 +109,10 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread_a_session() -> Iterator[None]:
-    """Let ONNX Runtime compute on one thread where it is not told on how many: every core has tests of its own.
+    """Run ONNX Runtime on one thread unless a test sets the number: each core runs separate tests.
 
-    By itself each session has as many threads as there are cores, which wait busily for work: a small model that is
-    loaded and run takes seven times the processor time.
+    By default each session has a busy-waiting thread per core: loading and running a small model takes seven times the
+    processor time.
     """
     if find_spec("onnxruntime") is None:
         yield

@@ -1,5 +1,8 @@
-"""How many examples random laws are tried with: a number as it stands in CI, a quarter as many elsewhere, ten times as many
-by `make laws`. Elsewhere they are others every time."""
+"""The number of examples of property tests.
+
+In CI it is the full number with fixed examples; elsewhere a quarter, different each time; ten times as many with `make
+laws`.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ EXAMPLES = int(os.environ.get("GRAPHPORT_EXAMPLES", USUAL if os.environ.get("CI"
 
 
 def spread(cases: Sequence[T], *, start: int = 0) -> Sequence[T]:
-    """All of the cases in CI, and every fourth one elsewhere: of many that cost, and of which each has its own say.
+    """Return all cases in CI, and every fourth one elsewhere: for many expensive, independent cases.
 
-    Tests of the same cases have others where they start elsewhere.
+    Tests of the same cases select others if `start` differs.
     """
     step = max(USUAL // EXAMPLES, 1)
     return cases[start % step :: step]
 
 
 def times(count: int) -> int:
-    """As many examples as a law asks for, in the same measure."""
+    """Scale a number of examples for this run."""
     return max(count * EXAMPLES // USUAL, 1)

@@ -17,10 +17,10 @@ MOST_TOLD = 3
 def every(
     names: str | Sequence[str], cases: Iterable[Any], *, ids: Callable[[Any], object] | Iterable[str] | None = None
 ):
-    """Run a test with all `cases` in turn; written as `pytest.mark.parametrize` is, in one test.
+    """Run a test with all `cases` in turn, like `pytest.mark.parametrize` but in one test.
 
-    What fails is told with the names of its cases. Each case has a `tmp_path` and a `monkeypatch` of its own; other
-    fixtures are shared. A case that is skipped leaves the others alone.
+    Failures are reported with the names of their cases. Each case has a separate `tmp_path` and `monkeypatch`; other
+    fixtures are common to all. A skipped case does not affect the others.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     told = ids if ids is None or callable(ids) else list(ids)
@@ -34,7 +34,7 @@ def every(
                 try:
                     with pytest.MonkeyPatch.context() as patch:
                         test(**own_fixtures(fixtures, index, patch), **dict(zip(arguments, values, strict=True)))
-                except (Exception, pytest.skip.Exception, pytest.fail.Exception) as error:  # noqa: BLE001  told with its case
+                except (Exception, pytest.skip.Exception, pytest.fail.Exception) as error:  # noqa: BLE001  reported with its case
                     found.append(error)
                     if sum(not isinstance(each, pytest.skip.Exception | None) for each in found) == MOST_TOLD:
                         break
@@ -85,7 +85,7 @@ def row(
 
 
 def own_fixtures(fixtures: dict[str, Any], index: int, patch: pytest.MonkeyPatch | None) -> dict[str, Any]:
-    """The fixtures of one case: a folder of its own, and `patch`."""
+    """Return the fixtures of one case: a separate folder, and `patch`."""
     found = dict(fixtures)
     if "monkeypatch" in found and patch is not None:
         found["monkeypatch"] = patch

@@ -1,4 +1,4 @@
-"""Models that are given as bytes or as open files are those that their files are, and leave nothing behind."""
+"""Models from bytes or open files equal those of their paths, and leave no temporary files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is installed is told, and nothing that is not is needed to check, convert, simplify, run and prove."""
+"""`doctor` lists installed packages; check, convert, simplify, run and prove need no optional package."""
 
 from __future__ import annotations
 

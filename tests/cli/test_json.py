@@ -98,7 +98,7 @@ def validator(verb: str) -> Draft202012Validator:
     document = schema(verb)
     Draft202012Validator.check_schema(document)
     strict = closed(document)
-    # The name of the schema stands beside what either alternative has.
+    # The schema name is an additional property of both alternatives.
     for name in ("result", "refused"):
         for alternative in strict["$defs"][name].get("anyOf", [strict["$defs"][name]]):
             target = strict["$defs"][alternative["$ref"].rpartition("/")[2]] if "$ref" in alternative else alternative
@@ -164,7 +164,7 @@ def test_an_unknown_target_of_latency_is_wrong_usage(tmp_path):
 
 
 def test_an_unknown_backend_is_reported_before_any_work(tmp_path):
-    # There is no such file, which nobody has looked for yet.
+    # The file does not exist, which the command has not checked yet.
     result = CliRunner().invoke(cli, ["run", str(tmp_path / "missing.onnx"), "--backend", "ort", "--json"])
     (finding,) = json.loads(result.stdout)["diagnostics"]
     assert (result.exit_code, finding["code"], finding["help"]) == (2, "RUN0001", "did you mean onnxruntime?")

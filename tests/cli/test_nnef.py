@@ -1,4 +1,4 @@
-"""What the verbs say of NNEF alone: editions, fragments, flat texts."""
+"""Options of the verbs for NNEF alone: editions, fragments, flat texts."""
 
 from __future__ import annotations
 

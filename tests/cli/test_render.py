@@ -25,7 +25,7 @@ def drawn(text: str) -> str:
 
 
 def marked(rendered: str) -> str:
-    """What stands over the carets of the first excerpt, in the columns of a terminal."""
+    """Return the text above the carets of the first excerpt, in terminal columns."""
     lines = rendered.splitlines()
     index = next(number for number, line in enumerate(lines) if "^" in line)
     below = lines[index]
@@ -33,7 +33,7 @@ def marked(rendered: str) -> str:
 
 
 def cells_of(line: str) -> list[str]:
-    """What stands in each cell of a terminal; a wide character is in the first of its two."""
+    """Return the content of each terminal cell; a wide character is in the first of its two."""
     cells: list[str] = []
     for character in line:
         if unicodedata.category(character) in {"Mn", "Me"} or is_drawn_before(character):
@@ -44,7 +44,7 @@ def cells_of(line: str) -> list[str]:
 
 
 def is_drawn_before(letter: str) -> bool:
-    """Whether it is a vowel or a final of a syllable of Hangul, all of which stands in the cells of the first letter."""
+    """Return whether a letter is a Hangul vowel or final, which is drawn in the cells of the first letter."""
     return "\u1160" <= letter <= "\u11ff"
 
 

@@ -1,4 +1,4 @@
-"""`-` is standard input and output, `-q` is silent, and mistyped names are told what they may have meant."""
+"""`-` is standard input and output, `-q` is silent, and mistyped names get suggestions."""
 
 from __future__ import annotations
 

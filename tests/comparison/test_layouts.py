@@ -1,4 +1,4 @@
-"""The first wrong node, where one model has its channels first and the other one last."""
+"""The first wrong node, if one model is channels-first and the other channels-last."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def last(shape: tuple[int, ...], *, scale: np.ndarray = SCALE, tanh: str = "Tanh
     return gp.load(model(nodes, [("x", shape)], [("y", shape)], constants).SerializeToString())
 
 
-# The axes of a cube are told by its numbers alone, as long as another value tells that orders differ at all.
+# Only the elements identify the axes of a cube, as long as another value shows that the orders differ.
 @pytest.mark.parametrize("shape", [(1, 4, 5, 6), (2, 4, 4, 3)])
 def test_correct_transposed_values_are_skipped(shape: tuple[int, ...]) -> None:
     x = {"x": RANDOM.normal(size=shape).astype(np.float32)}
@@ -79,7 +79,7 @@ def value_of(shape: tuple[int | str, ...] | None, op_type: str = "Relu") -> Valu
 
 
 def orders_between(x: tuple[int, ...], y: tuple[int, ...]) -> set[tuple[int, ...]]:
-    """Every way in which cells of an array of shape `y` may stand where they are in one of shape `x`."""
+    """Return every shape-preserving permutation of the elements of an array from shape `y` to shape `x`."""
     cells = np.arange(np.prod(y)).reshape(y)
     turned = [cells.transpose(order) for order in permutations(range(len(y)))]
     return {tuple(each.ravel()) for each in turned if each.shape == x}

@@ -1,4 +1,4 @@
-"""Which formats can say a graph, before anything is written."""
+"""The formats that support a graph, determined before writing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_branch_cannot_be_expressed_in_nnef():
 
 
 class Sealed(Storage):
-    """Weights that nobody may look into."""
+    """Weights whose elements must not be read."""
 
     __slots__ = ()
 

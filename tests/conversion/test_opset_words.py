@@ -1,4 +1,4 @@
-"""Words of ONNX that its own runtime does not take are said otherwise."""
+"""ONNX operators that its native runtime does not support are exported differently."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def document(tmp_path):
 
 
 def flat(calls):
-    """What each call reads stands before it; the calls around that nobody reads are left out."""
+    """The producer of each operand precedes it; surrounding calls without a consumer are omitted."""
     text = calls[len(AROUND) :]
     return [call for call in AROUND if any(f"({call[0]}" in each or f", {call[0]}" in each for each in text)] + text
 

@@ -1,4 +1,4 @@
-"""Random expressions: a dim, and the same computed on numbers."""
+"""Random expressions: a dim, and the integer function that it represents."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def number_of_tree(tree, numbers):
     try:
         return number_value(tree, numbers)
     except ZeroDivisionError:
-        assume(False)  # what no runtime computes says nothing of extents
+        assume(False)  # an expression that no runtime computes is no dim
 
 
 odd = st.sampled_from([1, 3, 5, 7, 9])
@@ -77,7 +77,7 @@ bindings = st.fixed_dictionaries({str(symbol): admissible(symbol) for symbol in 
 
 
 def within_limits(law):
-    """The test of a law, which says nothing of expressions that are too long."""
+    """Return the test of a property, which skips expressions that are too long."""
 
     @wraps(law)
     def tested(**drawn):
@@ -90,7 +90,7 @@ def within_limits(law):
 
 
 def evaluated(dim, numbers):
-    """The number of a dim; bindings that divide by 0 say nothing, for no runtime computes them."""
+    """Evaluate a dim; bindings that divide by 0 are skipped, for no runtime computes them."""
     names = {name.replace(" ", "_"): number for name, number in numbers.items()}
     text = re.sub("`?free axis`?", "free_axis", str(dim))
     try:

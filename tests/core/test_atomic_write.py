@@ -109,7 +109,7 @@ def test_weights_without_any_graph_are_replaced(tmp_path):
 
 
 def steps_of(work, folder, monkeypatch):
-    """What the disk is made to hold and what is moved, in order: `flush` and `move` with names in a folder."""
+    """Return the flushes and moves of files in order: `flush` and `move` with names in a folder."""
     steps = []
 
     def named(path):
@@ -132,7 +132,7 @@ def steps_of(work, folder, monkeypatch):
         patch.setattr(os, "fsync", flushed)
         for name in ("rename", "replace"):
             patch.setattr(Path, name, moved(getattr(Path, name)))
-        held = len(os.listdir("/proc/self/fd"))  # noqa: PTH208  files that are open
+        held = len(os.listdir("/proc/self/fd"))  # noqa: PTH208  open files
         work()
         assert len(os.listdir("/proc/self/fd")) == held  # noqa: PTH208
     return steps
@@ -261,7 +261,7 @@ def test_written_data_is_flushed_to_disk(tmp_path, monkeypatch):
 
 
 def asked_ahead(monkeypatch, path, *, least):
-    """Parts of a file of 22 bytes in pieces of at most 5 that the disk is asked to begin with, `least` bytes each."""
+    """Return the prefetched parts of a 22-byte file in pieces of at most 5, at least `least` bytes each."""
     asked = []
     with monkeypatch.context() as patch:
         patch.setattr("graphport.core.atomic_write._AHEAD", least)

@@ -29,7 +29,7 @@ def test_elements_compute_like_dims(a, b, numbers):
     try:
         _compute_alike(a, b, numbers)
     except TooLong:
-        reject()  # no network has such extents, and neither elements nor dims can say them
+        reject()  # no network has such dims, and neither elements nor dims can represent them
 
 
 def _compute_alike(a, b, numbers):

@@ -1,4 +1,4 @@
-"""Dims of symbols with few values, tried out: numbers, bounds and decisions."""
+"""Dims of symbols with few values, checked exhaustively: values, bounds and decisions."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ OTHERS: dict[str, Form] = {
 
 
 def values_of(form: Form, firsts: Iterable[int], others: Iterable[int]) -> dict[tuple[int, int], int]:
-    """What a form gives for all pairs of numbers that divide by nothing that is 0."""
+    """Return the values of a form for all pairs of integers without a division by 0."""
     found: dict[tuple[int, int], int] = {}
     for x, y in itertools.product(firsts, others):
         with suppress(ZeroDivisionError):
@@ -136,7 +136,7 @@ def test_bounds_hold_every_value_and_are_no_wider_than_they_need_be():
 
 
 def test_bounds_without_an_end_are_those_of_an_end_that_is_far():
-    """Far out the forms are monotonic: their values at the ends, and beside 0, are the least and the largest."""
+    """Far from 0 the forms are monotonic: the values at the limits and close to 0 include the minimum and maximum."""
     far = 10**6
     ends = [(None, None), (None, -1), (None, 2), (-2, None), (0, None), (1, None), (3, None), (-1, 4)]
     for (name, form), first, other in itertools.product(ONCE.items(), ends, ends):
@@ -400,5 +400,5 @@ def test_bounds_of_quotients_of_long_sums():
     shared, more = total("c", 60), total("d", 40)
     difference = (shared + more) // 2 - shared // 2
     assert bounds(difference) == (20, None)
-    # With so many symbols more nobody looks for what the quotients have in common.
+    # With that many symbols, common parts of quotients are not searched.
     assert bounds(difference + total("e", 40) // 2)[0] is None

@@ -1,4 +1,4 @@
-"""Extents: what stands for what, what is equal, and what contradicts."""
+"""Extents: substitutions, equalities and contradictions."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_name_costs_the_same_however_many_there_are():
 @given(st.lists(st.tuples(trees, trees), min_size=1, max_size=4), st.lists(trees, min_size=1, max_size=3), bindings)
 @within_limits
 def test_equations_keep_the_values_that_satisfy_them(drawn, asked, numbers):
-    """Two expressions are equal where what differs by these numbers is added; nothing that is settled changes by it."""
+    """Equate expressions that are equal for these integers: the values for these integers do not change."""
     extents = Extents()
     for one, other in drawn:
         gap = number_of_tree(one, numbers) - number_of_tree(other, numbers)
@@ -287,7 +287,7 @@ def test_only_long_expressions_are_named_and_call_back():
     assert (str(named), told) == ("long", [1])
     assert extents.normalize(longer, "other", lambda: told.append(1)) is named
     assert (told, extents.definitions) == ([1], {"long": longer})
-    # Told with the symbol, it is what it was before.
+    # Added back to the symbol, it is the original.
     assert extents.normalize(named - longer + a) == a
     assert extents.normalize(2 * named - longer) == named
     assert told == [1]

@@ -1,4 +1,4 @@
-"""Rests Python's cycle collector, and leaves it as it was."""
+"""Pausing Python's garbage collector, and restoring its state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _enabled():
 
 @pytest.fixture(scope="module", autouse=True)
 def _thawed():
-    """Nothing is frozen here, and what the suite froze is frozen again behind it."""
+    """Unfreeze all objects for a test, and freeze them again after it."""
     gc.unfreeze()
     yield
     gc.collect()
@@ -56,7 +56,7 @@ def test_paused_collection_keeps_frozen_objects():
         frozen = gc.get_freeze_count()
         with paused_collection():
             pass
-        # What another thread lets go of meanwhile is frozen no more; what thaws, thaws whole.
+        # Objects that another thread frees are not frozen; unfreezing applies to all objects.
         assert gc.get_freeze_count() > frozen // 2
     finally:
         gc.unfreeze()

@@ -1,4 +1,4 @@
-"""Stages of long work, and who hears of them."""
+"""Stages of long work, and their listeners."""
 
 from __future__ import annotations
 

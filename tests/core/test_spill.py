@@ -123,7 +123,7 @@ def test_spill_file_in_a_reference_cycle_is_closed_without_warning():
     with spilling():
         cycle: list[object] = [store_array(LARGE)]
     cycle.append(cycle)
-    # A collection while somebody has the file itself puts it before those who own it.
+    # A collection while the file has another reference moves it before its owners in the collector's order.
     files = [each for each in gc.get_objects() if isinstance(each, io.FileIO) and not each.closed]
     gc.collect()
     with warnings.catch_warnings(record=True) as told:

@@ -1,4 +1,4 @@
-"""What Windows does in another way. Its calls cannot be made here: what stands in for them is as its manual says."""
+"""Windows-specific behaviour. Its system calls are replaced by fakes that follow its documentation."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_windows_process_check_sends_no_signal(monkeypatch):
     monkeypatch.setattr(ctypes, "WinDLL", library, raising=False)
     monkeypatch.setattr(ctypes, "get_last_error", lambda: 87, raising=False)
     assert [system.lives(number) for number in (4, 5, 6, 10**30)] == [True, False, False, False]
-    monkeypatch.setattr(ctypes, "get_last_error", lambda: 5, raising=False)  # it may not be asked
+    monkeypatch.setattr(ctypes, "get_last_error", lambda: 5, raising=False)  # access is denied
     assert system.lives(6)
 
 

@@ -1,4 +1,4 @@
-"""Tables of texts, and what notebooks and data frames are given of them."""
+"""Tables of strings, and their forms for notebooks and data frames."""
 
 from __future__ import annotations
 

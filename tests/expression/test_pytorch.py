@@ -1,4 +1,4 @@
-"""Every function on every pair of element types, against what PyTorch made of them."""
+"""Every function on every pair of element types, compared with PyTorch's results."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ OPERANDS = {
 
 
 def operand(word, place):
-    """The array that `word` stands for, or None for a number in the text."""
+    """Return the array with the name `word`, or None for a number."""
     if word in OPERANDS:
         return np.roll(OPERANDS[word], -3 * place)
     return np.asarray(OPERANDS[word[: word.index("[")]][int(word[-2])]) if word.endswith("]") else None
 
 
 def by_function():
-    """The cases of each function: its operands' words and the result, or None for a refusal."""
+    """Return the cases of each function: the names of its operands and the result, or None for a refusal."""
     cases = defaultdict(list)
     taken = dict.fromkeys(STORED.files, 0)
     for name, *words, dtype in json.loads(STORED["index"].tobytes()):
@@ -66,7 +66,7 @@ CASES = by_function()
 
 
 def computed(name, words, tier):
-    """What the expression gives; None if it is refused."""
+    """Return the result of the expression; None if it is refused."""
     arrays, arguments = [], []
     for place, word in enumerate(words):
         array = operand(word, place)
@@ -87,7 +87,7 @@ def is_equal(name, actual, expected):
         return np.array_equal(actual, expected)
     tolerance = TOLERANCES[expected.dtype.name]
     if expected.dtype.kind == "c":
-        # What infinite parts make of each other differs even between PyTorch's own builds.
+        # Results for infinite parts differ even between PyTorch builds.
         is_finite = np.isfinite(expected)
         actual, expected = actual[is_finite].astype(complex), expected[is_finite].astype(complex)
         return np.allclose(actual, expected, rtol=tolerance, atol=tolerance * 1e-3)

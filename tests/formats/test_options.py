@@ -1,4 +1,4 @@
-"""What writers can be told, once with types: `WriteOptions` is what the table of formats and the writers say."""
+"""`WriteOptions` has the options and types of the format table and of the writers."""
 
 import inspect
 from typing import get_type_hints

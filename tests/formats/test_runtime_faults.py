@@ -1,4 +1,4 @@
-"""What is written otherwise because a runtime computes the plain form wrongly: results are those of the reference."""
+"""Alternative forms for operators that a runtime computes wrongly: results are those of the reference backend."""
 
 import numpy as np
 import openvino as ov
@@ -83,7 +83,7 @@ def test_what_is_reshaped_twice_and_read_again_keeps_its_numbers_in_litert(tmp_p
 
 
 def test_infinite_numbers_alone_have_no_infinite_maximum_in_openvino():
-    # A fault of 2026.4 that is left as it is, and told in docs/openvino.md: this fails once it is mended.
+    # An unfixed bug of 2026.4, documented in docs/openvino.md: this test fails once it is fixed.
     x = ov.opset13.parameter([2, 3], np.float32)
     model = ov.Model([ov.opset13.reduce_max(x, np.array([1]), keep_dims=False)], [x])
     compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})

@@ -1,4 +1,4 @@
-"""Small subgraphs by what stands in each place and who reads whom."""
+"""Matches of small subgraphs by conditions on nodes and edges."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ TWICE_READ = [(0, 1), (0, 2), (1, 3), (2, 3)]
     "edges", [TRIANGLE, CROSSED, TWICE_READ, TWICE_READ[::-1]], ids=["3", "6", "4", "4 from behind"]
 )
 def test_every_edge_of_a_match_exists(edges):
-    """Among nodes that read many: each has neighbours that fit, and few of them have all edges among themselves."""
+    """Among nodes with many operands: each has matching neighbours, and few groups have all edges."""
     for seed in range(12):
         r = Random(seed)
         graph = Graph()
@@ -148,7 +148,7 @@ def test_every_edge_of_a_match_exists(edges):
 
 
 def test_search_stops_at_10000_results_by_default():
-    """Each of 14 steps is one of two: there are 16,384 ways, as paths and as matches."""
+    """Each of 14 levels has two nodes: there are 16,384 paths and matches."""
     lines = ["%v0 = A(%x)"]
     for step in range(14):
         lines += [f"%{side}{step} = R(%v{step})" for side in "ab"]

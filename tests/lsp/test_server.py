@@ -1,4 +1,4 @@
-"""The language server over its real protocol, asked by a client library of somebody else: pygls."""
+"""The language server over its protocol, with the client library pygls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pygls.lsp.client import LanguageClient
 from graphport.formats import nnef
 from graphport.lsp.nnef_completion import list_completions
 
-# The client's own pygls asks asyncio what Python 3.14 wants inspect to be asked.
+# The client's pygls calls an asyncio function that Python 3.14 deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning")
 
 TEXT = """version 1.0;
@@ -40,7 +40,7 @@ COMMAND = (sys.executable, "-c", "from graphport.cli import main; main()", "lsp"
 
 @asynccontextmanager
 async def editor(path: Path, text: str):
-    """An editor that has `text` open, and the findings that it was told last, by version."""
+    """Yield an editor with an open `text`, and its last diagnostics by version."""
     client = LanguageClient("test", "1")
     told: dict[int | None, list[types.Diagnostic]] = {}
 
@@ -80,7 +80,7 @@ def change(client, uri: str, version: int, line: int, column: int, text: str, re
 
 
 def at(text: str, words: str) -> types.Position:
-    """Where `words` stand in a text."""
+    """Return the position of `words` in a text."""
     before = text[: text.index(words)]
     return types.Position(before.count("\n"), len(before) - before.rfind("\n") - 1)
 

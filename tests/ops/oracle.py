@@ -146,7 +146,7 @@ def check_operator(
 
 
 def compare(found: Array, expected: Array, *, tolerance: float | None = None, what: str = "") -> None:
-    """Same type (where ONNX Runtime's answer did not have to be widened), same shape, values within the tolerance."""
+    """Assert equal type (unless ONNX Runtime's result was widened), equal shape, and values within the tolerance."""
     dtype = str(found.dtype)
     assert dtype == str(expected.dtype) or dtype not in _NUMPY, f"{what}: {dtype}, {expected.dtype} expected"
     assert found.shape == expected.shape, f"{what}: {found.shape}, {expected.shape} expected"
@@ -239,9 +239,9 @@ def run_word(
     symbolic: bool = False,
     **attributes: Any,
 ) -> list[Array]:
-    """The results of a dialect's word through its lowering and the pages that it builds.
+    """Return the results of a dialect's op type, computed by its import rule and the operator definitions.
 
-    Operands whose places are in `constants` are constants, in `literals` literals; all others are inputs, with
+    Operands whose indices are in `constants` are constants, in `literals` literals; all others are inputs, with
     `symbolic` of unknown dims.
     """
     rule = registry.lowering(dialect, op_type, opset)
@@ -280,7 +280,7 @@ def run_word(
 def lowered_nodes(
     dialect: str, op_type: str, shapes: Sequence[Sequence[int]], **attributes: Any
 ) -> list[tuple[str, dict[str, Any]]]:
-    """The operators, with their attributes, that a word is said with, for float32 operands of these shapes."""
+    """Return the canonical operators with attributes of an op type, for float32 operands of these shapes."""
     graph = Graph("one")
     facts = [TensorFact(DType.FLOAT32, tuple(shape)) for shape in shapes]
     values = [graph.add_input(f"i{number}", fact) for number, fact in enumerate(facts)]
@@ -314,10 +314,10 @@ def there_and_back(
     symbolic: bool = False,
     **attributes: Any,
 ) -> list[str] | None:
-    """Say a node of `op_def` in `dialect` and legalize that: the meaning stays.
+    """Export a node of `op_def` to `dialect`, legalize the result, and assert equal results.
 
-    Returns the words that were used, or `None` where the dialect cannot say it. Operands whose places are in
-    `constants` are constants; with `symbolic`, the others have unknown dims.
+    Return the exported op types, or `None` if the dialect has no equivalent. Operands whose indices are in `constants`
+    are constants; with `symbolic`, the others have unknown dims.
     """
     graph = Graph("one")
     values: list[Value | None] = []

@@ -1,4 +1,4 @@
-"""Constants that are computed when somebody wants them: the work is that of the operators, however often each is read."""
+"""Lazily computed constants: the work is that of the operators, independently of the number of reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.models import model, node, typed
 
 
 def _doubled(steps: int) -> gp.Model:
-    """y = x * 2^steps, each step the sum of a value and itself."""
+    """Return y = x * 2^steps, where each step adds a value to itself."""
     names = ["k", *(f"k{i}" for i in range(1, steps)), "s"]
     nodes = [node("Add", [a, a], [b]) for a, b in itertools.pairwise(names)]
     nodes.append(node("Mul", ["x", "s"], ["y"]))
@@ -72,7 +72,7 @@ def test_non_constant_chain_is_visited_once_per_value(monkeypatch):
 
 
 def test_uncomputable_values_are_reported_by_their_consumer(tmp_path):
-    """More numbers than facts hold are looked at when they are written; nothing is left of the file then."""
+    """Constants that are too large for facts are computed by the writer; on failure no file is left."""
     nodes = [node("Gather", ["c", "i"], ["w"], name="picks"), node("MatMul", ["x", "w"], ["y"])]
     constants = {"c": np.ones((4, 300), np.float32), "i": np.arange(300) % 5}
     found = gp.from_onnx(model(nodes, [("x", [2, "n"])], [("y", None)], constants))
@@ -84,7 +84,7 @@ def test_uncomputable_values_are_reported_by_their_consumer(tmp_path):
     with pytest.raises(gp.DiagnosticError, match="picks") as caught:
         storage.numpy()
     assert [finding.code for finding in caught.value.diagnostics] == ["SHAPE0001"]
-    assert isinstance(caught.value, ValueError)  # who folds catches it as what a page raises
+    assert isinstance(caught.value, ValueError)  # folding catches the exceptions of operators
 
 
 def test_elements_of_another_shape_than_the_fact_are_a_diagnostic():

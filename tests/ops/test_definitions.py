@@ -57,7 +57,7 @@ def test_operands_are_those_of_the_schema(name):
         (lower_name(item.name), item.option == OpSchema.FormalParameterOption.Variadic) for item in schema.inputs
     ]
     given = [(operand.name, operand.is_variadic) for operand in signature.operands]
-    # A variadic operand is called after what it holds; ONNX's own names for them are `data_0` and the like.
+    # A variadic operand is named after its content; ONNX's names for them are `data_0` and the like.
     assert [item for item in given if not item[1]] == [item for item in expected if not item[1]]
     assert len(given) == len(expected)
     optional = [item.option == OpSchema.FormalParameterOption.Optional for item in schema.inputs]
@@ -170,7 +170,7 @@ def test_rules_lift_operators_that_have_a_definition(dialect):
 
 
 def test_export_rules_have_the_defaults_of_their_definitions():
-    """What a node says without need is left out before a lifting is asked: it would mean something else there."""
+    """Default attributes are removed before an export rule runs: an explicit one would have another meaning there."""
     asked = 0
     for dialect in registry.dialects():
         registry.load(dialect)
@@ -180,7 +180,7 @@ def test_export_rules_have_the_defaults_of_their_definitions():
             asked += 1
             stated = inspect.signature(rule.function).parameters.values()
             if [each.name for each in stated] == ["b", "op"]:
-                continue  # a view is made of its page
+                continue  # a view is generated from its operator definition
             told = {each.name: each.default for each in stated if each.kind is each.KEYWORD_ONLY and each.name in known}
             wanted = {key: inspect.Parameter.empty if known[key].is_required else known[key].default for key in told}
             assert told == wanted, f"{dialect}: {name}"

@@ -1,4 +1,4 @@
-"""What pages say of their operators, held against what the operators compute."""
+"""Inferred facts of operators, compared with the computed results."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Corners of OpenVINO's words that random models found, each held against its plugin."""
+"""Edge cases of OpenVINO operators found by random models, compared with its plugin."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def test_stridedslice_shrink_with_masked_begin_selects_the_first_element(constan
     operands = [reals(5, 4, 3, 2), np.array([-2, -2, 0, -3]), np.array([-1, 6, 3, 6])]
     flags = {"begin_mask": (0, 1, 1, 0), "end_mask": (0, 1, 0, 1), "new_axis_mask": (0, 0, 1, 0)}
     flags |= {"shrink_axis_mask": (1, 1, 0, 0)}
-    # OpenVINO has this shape too, but reads behind the data: its numbers are others in every run.
+    # OpenVINO has this shape too, but reads past the data: its elements differ in every run.
     expected = [operands[0][3, 0][None]]
     check_word("opset1.StridedSlice", operands, constants=constants, expected=expected, **flags)
 

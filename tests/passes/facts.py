@@ -1,4 +1,4 @@
-"""What has to hold of a rewritten ONNX file, told by programs that share no code with the passes."""
+"""Properties of a rewritten ONNX file, checked by programs that share no code with the passes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def assert_equal(source: Path, result: Path, feeds: Mapping[str, Any], tolerance
 
 
 def assert_same_interface(source: onnx.ModelProto, result: onnx.ModelProto) -> None:
-    """Names, order and types of inputs and outputs are the same, and no symbol became a number."""
+    """Assert equal names, order and types of inputs and outputs, and that all symbols are preserved."""
     for before, after in ((_inputs(source), _inputs(result)), (source.graph.output, result.graph.output)):
         assert [each.name for each in before] == [each.name for each in after]
         for one, two in zip(before, after, strict=True):
@@ -109,7 +109,7 @@ def _is_runnable(path: Path) -> bool:
 
 
 def assert_tidy(proto: onnx.ModelProto) -> None:
-    """Every node has a name of its own, and nothing is there that no output depends on."""
+    """Assert that every node has a unique name, and that every node is used by an output."""
     names = [node.name for node in nodes(proto.graph)]
     assert all(names)
     assert len(set(names)) == len(names)

@@ -1,4 +1,4 @@
-"""An affine map of what weighted operators compute, or of what they read, becomes numbers of their own."""
+"""An affine map after or before weighted operators is fused into their weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ B4, C2, C4 = some(4, seed=1), some(2, 4, seed=1), some(3, 4, seed=1)
 
 @dataclass(frozen=True)
 class Weighted:
-    """An operator on `x` of a shape, and how many entries axis 1 has before and behind it."""
+    """An operator on `x` of a shape, and the sizes of axis 1 before and after it."""
 
     op: str
     shape: tuple[int, ...]
@@ -163,7 +163,7 @@ def test_padding_reads_zeros_which_a_factor_leaves_and_a_summand_does_not():
 
 
 def refused(weighted, absorb, affine, match, *computed_operands):
-    """A refusal leaves the graph as it was."""
+    """A refusal does not change the graph."""
     graph = weighted.graph(*computed_operands)
     before = str(graph)
     with pytest.raises(NotApplicable, match=match):

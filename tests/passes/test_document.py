@@ -1,4 +1,4 @@
-"""The page about preparing says what is so."""
+"""The documentation page about preparation agrees with the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed of constants alone is a constant; what would undo how a model is stored, or needs room, stays."""
+"""Nodes with only constant operands are folded, unless that undoes a compressed storage or exceeds the size limit."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def growing(*readers, extent=1000):
 
 def test_folding_that_grows_weights_uses_the_size_limit():
     nodes, constants = growing()
-    growth = 4 * 1000 - 4 - 8 - NODE_BYTES  # the result, less what goes: both operands and the node
+    growth = 4 * 1000 - 4 - 8 - NODE_BYTES  # the result, minus both operands and the node
     for room, is_folded in ((growth, True), (growth - 1, False), (-5, False)):
         graph, journal = folded(nodes, room, inputs=[info("x", [1])], **constants)
         assert ("Expand" in ops(graph)) is not is_folded
@@ -187,7 +187,7 @@ def test_growth_counts_a_returned_operand_as_kept():
 
 def test_growth_frees_a_shared_operand_after_all_folds():
     nodes = [node("Neg", "w", "a"), node("Abs", "w", "b"), node("Mul", "a b", "c"), node("Add", "x c", "y")]
-    growth = 2000 - 1000 - NODE_BYTES  # half of `w` goes with the first one, all of it with both
+    growth = 2000 - 1000 - NODE_BYTES  # half of `w` is freed with the first fold, all of it with both
     for room, expected in ((growth, ["Add"]), (growth - 1, ["Neg", "Abs", "Mul", "Add"])):
         graph, _ = folded(nodes, room, inputs=[info("x", [500])], w=some(500))
         assert ops(graph) == expected

@@ -1,4 +1,4 @@
-"""Element-wise chains become one expression each and mean the same, and expressions become operators again."""
+"""Element-wise chains are fused into one expression with equal results, and expressions are expanded again."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_fused_expression_reads_the_result_of_another_expression():
 def test_expressions_stay_below_max_expression_length(most, monkeypatch):
     monkeypatch.setattr("graphport.passes.fuse_expressions.MAX_EXPRESSION_LENGTH", most)
     net = Net(a=(2, 4))
-    # Each has the text `neg({})`, and what it takes in counts with its own.
+    # Each has the text `neg({})`, and fused operands count as well.
     after, _ = fused(net.returning(net("Neg", net("Neg", net("Neg", net.a)))))
     assert max(map(len, texts(after))) <= most
     assert sum(text.count("neg") for text in texts(after)) + words(after).count("Neg") == 3

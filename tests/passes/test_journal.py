@@ -1,4 +1,4 @@
-"""Rules are tried on what is in the graph, and journals tell what was done to which node."""
+"""Rules run on the nodes of the graph, and journals record the changes of each node."""
 
 from __future__ import annotations
 

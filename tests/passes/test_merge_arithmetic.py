@@ -1,4 +1,4 @@
-"""Sums and products with constants are one, or none; what is not proven to be the same stays."""
+"""Sums and products with constants are merged or removed; without a proof of equality they are unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs that are given other lengths: targets that were written for the old ones follow."""
+"""Changed input sizes: constant Reshape shapes for the old sizes are adapted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ N = Symbol("N")
 
 
 def reopened(shape, targets, new, **attributes):
-    """The graph of a chain of Reshapes whose input has another shape, and what is found wrong."""
+    """Return a chain of Reshapes after a change of its input shape, and the errors."""
     names = ["x", *(f"t{index}" for index in range(len(targets)))]
     nodes = [node("Reshape", f"{names[k]} s{k}", names[k + 1], **attributes) for k in range(len(targets))]
     constants = {f"s{k}": np.array(target, np.int64) for k, target in enumerate(targets)}
@@ -89,7 +89,7 @@ def test_computed_reshape_target_is_kept():
 
 @st.composite
 def targets(draw: st.DrawFn):
-    """A shape whose first axis is a batch, and a target that keeps it apart or joins it with what follows."""
+    """Draw a shape with a batch axis, and a Reshape shape that keeps it separate or joins it with later axes."""
     rest = draw(st.lists(st.sampled_from([2, 3, 5]), min_size=1, max_size=3))
     batch = draw(st.sampled_from([1, 7]))
     cuts = sorted(set(draw(st.lists(st.integers(0, len(rest)), max_size=2))))
@@ -111,7 +111,7 @@ def test_reshape_of_any_batch_matches_its_items(case, length):
 
 
 def of_graph(nodes, inputs, constants, new, opset=18):
-    """A graph whose first input has another shape, and what is found wrong."""
+    """Return a graph after a change of its first input's shape, and the errors."""
     proto = model(nodes, [info(*each) for each in inputs], [info("y", None)], constants, opset=opset)
     graph = gp.from_onnx(proto).graph
     return graph, [each for each in set_input_shapes(graph, {graph.inputs[0]: new}) if each.is_error]
@@ -195,7 +195,7 @@ def test_resize_scales_and_computed_sizes_are_kept():
 
 
 def test_reshape_target_with_equal_dims_changes_the_axis_in_position():
-    """A target has the old length twice: the axis that is in its place is the one."""
+    """A shape has the old size twice: the axis at the changed position is replaced."""
     graph, errors = reopened([2, 2, 3], [[2, 2, 3]], [2, 5, 3])
     assert (targets_of(graph), errors) == ([[2, 5, 3]], [])
     graph, errors = reopened([2, 2, 3], [[2, 2, 3]], [5, 2, 3])

@@ -1,4 +1,4 @@
-"""What exporters take apart is one operator again; what only looks like it stays."""
+"""Decompositions of exporters are recomposed into one operator; similar patterns are unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule that puts an operator together, by itself: every way to say the parts, and every part that may not differ."""
+"""Each recomposition rule separately: every equivalent form of its parts, and every part that must match."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NUMBERS: dict[str, Any] = {
 
 
 def tried(work, nodes, *, outputs=("y",), shape: Sequence[Any] = X, opset=18, more=(), **constants):
-    """The operators that a rule leaves; values are those of before."""
+    """Return the remaining operators after a rule; values must be unchanged."""
     used = {name for each in nodes for name in each.input}
     given = {name: each for name, each in (NUMBERS | constants).items() if name in used}
     inputs = (("x", shape), *more)
@@ -66,7 +66,7 @@ RMS = [
 
 
 def but(parts, *others):
-    """`parts` with other nodes for those that give the same result."""
+    """Replace nodes in `parts` by other nodes with the same result names."""
     names = {each.output[0]: each for each in others}
     return [names.get(each.output[0], each) for each in parts]
 

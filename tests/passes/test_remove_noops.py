@@ -1,4 +1,4 @@
-"""Operators that hand their operand on go; those that may not do so stay."""
+"""Operators that return their operand unchanged are removed; required ones are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tensor that is parted into a sequence whose items are read at known places is parted into results."""
+"""A split into a sequence whose items are read at constant indices becomes a split into results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parted(nodes, shape=(2, 7, 3), feeds=None, more=(), outputs=("y",), **consta
 
 @st.composite
 def readings(draw: st.DrawFn):
-    """An axis, sizes along it (or one for all, or none), whether items keep it, and places that count from either end."""
+    """Draw an axis, sizes along it (or one for all, or none), keepdims, and indices, also negative ones."""
     axis = draw(st.integers(-3, 2))
     extent = X.shape[axis]
     form = draw(st.sampled_from(["sizes", "one", "none"]))
@@ -59,7 +59,7 @@ def test_every_way_to_part_computes_equal_results(reading):
     if sizes is not None:
         constants["sizes"] = sizes
     told = {} if keepdims is None else {"keepdims": keepdims}
-    told |= {"axis": axis} if axis else {}  # 0 where nothing is said
+    told |= {"axis": axis} if axis else {}  # the default is 0
     split = node("SplitToSequence", "x" if sizes is None else "x sizes", "s", **told)
     reads = [node("SequenceAt", f"s p{index}", f"y{index}") for index in range(len(places))]
     names = [f"y{index}" for index in range(len(places))]
@@ -75,7 +75,7 @@ def test_every_way_to_part_computes_equal_results(reading):
 
 @st.composite
 def chains(draw: st.DrawFn):
-    """A tensor as a sequence, changed at places that count from either end, and read whole and by items."""
+    """Draw a tensor as a sequence, modified at positive or negative indices, and read completely and by items."""
     count, nodes, places, name = 7, [], {}, "s0"
     if draw(st.booleans()):
         nodes.append(node("SplitToSequence", "x", name, axis=1, keepdims=draw(st.integers(0, 1))))
@@ -154,7 +154,7 @@ def test_a_sequence_that_a_body_reads_stays():
 
 
 def left_alone(nodes, *, outputs=("y",), shape=(2, 7, 3), results=None, **constants):
-    """Why sequences stay in a graph that need not compute anything; it is as it was."""
+    """Return the reasons for unchanged sequences; the graph must be unchanged."""
     given = {name: np.array(array, np.int64) for name, array in constants.items()}
     told = results or [info(name, None, I64 if name == "n" else F) for name in outputs]
     graph = gp.from_onnx(model(nodes, [info("x", shape)], told, given, opset=18)).graph

@@ -1,4 +1,4 @@
-"""Shape arithmetic whose result is known is a constant, and a target says what it can."""
+"""Shape arithmetic with a known result becomes a constant, and Reshape shapes are simplified."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_target_that_is_computed_of_the_shape_follows_it():
         node("Concat", "n j", "t", axis=0),
         node("Reshape", "x t", "y"),
     ]
-    # PyTorch's exporter says allowzero of targets in which nothing is 0.
+    # PyTorch's exporter sets allowzero for shapes without a 0.
     for attributes in ({}, {"allowzero": 1}):
         nodes[-1] = node("Reshape", "x t", "y", **attributes)
         graph = read(nodes, (("x", ("N", 3, 4)),), i=np.array([0]), j=np.array([12]))

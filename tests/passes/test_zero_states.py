@@ -1,4 +1,4 @@
-"""Recurrent layers begin with 0 by themselves; a state that may be something else stays."""
+"""Zero initial states of recurrent layers are removed, since 0 is the default; other states are unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ZEROS = [*EXTENTS, node("ConstantOfShape", "shape", "z")]
 
 
 def left(op, state, *, fed=(), **constants):
-    """Operators that are left of a layer that begins with `state`, and what the layer reads."""
+    """Return the remaining operators before a layer with initial `state`, and the operands of the layer."""
     states = "z z" if op == "LSTM" else "z"
     nodes = [*state, node(op, f"x w r _ _ {states}", "y", hidden_size=4)]
     given = {

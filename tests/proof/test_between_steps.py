@@ -1,4 +1,4 @@
-"""A number in the middle of two steps may be rounded to either side; a number that is wrong may not."""
+"""A value halfway between two integers may round either way; a wrong value may not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def saved(path, order, scale=None, factor=1.0):
 
 @pytest.fixture
 def scale(tmp_path):
-    """One with which a sum is in the middle of two steps, a little below in one order and a little above in the other."""
+    """Return a scale with which a sum is close to halfway between two integers, on a side that depends on the order."""
     made = [saved(tmp_path / f"real{number}.onnx", order) for number, order in enumerate(ORDERS)]
     one, two = (gp.run(gp.load(each), {"x": X})["y"] for each in made)
     place = np.unravel_index(np.argmax(np.abs(one - two) * (np.abs(one) > 15)), one.shape)
@@ -85,7 +85,7 @@ def test_rounding_ties_explain_only_elements_at_ties(tmp_path):
         return quantization_ties.rounding_ties(side, draw, [difference("y", before, np.array([after], np.float32))])
 
     assert explained(7, 3, 100) == {0}
-    assert explained(8, 3, 103) == frozenset()  # three steps where one number may move by one
+    assert explained(8, 3, 103) == frozenset()  # three steps, while one value may differ by one
     assert explained(-8, 3, 100) == frozenset()
     assert explained(8, 3, 100) == frozenset()
 
@@ -110,7 +110,7 @@ def test_rounding_ties_explain_more_if_other_test_inputs_agree():
 
 
 def residues(path, scale=1.0, worth=1.0):
-    """What rounding leaves of many numbers, of which one step is much; scales of the one or the other changed."""
+    """Write a model of the rounding errors of many elements, with modified scales."""
     nodes = [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "t", "z"], ["r"])]
     nodes += [node("Sub", ["x", "r"], ["y"])]
     constants = {"s": np.float32(0.04 * scale), "t": np.float32(0.04 * worth), "z": np.int8(0)}

@@ -1,4 +1,4 @@
-"""Files that end the process of a runtime are told when they are written."""
+"""Files that crash a runtime are reported by the writer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _codes(made, tmp_path):
 
 @pytest.mark.parametrize("perm", [(1, 0, 2), (1, 2, 0), (1, 2, 0, 3)])
 def test_a_file_that_ends_onnx_runtime_is_reported(perm, tmp_path):
-    """ONNX Runtime 1.31.1 ends its process with each of these, by a signal."""
+    """ONNX Runtime 1.31.1 crashes with a signal on each of these."""
     assert "ONNX0611" in _codes(_net(perm, np.float16), tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Values that are found by walking back from an operator bring it to what was wanted."""
+"""Backward search from an operator finds inputs that give it the required values."""
 
 from __future__ import annotations
 

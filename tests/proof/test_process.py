@@ -1,4 +1,4 @@
-"""Processes of runtimes: what is told of one that ends."""
+"""Runtime processes: the diagnostic of a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reading that is wrong is never called verified: the source file itself says otherwise."""
+"""A wrong reader is never verified: the source file itself has other results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.passes.cases import info, model, node, some
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory) -> dict[str, Path]:
-    """One network in every format that has a runtime of its own."""
+    """Return one network in every format with a native runtime."""
     folder = tmp_path_factory.mktemp("sources")
     nodes = [
         node("Conv", "x w b", "c", name="c", pads=[1, 1, 1, 1]),
@@ -73,7 +73,7 @@ def test_faulty_reader_is_never_verified(sources, tmp_path, monkeypatch, fault):
 
     monkeypatch.setattr("graphport.api.convert.load", wrong)
     for kind, name in PAIRS:
-        # A copy in other words: what is written as it was read is no work of the reading.
+        # A copy at another opset: a verbatim copy would not run the writer.
         report = gp.convert(sources[kind], tmp_path / name, **({"opset": 17} if name == "copy.onnx" else {}))
         assert not report.passed, (kind, name, str(report.proof))
         assert report.proof.failed

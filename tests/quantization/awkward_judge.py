@@ -1,4 +1,4 @@
-"""Judges what a target makes of an awkward model."""
+"""Check the quantization of awkward models for a target."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REFUSED = "LEG0002|NCNN0305|NNEF076[23]|RUN0003|SHAPE0001"
 
 
 def check(name: str, target: str, folder: Path) -> None:
-    """Hold that the model of that name runs when it is quantized for the target, or that a finding says why not."""
+    """Assert that the quantized model runs for the target, or that the expected diagnostic is reported."""
     case = CASES[name]
     found = gp.from_onnx(case.proto)
     if case.code is not None:
@@ -49,7 +49,7 @@ def check(name: str, target: str, folder: Path) -> None:
     expected = reference.prepare(found.graph).run(inputs)
     said = reference.prepare(made.graph).run(inputs)
     assert all(nets.snr(expected[key], x) > 8 or np.allclose(expected[key], x) for key, x in said.items())
-    if target not in FILES:  # it reads a document of grids beside the file of ONNX
+    if target not in FILES:  # it reads a qparams document next to the ONNX file
         return
     path = folder / FILES[target]
     if target in case.unsaid:
@@ -62,7 +62,7 @@ def check(name: str, target: str, folder: Path) -> None:
 
 
 def _run(made, path, target, inputs):
-    """What the target's runtime makes of the file."""
+    """Run the file in the target's runtime."""
     gp.save(made, path, format=TARGETS[target].formats[0])
     again = gp.load(path)
     return gp.run(again, dict(zip(again.inputs, inputs.values(), strict=False)), backend=BACKENDS[target])
@@ -75,9 +75,9 @@ def _renamed(computed, key, said):
 
 
 def _assert_close(said, computed, expected, target):
-    """Ten decibels more than the noise of rounding, as far as anything differs at all.
+    """Assert that the error is 10 dB below the quantization noise, unless all results are equal.
 
-    LiteRT rounds some numbers to their neighbours (TFL0306): few, and they are nearer to it than to real ones.
+    LiteRT rounds a few elements to the neighbouring integer (TFL0306), which exceeds that.
     """
     differs = ~np.isclose(said, computed, rtol=1e-4, atol=1e-30)
     if not differs.any():

@@ -1,4 +1,4 @@
-"""Language models with caches: what they read besides tokens follows from these."""
+"""Language models with caches: their other inputs are derived from tokens and caches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOUR = {"weights_only": True, "weight_bits": 4, "weight_block": 16}
 
 
 def cached(is_returned=True):
-    """Tokens beside the keys of those before them, with a mask over both; keys are returned, or nothing as large."""
+    """Return a model of tokens and cached keys with a mask over both; it returns the keys, or no value of that size."""
     r = np.random.default_rng(0)
     each = WIDTH // HEADS
     constants = {
@@ -67,7 +67,7 @@ def test_other_decoder_inputs_follow_from_the_tokens():
         "past": ((3, HEADS, 0, WIDTH // HEADS), "float32"),
     }
     assert np.all(found["attention_mask"] == 1)
-    # Numbers of an encoder have an open length, too, but nobody returns them longer.
+    # The input of an encoder has a symbolic length, too, but no output extends it.
     assert decoder_of(cached(is_returned=False).graph) is None
 
 

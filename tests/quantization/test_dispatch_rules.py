@@ -1,4 +1,4 @@
-"""Every method of dispatch against its rule, told by sets of nodes that grow until nothing is added."""
+"""Every method of dispatch compared with its rule, as a fixed point over sets of nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASES = cases()[::3]
 
 
 class Rules:
-    """What is quantizable, what has weights, and who hands reals to whom, of one graph."""
+    """The quantizable nodes, the nodes with weights, and the float edges of one graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

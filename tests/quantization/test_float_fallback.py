@@ -1,4 +1,4 @@
-"""Layers with few products stay in floating point where that lowers the noise."""
+"""Layers with few products stay in floating point if that lowers the noise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ORT = target("onnxruntime")
 
 @pytest.fixture(autouse=True)
 def nothing_is_slower_on_integers(monkeypatch):
-    """What is, stays real before noise is looked at, and has tests of its own."""
+    """Disable the selection by speed, which precedes that by noise and has separate tests."""
     monkeypatch.setattr(session, "fastest_float_nodes", lambda *_: ())
 
 
@@ -106,7 +106,7 @@ def test_the_part_of_products(changes, part):
 
 
 def _quantization(found, noise):
-    """Its values as numbers with ranges so wide that rounding makes noise as asked for, in the order of grids."""
+    """Return statistics and qparams whose wide ranges give the requested noise, in the order of the qparams."""
     graph = found.graph
     placement = decide_placement(graph, ORT, set(graph))
     quantization, states = Quantization(placement), {}
@@ -124,7 +124,7 @@ def _quantization(found, noise):
 @pytest.mark.parametrize("noise", [(9.0, 1.0, 1.0), (1.0, 9.0, 1.0), (1.0, 1.0, 1.0), (2.0, 9.0, 4.0)])
 @pytest.mark.parametrize("part", [0.002, 0.01, 0.12, 0.2])
 def test_those_are_chosen_that_cost_the_most_for_each_product(noise, part):
-    """Of all sets that fit, none is better by more than what its dearest layer costs: greedy choice misses no more."""
+    """No feasible set is better by more than the cost of its most expensive layer, the bound of greedy selection."""
     found = _narrow_first()
     quantization, states = _quantization(found, noise)
     placement, graph = quantization.placement, found.graph

@@ -1,4 +1,4 @@
-"""Folders of pictures as samples."""
+"""Image folders as samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions that are told as rotations, in ONNX Runtime's own operator."""
+"""Rotary embeddings, fused into ONNX Runtime's operator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.models import model, node
 
 
 def _turned(*, swapped=False, last="Add", lengths=(5, 5)):
-    """y = x with the halves of each head turned by position; a sum's and a product's operands are in any order."""
+    """Return y = x with rotary embeddings; operands of sums and products in any order."""
     r = np.random.default_rng(0)
     angles = r.normal(size=(lengths[1], 3))
     constants = {"c": np.cos(angles).astype(np.float32), "s": np.sin(angles).astype(np.float32)}

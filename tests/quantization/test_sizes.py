@@ -1,4 +1,4 @@
-"""Free extents count as those of the samples: what is held at once does not depend on what a file leaves open."""
+"""Symbolic dims have the sizes of the samples: peak memory does not depend on the symbols of a file."""
 
 from __future__ import annotations
 

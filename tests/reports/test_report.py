@@ -1,4 +1,4 @@
-"""A report holds what its schema says, and its views say what it holds."""
+"""A report conforms to its schema, and its views show its content."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_first_differing_value_is_found_under_other_names():
     ]
     assert [error["passed"] for error in found["errors"]] == [True, False, False, False]
     (first,) = found["first"]
-    # The signal is 1 and the noise half of it: 20 log10 2.
+    # The signal is 1 and the noise 0.5: 20 log10 2.
     assert found["errors"][first]["snr_db"] == pytest.approx(6.0206, abs=1e-3)
 
 
@@ -152,7 +152,7 @@ def test_no_text_of_a_model_becomes_markup():
         assert "<script>window" not in view
     page = report.html()
     assert page.count("<script") == page.count("</script>") == 2
-    ET.fromstring(report.svg())  # noqa: S314  what we have written ourselves
+    ET.fromstring(report.svg())  # noqa: S314  our own output
     (data,) = re.findall(
         r'<script type="application/json" id="data" data-coding="plain">(.*?)</script>', page, re.DOTALL
     )

@@ -1,4 +1,4 @@
-"""Inputs of a run: what fits, what is converted because nothing is lost, and what is made up."""
+"""Inputs of a run: accepted ones, lossless conversions, and random inputs."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_bounds_of_symbols_hold():
 
 
 def graph_with_a_definition():
-    """An input has three times as many entries as another one; what says so is a symbol with a definition."""
+    """Return a graph in which one input is three times as long as another, by a symbol's definition."""
     graph = Graph()
     length = graph.extents.define("T2", 3 * Symbol("T"))
     for name, dim in (("x", Symbol("T")), ("y", length)):
@@ -258,7 +258,7 @@ def test_other_axes_are_twice_the_least_length_that_is_accepted():
 
 
 def test_sizes_required_by_weights_are_inferred():
-    """Channels, and rows of what is flattened, of an input of which nothing is known but its rank."""
+    """Channels, and the rows after Flatten, of an input of which only the rank is known."""
     constants = {"w": np.ones((4, 3, 5, 5), np.float32), "v": np.ones((4, 7), np.float32)}
     nodes = [
         node("Conv", ["x", "w"], ["c"]),

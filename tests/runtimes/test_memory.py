@@ -1,4 +1,4 @@
-"""How much a run may hold for the size of its file, and that what it holds is told rightly."""
+"""The memory limit of a run relative to the size of the file, and the accuracy of the estimate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MB = 1 << 20
 
 
 def chain(*nodes):
-    """Of an input of a number, expanded to 1 MiB."""
+    """Return a model of an input scalar, expanded to 1 MiB."""
     shape = np.array([MB // 4], np.int64)
     proto = model([node("Expand", "x n", "a"), *nodes], [info("x", [1])], [info("y", None)], {"n": shape})
     return gp.load(proto.SerializeToString())

@@ -142,7 +142,7 @@ def test_one_package_may_use_a_code_with_several_messages(tmp_path):
 
 @pytest.fixture(scope="module")
 def project():
-    """What the whole source is found to say; reading it takes seconds."""
+    """Return the findings of the whole source; reading it takes seconds."""
     return findings()
 
 

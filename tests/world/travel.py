@@ -1,7 +1,7 @@
-"""A model through every verb and format, each result held against what another program computed from the file itself.
+"""Run a model through every verb and format, and compare each result with that of an independent program.
 
-Every step ends as `right`, `refused` (a diagnostic), or with what is wrong: other numbers, an exception, a file that we
-write and cannot read, or one that its own runtime does not take.
+Every step ends as `right`, `refused` (a diagnostic), or with a fault: wrong values, an exception, or a written file
+that we cannot read or its native runtime refuses.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Arrays = Sequence[Any]
 
 @dataclass(frozen=True)
 class Sample:
-    """Inputs and what the network makes of them, by position."""
+    """Inputs and expected outputs of the network, by position."""
 
     inputs: Arrays
     outputs: Arrays
@@ -38,7 +38,7 @@ class Sample:
 
 @dataclass
 class Journey:
-    """What became of each step."""
+    """The result of each step."""
 
     found: dict[str, str] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class Journey:
             end = act() or RIGHT
         except DiagnosticError as error:
             end = _refusal(error)
-        except Exception as error:  # noqa: BLE001  whatever it is, it is what the step is judged by
+        except Exception as error:  # noqa: BLE001  any exception is the result of the step
             end = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         self.found[step] = end
         return end == RIGHT
@@ -63,7 +63,7 @@ class Unreadable(Exception):
 
 
 def travel(path: Path, samples: Mapping[str, Sample], folder: Path, *, tolerance: float = 1e-3) -> Journey:
-    """Take the model at `path` through every verb and format; formats without open extents get those of the first sample."""
+    """Run the model at `path` through every verb and format; formats with static dims get those of the first sample."""
     journey = Journey()
     models: list[Any] = []
 
@@ -211,7 +211,7 @@ def _fitted(value: Any, x: Any) -> Any:
 
 
 def _refusal(error: DiagnosticError) -> str:
-    # A sentence in Python's own words is an exception in the clothes of a diagnostic.
+    # A Python exception text inside a diagnostic counts as an internal error.
     words = ("object has no attribute", "NoneType", "positional argument", "unexpected keyword", "divided by 0")
     text = _sentences(error)
     return text if any(op_type in text for op_type in words) else REFUSED

@@ -16,7 +16,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A layer, the shapes of its blobs, and what their numbers are drawn from."""
+    """A layer, the shapes of its blobs, and the distribution of their elements."""
 
     kind: str
     parameters: str
@@ -32,7 +32,7 @@ DRAWS: dict[str, Callable[[Random], Drawn]] = {}
 
 
 def drawn(*kinds: str) -> Callable[[Callable[[Random, str], Drawn]], Callable[[Random, str], Drawn]]:
-    """Register a function that draws layers of these types."""
+    """Register a generator of layers of some types."""
 
     def register(function: Callable[[Random, str], Drawn]) -> Callable[[Random, str], Drawn]:
         for kind in kinds:
@@ -65,7 +65,7 @@ def picture(random: Random, low: int = 3, high: int = 9) -> Shape:
 
 
 def simple(*kinds: str, numbers: str = "normal", **ranges: tuple[float, float]) -> None:
-    """Types whose parameters are real numbers, each of which may be left out."""
+    """Register types whose parameters are optional floats."""
 
     @drawn(*kinds)
     def function(random: Random, kind: str) -> Drawn:
@@ -106,7 +106,7 @@ _POWERS = (6, 9)
 
 @drawn("BinaryOp")
 def binary(random: Random, kind: str) -> Drawn:
-    """Blobs of equal rank that broadcast; of two ranks, the smaller one stands for the outer axes; or a number."""
+    """Draw blobs of equal rank that broadcast; of two ranks, the smaller with the outer axes; or a scalar."""
     number = integer(random, 0, 18)
     numbers = "positive" if number in _POWERS else "away"
     first = shape(random)
@@ -121,7 +121,7 @@ def binary(random: Random, kind: str) -> Drawn:
 
 
 def _beside(random: Random, whole: Shape) -> Shape:
-    """A blob of fewer axes that goes with `whole`: its outer axes, or a vector for the innermost one."""
+    """Return the shape of a lower-rank blob that broadcasts to `whole`: its outer axes, or its innermost one."""
     if len(whole) > 1 and chance(random, 0.3):
         return whole[-1:]
     return whole[: integer(random, 1, len(whole))]
@@ -246,7 +246,7 @@ def crop(random: Random, kind: str) -> Drawn:
 
 
 def _between(random: Random, length: int) -> tuple[int, int]:
-    """A start and an end, said in any of the ways there are."""
+    """Return a begin and an end in a random equivalent form."""
     start = integer(random, 0, length - 1)
     end = integer(random, start + 1, length)
     starts = [start, start - length, *([-233] if start == 0 else [])]
@@ -292,7 +292,7 @@ def reshape(random: Random, kind: str) -> Drawn:
 
 
 def _reshaped_by_text(random: Random, own: Shape, target: list[int]) -> Drawn:
-    """Lengths as a text, of numbers and of those of the blob, with the batch among them or not."""
+    """Draw a Reshape whose sizes are text expressions of constants and dims, with or without the batch."""
     names = {1: "w", 2: "hw", 3: "chw", 4: "cdhw"}[len(own)]
     words = [_expressed(random, n, own, names) for n in target]
     keys: dict[int, Any] = {}
@@ -432,7 +432,7 @@ def grid_sample(random: Random, kind: str) -> Drawn:
     places = shape(random, 2, 2)
     grid = (2, *places) if is_turned else (*places, 2)
     keys = {0: integer(random, 1, 3), 1: integer(random, 1, 3), 2: integer(random, 0, 1), 3: is_turned}
-    # The runtime reflects once: places further off than the width of the picture it takes for others.
+    # The runtime reflects once: positions further out than the width give other results.
     numbers = "close" if keys[0] == 3 else "near"
     return Drawn(kind, keyed(keys), (own, grid), numbers=numbers)
 

@@ -1,4 +1,4 @@
-"""What ncnn makes of drawn layers, and what we make of them."""
+"""Compare ncnn's results for drawn layers with ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = sorted({*DRAWS, *WEIGHTED})
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`right`, `refused` by us, `runtime` (ncnn has no answer, or one that is not a number), or `wrong`."""
+    """`right`, `refused` by us, `runtime` (ncnn returns an error or NaN), or `wrong`."""
 
     case: Drawn
     state: str
@@ -93,7 +93,7 @@ def _verdict(case: Drawn, folder: Path, given: dict[str, Any], expected: list[An
         found = gp.run(model, {name: array[None] for name, array in given.items()}, backend="reference")
     except gp.DiagnosticError as error:
         return Verdict(case, "refused", error.diagnostics[0].message)
-    # What no element gives is the least number there, and no number here.
+    # The maximum of no elements is the lowest float in ncnn, and -inf here.
     expected = [np.where(array < -3e38, -np.inf, array) for array in expected]
     if any(np.isnan(array).any() for array in expected):
         return Verdict(case, "runtime", "no numbers")

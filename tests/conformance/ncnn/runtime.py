@@ -1,4 +1,4 @@
-"""ncnn on folders of cases, in a process of its own: it ends the process that it is in where it meets the unexpected."""
+"""Run ncnn on folders of cases in a separate process, since ncnn terminates its process on unexpected input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NARROW = ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf
 
 
 def run_all(folders: Sequence[Path]) -> list[list[Any] | str]:
-    """What ncnn computes of `net.param` and `in.npz` in each folder, or why it does not."""
+    """Return ncnn's outputs for `net.param` and `in.npz` in each folder, or its error."""
     found: list[list[Any] | str] = []
     while len(found) < len(folders):
         rest = folders[len(found) :]
@@ -26,7 +26,7 @@ def run_all(folders: Sequence[Path]) -> list[list[Any] | str]:
             answer = _answer(folder)
             found.append(_ENDED if answer is None else answer)
             if answer is None:
-                break  # it is the one at which the process ended: the others have not been tried
+                break  # the process ended at this case: later ones have not run
     return found
 
 
@@ -54,7 +54,7 @@ def _compute(folder: Path) -> list[Any] | str:
     kept: list[Any] = []
     with np.load(folder / "in.npz") as file:
         for name in file.files:
-            # A blob that is made of an array borrows it, and has none of the gaps between channels that layers count on.
+            # A Mat of an array borrows its memory, and lacks the gaps between channels that layers expect.
             array = file[name]
             kept.append(runtime.Mat(array).clone())
             extractor.input(name, kept[-1])

@@ -1,4 +1,4 @@
-"""Laws over the node tests: operands stored in a file and folded, extents behind symbols, everything twice."""
+"""Invariants of the node tests: operands in a file and folded, symbolic dims, duplicated nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stored(name: str, folder: Path) -> list[str]:
 
 
 def _write(model: onnx.ModelProto, inputs: list[Any], path: Path, way: str) -> list[Any]:
-    """A file with the operands in it; returns those that no initializer can be."""
+    """Write a file with the operands as initializers; return those that no initializer can represent."""
     twin = onnx.ModelProto()
     twin.CopyFrom(model)
     twin.ir_version = max(twin.ir_version, 4)
@@ -109,7 +109,7 @@ are, and how many heads of which width."""
 
 
 def violations(law: str, chosen: Iterable[str], folder: Path) -> dict[str, list[str]]:
-    """What is wrong, by case; what the reference does not compute is left out."""
+    """Return the violations by case; cases that the reference backend does not support are left out."""
     found: dict[str, list[str]] = {}
     lacking = unsupported()
     for name in chosen:
@@ -119,7 +119,7 @@ def violations(law: str, chosen: Iterable[str], folder: Path) -> dict[str, list[
             wrong = LAWS[law](name, folder)
         except laws.Opaque as reason:
             wrong = [] if law == "opened" and name in OPAQUE else [str(reason)]
-        except Exception as error:  # noqa: BLE001  told with its case
+        except Exception as error:  # noqa: BLE001  reported with its case
             wrong = [f"{type(error).__name__}: {error}"]
         if wrong:
             found[name] = wrong

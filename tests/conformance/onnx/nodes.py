@@ -71,7 +71,7 @@ class Cases(Mapping[str, Any]):
         for about in sorted(near, key=len, reverse=True):
             if name not in self._found:
                 self._make(about)
-        if name not in self._found:  # functions that register a case of another name are called by that name
+        if name not in self._found:  # its exporter has another name
             self._make(*(about for about in self._waiting if f"test_{about}" not in names()))
         if name not in self._found:
             self._make(*self._waiting)

@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 
 class Draw:
-    """What a case is drawn with: a generator of random numbers and the usual draws."""
+    """A random generator with common distributions."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
 
     def one(self, *choices: T) -> T:
-        """One of them, each as likely."""
+        """Return one of the choices with equal probability."""
         return choices[int(self.random.integers(len(choices)))]
 
     def chance(self, part: float = 0.5) -> bool:
@@ -40,7 +40,7 @@ class Draw:
     def reals(
         self, shape: Sequence[int], dtype: Any = np.float32, *, spread: float = 1.0, special: bool = False
     ) -> Array:
-        """Normal numbers, among which there are infinities, NaN and both zeros if `special`."""
+        """Draw normal floats, with infinities, NaN and both zeros if `special`."""
         found = np.asarray(self.random.normal(size=tuple(shape)) * spread)
         if special:
             odd = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e30, -1e30, 1e-30])
@@ -69,7 +69,7 @@ class Draw:
         return np.asarray(found, kind)
 
     def operand(self, array: Any, *, constant: float = 0.0, dynamic: float = 0.3) -> Operand:
-        """An operand that is a Const by chance, or a Parameter whose axes are open or intervals by chance."""
+        """Return an operand: with some probability a Const, or a Parameter with open or bounded axes."""
         array = np.asarray(array)
         if self.chance(constant):
             return Operand(array, is_constant=True)
@@ -84,7 +84,7 @@ OfWord = Callable[[Draw, str], Case]
 
 
 def register(into: dict[str, Generator]) -> Callable[..., Callable[[OfWord], OfWord]]:
-    """What enters a function under the words that it draws cases of; it is told which one."""
+    """Return a decorator that registers a generator of cases for op types."""
 
     def of(*words: str) -> Callable[[OfWord], OfWord]:
         def entered(function: OfWord) -> OfWord:

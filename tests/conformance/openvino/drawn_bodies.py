@@ -21,7 +21,7 @@ _BINARY = (opset13.add, opset13.multiply, opset13.subtract, opset13.maximum)
 
 
 def written(op_type: str, operands: list[Operand], outputs: list[Any], parameters: list[Any]) -> Case:
-    """A case that is what OpenVINO's own writer makes of a graph."""
+    """Return a case written by OpenVINO from a graph."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.xml"
         openvino.serialize(openvino.Model(outputs, parameters, "case"), path)
@@ -30,13 +30,13 @@ def written(op_type: str, operands: list[Operand], outputs: list[Any], parameter
 
 
 def parameter(array: Array, *, is_open: bool = False) -> Any:
-    """A Parameter for an array, whose axes are open or not."""
+    """Return a Parameter for an array, with open or static axes."""
     shape = openvino.PartialShape([-1 if is_open else int(n) for n in array.shape])
     return opset13.parameter(shape, np.dtype(array.dtype))
 
 
 def mixed(r: Draw, values: list[Any], steps: int) -> Any:
-    """What some operations on values of one shape make of them."""
+    """Return the result of some operations on values of one shape."""
     found = list(values)
     for _ in range(steps):
         if r.chance(0.4):
@@ -71,7 +71,7 @@ def branch(r: Draw, op_type: str) -> Case:
 
 
 def parts(r: Draw, shape: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
-    """An axis, how long a part of it is, and the shape of a part."""
+    """Return an axis, the size of a part along it, and the shape of a part."""
     axis = r.number(0, len(shape) - 1)
     size = r.one(*(n for n in range(1, shape[axis] + 1) if shape[axis] % n == 0))
     return axis, size, (*shape[:axis], size, *shape[axis + 1 :])

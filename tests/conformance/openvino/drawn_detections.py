@@ -1,4 +1,4 @@
-"""Boxes, proposals and pictures in other colours."""
+"""Boxes, proposals and color conversions."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def proposal(r: Draw, op_type: str) -> Case:
     flags |= _some(r, {"clip_before_nms": r.one(True, False), "clip_after_nms": r.one(True, False)})
     flags |= _some(r, {"normalize": r.one(True, False), "framework": r.one("", "tensorflow")}, 0.4)
     flags |= _some(r, {"box_size_scale": r.one(1.0, 2.0), "box_coordinate_scale": r.one(1.0, 2.0)}, 0.4)
-    # The plugin dies where no box is left, and of counts before that are no multiple of 8.
+    # The plugin crashes if no box is left, and for counts that are no multiple of 8.
     size = np.array([r.number(30, 60), r.number(30, 60), r.one(1.0, 1.5)], np.float32)
     results = 2 if op_type == "opset4.Proposal" else 1
     scores = scores.reshape(1, 2 * anchors, height, width).astype(np.float32)
@@ -177,7 +177,7 @@ def proposal(r: Draw, op_type: str) -> Case:
 
 @of("opset17.RGBtoNV12", "opset17.BGRtoNV12")
 def to_planes(r: Draw, op_type: str) -> Case:
-    # Nothing of OpenVINO computes the word yet; its own decoder says that the planes are of these colours.
+    # No part of OpenVINO computes the op type yet; its decoder documents the color planes.
     n, h, w = r.number(1, 2), r.number(1, 3), r.number(1, 3)
     x = np.repeat(np.repeat(r.integers((n, h, w, 3), 20, 230), 2, 1), 2, 2).astype(np.float32)
     back = op_type.replace("opset17", "opset8").split("to")[0].replace("opset8.", "opset8.NV12to")

@@ -76,7 +76,7 @@ _OF_TWO = {
 
 
 def pair(r: Draw) -> tuple[tuple[int, ...], tuple[int, ...], dict[str, str]]:
-    """Two shapes that go together, and the attribute that says how."""
+    """Draw two broadcastable shapes, and the broadcast attribute."""
     rule = r.one("", "numpy", "none", "numpy")
     shape = r.shape(least=r.one(0, 1, 1, 1, 1))
     if rule == "none":
@@ -165,7 +165,7 @@ _KINDS |= {"boolean": "bool", "u16": "uint16", "i16": "int16", "bf16": "bfloat16
 
 @of("opset1.Convert")
 def convert(r: Draw, op_type: str) -> Case:
-    """Numbers that both types hold: what else becomes of them is nobody's rule."""
+    """Values that both types represent: other conversions are unspecified."""
     x = r.tensor(r.shape(), r.one(*_KINDS.values()))
     to = r.one(*_KINDS)
     if to.startswith("u") and x.dtype.kind not in "ub":

@@ -254,7 +254,7 @@ def slice_scatter(r: Draw, op_type: str) -> Case:
     operands = [r.operand(np.array(each, index), constant=0.7, dynamic=0) for each in zip(*rows, strict=True)]
     if chosen != list(range(len(chosen))) or r.chance():
         operands.append(r.operand(_axes(r, chosen, len(shape)).astype(index), constant=0.8, dynamic=0))
-    # The plugin dies of some ends, and evaluation knows no such word: it is what NumPy's slices do.
+    # The plugin crashes for some limits, and evaluation does not support the op type: the oracle is NumPy's slicing.
     expected = x.copy()
     expected[tuple(taken)] = updates
     told = {"expected": (expected,), "judges": ("evaluation",)}
@@ -297,7 +297,7 @@ def space_to_depth(r: Draw, op_type: str) -> Case:
     size = r.number(1, 3)
     shape = (r.number(1, 2), r.number(1, 3), *(size * r.number(1, 2) for _ in range(r.number(1, 3))))
     flags = {"block_size": size, "mode": r.one("blocks_first", "depth_first")}
-    # Evaluation writes past the end of what it has.
+    # Evaluation writes past the end of its buffer.
     x = r.operand(r.tensor(shape, r.one("float32", "float16", "int32")))
     return one(op_type, x, case={"judges": ("plugin",)}, **flags)
 
@@ -389,7 +389,7 @@ def strided(r: Draw, op_type: str) -> Case:
         inner[k] = place
         place += 1
         if masks["shrink_axis_mask"][k]:
-            # One entry that is there, of steps that are one: whatever else is nobody's rule.
+            # One existing element with stride 1: all other cases are unspecified.
             masks["begin_mask"][k], masks["end_mask"][k], step[k] = 0, 0, 1
             at = min(inner[k], len(shape) - 1)
             ends[0][k] = r.number(-shape[at], shape[at] - 1)
@@ -455,7 +455,7 @@ def unique(r: Draw, op_type: str) -> Case:
 
 @of("opset4.Range", "opset1.Range")
 def range_(r: Draw, op_type: str) -> Case:
-    """At run time its plugin has rules of its own: constants only."""
+    """At run time its plugin has different rules: constants only."""
     kind = r.one("int32", "int64", "float32")
     start, step = r.number(-9, 9), r.one(1, 2, -1, -3, 5)
     stop = start + step * r.number(0, 6) + r.number(-1, 1)

@@ -36,7 +36,7 @@ def matmul(r: Draw, op_type: str) -> Case:
 
 @of("opset17.GroupedMatMul")
 def grouped(r: Draw, op_type: str) -> Case:
-    # No plugin computes the word yet; its header says what it is.
+    # No plugin supports the op type yet; its header is the specification.
     groups, rows, size, columns = r.numbers(1, 4, 4)
     weights = r.reals((groups, columns, size))
     if r.chance(0.3):
@@ -129,7 +129,7 @@ def _reduction(r: Draw, op_type: str) -> dict[str, str]:
 def bags_by_offsets(r: Draw, op_type: str) -> Case:
     (table, rows), kind, count = _table(r, "float32"), r.one("int64", "int32"), r.number(1, 7)
     places = r.integers((count,), 0, rows - 1, kind)
-    # Bags are not empty from behind: where they may begin is below the number of entries.
+    # No trailing empty bags: an offset must be below the number of indices.
     offsets = np.sort(r.integers((r.number(1, 4),), 0, count - 1, kind))
     offsets[0] = 0
     more: list[Any] = [r.operand(places), r.operand(offsets)]

@@ -18,7 +18,7 @@ PLUGIN = {"judges": ("plugin",)}
 
 
 def windows(r: Draw, rank: int, kernel: tuple[int, ...], *, pads: bool = True) -> dict[str, Any]:
-    """Strides, padding no wider than a kernel, and how it is said."""
+    """Draw strides, and padding below the kernel size in one of its forms."""
     auto = r.one(None, "explicit", "valid", "same_upper", "same_lower", "explicit")
     # Where padding is computed, OpenVINO writes zeros, and its plugin reads something else.
     pads = pads and auto in (None, "explicit")
@@ -33,7 +33,7 @@ def windows(r: Draw, rank: int, kernel: tuple[int, ...], *, pads: bool = True) -
 
 
 def rounding(r: Draw, flags: dict[str, Any], *more: str) -> dict[str, str]:
-    """How the number of windows is rounded; up only where the last one stands on data."""
+    """Draw the rounding type; "ceil" only if the last window starts on data."""
     is_clear = all(s <= k - q for s, k, q in zip(flags["strides"], flags["kernel"], flags["pads_end"], strict=True))
     choice = r.one(None, "floor", *(["ceil", "ceil", *more] if is_clear else []))
     return {} if choice is None else {"rounding_type": choice}
@@ -70,7 +70,7 @@ def max_pool_with_places(r: Draw, op_type: str) -> Case:
     kernel = r.numbers(1, 3, rank)
     flags = windows(r, rank, kernel) | {"kernel": kernel}
     flags |= rounding(r, flags, *(["ceil_torch"] if op_type == "opset14.MaxPool" else []))
-    # Of a window with gaps its plugin does not compute padding as the shapes say.
+    # For a dilated window, the plugin's automatic padding disagrees with the shapes.
     flags["dilations"] = r.numbers(1, 1 if "same" in flags.get("auto_pad", "") else 2, rank)
     if r.chance():
         flags["index_element_type"] = r.one("i32", "i64")
@@ -112,7 +112,7 @@ def convolution(r: Draw, op_type: str) -> Case:
 
 @of("opset1.BinaryConvolution")
 def signs(r: Draw, op_type: str) -> Case:
-    # The plugin packs bits of what FakeQuantize makes alone: what agrees is counted by definition.
+    # The plugin packs the bits of FakeQuantize alone; matching bits are counted by definition.
     channels, maps = r.number(1, 3), r.number(1, 3) * 8
     x, edge = r.reals((r.number(1, 2), channels, *r.numbers(4, 6, 2))), r.one(0, 1, -1)
     filters = r.integers((maps, channels, 3, 3), 0, 1, "uint8")

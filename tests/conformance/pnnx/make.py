@@ -1,4 +1,4 @@
-"""Export every module with pnnx and store what PyTorch computes: `python -m tests.conformance.pnnx.make FOLDER`."""
+"""Export every module with pnnx and store PyTorch's results: `python -m tests.conformance.pnnx.make FOLDER`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def leaves(results):
 
 
 def described(module, inputs, options, seed):
-    """Draws for the inputs, and what comes out of them."""
+    """Return descriptions of the random inputs and of the outputs."""
     shapes = options.get("second", [list(x.shape) for x in inputs])
     specs = [
         {"kind": KINDS[x.dtype], "seed": seed + place, "shape": list(shape)}

@@ -1,4 +1,4 @@
-"""Nets that pnnx wrote, said in ncnn: its own runtime computes what PyTorch computed."""
+"""Nets from pnnx, exported to ncnn: its runtime computes PyTorch's results."""
 
 from __future__ import annotations
 

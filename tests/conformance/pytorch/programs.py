@@ -1,4 +1,4 @@
-"""Models written as `.pt2`, run by torch in a process of its own, and compared."""
+"""Write models as `.pt2`, run them with torch in a separate process, and compare."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SECONDS = 1800
 
 
 class Outcome(NamedTuple):
-    """What torch made of a program: outputs, or an error."""
+    """Torch's result for a program: outputs, or an error."""
 
     outputs: Sequence[Any]
     error: str
@@ -72,7 +72,7 @@ def run_all(folder: Path, form: str = "program") -> None:
 
 
 def outcome(path: Path) -> Outcome:
-    """What torch made of the program at `path`."""
+    """Return torch's result for the program at `path`."""
     stem = str(path).removesuffix(".pt2")
     error = Path(f"{stem}.error")
     if error.exists():

@@ -17,7 +17,7 @@ def test_every_part_is_done_once(parts, threads):
 
 
 def test_run_parallel_does_not_wait_for_busy_workers():
-    """The pool is kept busy by somebody else; the caller does everything itself."""
+    """The pool is busy with another call; the caller computes all parts itself."""
     hold = threading.Event()
     blocker = threading.Thread(target=run_parallel, args=(lambda _: hold.wait(10), processors() + 1, processors() + 1))
     blocker.start()

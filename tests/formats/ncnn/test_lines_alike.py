@@ -1,4 +1,4 @@
-"""Lines that differ in names alone are read as the first of them, whatever stands in them."""
+"""The cached parse of lines that differ only in names equals a separate parse, for any content."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def text(seed: int, wrong: float) -> str:
 
 
 def stated(node):
-    """Attributes, with the numbers of weights."""
+    """Return the attributes, with the bytes of weights."""
     return {name: x.numpy().tobytes() if isinstance(x, Storage) else x for name, x in node.attributes.items()}
 
 
 def told(path):
-    """All that reading says: nodes and values with their notes and places, and findings."""
+    """Return all results of reading: nodes and values with notes and locations, and findings."""
     try:
         graph, findings = read(path)
     except DiagnosticError as error:

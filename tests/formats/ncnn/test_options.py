@@ -1,4 +1,4 @@
-"""What the writer of ncnn can be told, and what it makes of shapes that blobs do not have: its own runtime computes it."""
+"""Options of the ncnn writer, and shapes that blobs cannot have, checked in its runtime."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_weights_take_half_the_bytes(tmp_path, kind, dtype):
     written(tmp_path, proto, weights=kind)
     assert (tmp_path / "net.bin").stat().st_size == (whole - 4) // 2 + 4
     (found,) = run_ncnn(tmp_path / "net.param", {"x": x[0]}, ["y"]).values()
-    # ncnn has the numbers that a weight of this type is, and so has the file when it is read again.
+    # ncnn uses the rounded weights of this type, and so does the file when it is read again.
     kernel = next(each for each in proto.graph.initializer if each.name == "w")
     rounded = numpy_helper.to_array(kernel).astype(dtype).astype(np.float32)
     kernel.CopyFrom(numpy_helper.from_array(rounded, "w"))

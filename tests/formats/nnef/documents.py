@@ -1,4 +1,4 @@
-"""Documents for tests of the language, and what the stages say of them."""
+"""Documents for tests of the language, and helpers that run the stages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOTH = FRAGMENTS + OPERATORS
 
 
 def final(*statements: str, before="", inputs="x", outputs="y", shape="[1, 3, 8, 8]") -> str:
-    """A final document: `before` stands in front of the graph; its inputs are of one shape."""
+    """Return a final document with `before` in front of the graph; its inputs have one shape."""
     made = [f"{name} = external(shape = {shape});" for name in inputs.split(", ")]
     body = "".join(f"    {line}\n" for line in [*made, *statements])
     return f"version 1.0;\n{before}graph main( {inputs} ) -> ( {outputs} )\n{{\n{body}}}\n"
@@ -77,7 +77,7 @@ def evaluated(
 
 
 def findings(text: str, edition: Edition | None = None, *, tolerant=False) -> list[Diagnostic]:
-    """What all stages say, each run only if there was no error before it."""
+    """Return the findings of all stages; a stage runs only if there was no error before it."""
     parsed = read(text, edition)
     found = [*parsed.diagnostics]
     if not any(each.is_error for each in found):
@@ -106,7 +106,7 @@ def remedy(finding: Diagnostic) -> str:
 
 
 def attributes(expansion: Expansion, index: int = -1) -> dict[str, Any]:
-    """The attributes of one operation, the last one unless told otherwise."""
+    """Return the attributes of one operation, by default the last one."""
     return {**expansion.operations[index].attributes}
 
 
@@ -115,7 +115,7 @@ def operations(expansion: Expansion) -> list[str]:
 
 
 def infer(operation: Operation) -> list[TensorFact | None]:
-    """Shapes good enough for these tests: what is declared, and elementwise operations."""
+    """Infer shapes in these tests: declared ones, and those of elementwise operations."""
     outputs = [*operation.outputs()]
     declared: Any = operation.attributes.get("shape")
     if operation.name in ("external", "variable", "constant", "reshape"):

@@ -1,4 +1,4 @@
-"""Operations made by the pattern of others are those that would be made one by one."""
+"""Operations created from the pattern of a repeated call equal those created separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that NNEF has no word for, put together of those that both readers take."""
+"""Operators without an NNEF equivalent, composed of operators that both readers support."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_they_are_written_in_tracts_op_types_too(tmp_path):
 
 
 def test_places_that_a_run_gives_are_counted_from_the_front(tmp_path):
-    """tract ends over a place before the first one, of those that it looks for along several axes."""
+    """tract crashes for negative indices of a gather along several axes."""
     node = helper.make_node("GatherND", ["x", "i"], ["y"])
     inputs = [helper.make_tensor_value_info("x", 1, [3, 4]), helper.make_tensor_value_info("i", INTEGERS, [3, 2])]
     graph = helper.make_graph([node], "net", inputs, [helper.make_tensor_value_info("y", 1, None)])

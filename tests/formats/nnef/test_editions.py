@@ -1,4 +1,4 @@
-"""Operations of the provisional edition in a graph's words, and written in it again."""
+"""Operations of the provisional edition in the current form, and written in that edition again."""
 
 from __future__ import annotations
 
@@ -131,6 +131,6 @@ def test_a_provisional_graph_is_written_in_the_final_edition(tmp_path):
     assert "version 1.0;" in text
     again, _ = read(tmp_path / "final.nnef", edition="final")
     assert [node.op_type for node in again] == [node.op_type for node in graph]
-    # What stands for a default of the later edition is filled in by its reader.
+    # Its reader adds the default arguments of the later edition.
     said = [(node, other) for node, other in zip(again, graph, strict=True)]
     assert all(other.attributes.items() <= node.attributes.items() for node, other in said)

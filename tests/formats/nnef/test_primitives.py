@@ -1,4 +1,4 @@
-"""Operators without words of NNEF, as fragments without body."""
+"""Operators without an NNEF equivalent, as fragments without body."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def model(nodes, inputs, outputs, constants=None) -> onnx.ModelProto:
 
 @pytest.fixture
 def source(tmp_path) -> Path:
-    """A recurrent layer over more steps than are spelled out, one result left out, and the largest of more than are compared."""
+    """A long recurrent layer that is not unrolled, one unused result, and a maximum of many operands."""
     random = np.random.default_rng(0)
     constants = {
         "w": 0.25 * random.normal(size=(1, 12, 2)).astype(np.float32),

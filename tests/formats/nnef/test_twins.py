@@ -1,4 +1,4 @@
-"""Integers that a run computes, and what is quantized, in texts that both readers take."""
+"""Data-dependent integers and quantized values in texts that both readers support."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def document(folder: Path, body: str, quantization: str = "") -> gp.Model:
 
 
 def held(folder: Path, model: gp.Model, x=X) -> str:
-    """The text for both readers, after all three have computed the same of it."""
+    """Return the text for both readers, after a comparison of the results of all three."""
     gp.save(model, folder, format="nnef", flavour="both")
     nnef.infer_shapes(nnef.load_graph(str(folder)))
     expected = gp.run(model, {"x": x}, backend="reference")["y"]
@@ -121,7 +121,7 @@ QUANTIZED = {
 def test_what_is_quantized_is_arithmetic_for_both(tmp_path, case):
     quantization = "".join(f'"{name}": zero_point_linear_quantize({QUANTIZED[case]});\n' for name in "ay")
     model = document(tmp_path / "own", "a = mul(x, 3.0); y = add(a, 0.125);", quantization)
-    # Halves of steps, where rounding to even shows.
+    # Multiples of half a step, which show rounding to even.
     x = (np.round(X * 16) / 24).astype(np.float32)
     held(tmp_path / "both", model, x)
     assert not (tmp_path / "both" / "graph.quant").exists()

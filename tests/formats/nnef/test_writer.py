@@ -33,7 +33,7 @@ F32, I64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
 
 
 class Making:
-    """A graph in the words of NNEF, a line an operation."""
+    """A graph in the nnef dialect, one line an operation."""
 
     def __init__(self, name="net", shape=(2, 3), dtype=F32, input="x") -> None:
         self.graph = Graph(name)
@@ -82,7 +82,7 @@ def refused(graph: Graph, folder: Path, **options) -> list[str]:
 
 
 def content(graph: Graph) -> list[Any]:
-    """What a graph says, names of literals aside."""
+    """Return the content of a graph, except names of literals."""
 
     def said(value: Value | None) -> object:
         if value is None or not value.is_constant or value.storage is None:
@@ -324,7 +324,7 @@ def test_variables_of_one_label_and_the_same_numbers_share_a_file(tmp_path):
     ]
 
 
-# ── what cannot be said ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── unsupported graphs ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def unlifted(make: Making) -> Graph:
@@ -636,7 +636,7 @@ def test_reading_undoes_writing(tmp_path_factory, graph, name, strict):
     again, findings = read(path)
     verify(again)
     assert findings == []
-    # What was bent on the way is called as before again, to be compared.
+    # Renamed values get their previous names again for the comparison.
     straight = rewrite.copy(again)
     for value in [value for value in straight.values() if not value.is_literal]:
         value.name = bent.get(value.name, value.name)

@@ -27,7 +27,7 @@ def model(
     functions: list[onnx.FunctionProto] | None = None,
     **graph: Any,
 ) -> ModelProto:
-    """A model; by default `x` goes in and `y` comes out."""
+    """Return a model; by default `x` is the input and `y` the output."""
     body = helper.make_graph(
         nodes, "g", [tensor("x")] if inputs is None else inputs, [tensor("y")] if outputs is None else outputs, **graph
     )
@@ -41,7 +41,7 @@ def weights(name: str, array: np.ndarray[Any, Any]) -> TensorProto:
 
 
 def plain(message: Any) -> Any:
-    """A copy that spells everything in one way: numbers in `raw_data`, no empty texts, no absent values at the end."""
+    """Return a normalized copy: elements in `raw_data`, no empty strings, no absent trailing values."""
     twin = type(message).FromString(message.SerializeToString())
     pending = [twin]
     while pending:

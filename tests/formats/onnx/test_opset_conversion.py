@@ -1,4 +1,4 @@
-"""Canonical graphs written at older opsets: by ONNX Runtime they compute what the pages compute, or say what stops them."""
+"""Canonical graphs written at older opsets: ONNX Runtime computes the reference results, or the export is refused."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def row(op_type: str, opset: int, operands: list[Any], says: list[str], count: i
 def test_gelu_in_an_old_opset_is_fused_by_onnx_runtime(tmp_path, approximate, op_type):
     graph = Graph("main", opsets={"": OPSET})
     x = graph.add_input("x", TensorFact(DType.FLOAT32, (2, 3)))
-    # Of an input of the graph, and for an output of it, it puts nothing together.
+    # Between an input and an output of the graph, nothing is fused.
     h = graph.append(Node("Neg", [x], [Value("h", x.fact)])).output
     k = graph.append(Node("Gelu", [h], [Value("k", x.fact)], {"approximate": approximate})).output
     graph.add_output(graph.append(Node("Neg", [k], [Value("y", x.fact)])).output)
@@ -420,7 +420,7 @@ def test_decomposed_normalizations_are_fused_by_onnx_runtime(op_type, version, k
 
 
 def test_types_that_came_later_lead_to_a_later_opset():
-    """Also where there is a rule for older opsets, which leaves the node as it is."""
+    """Also with a rule for older opsets that leaves the node unchanged."""
     graph = Graph("net", opsets={"": OPSET})
     codes = graph.add_constant("codes", TensorFact(DType.INT2, (4,)), storage_of(np.array([-2, -1, 0, 1]), DType.INT2))
     scale = graph.add_constant("scale", TensorFact(DType.FLOAT32, ()), storage_of(f(0.5)))

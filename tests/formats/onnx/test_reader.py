@@ -361,7 +361,7 @@ def test_body_input_may_shadow_an_outer_value() -> None:
     assert inner.first_node.inputs == (inner.inputs[2],)
 
 
-# What is wrong
+# Errors
 
 
 def test_nodes_out_of_order_are_sorted() -> None:
@@ -551,7 +551,7 @@ def test_bodies_nested_too_deep_are_refused() -> None:
     assert "ONNX0107" in codes(proto)
 
 
-# What is kept
+# Preserved content
 
 
 def test_model_metadata_is_kept_in_notes() -> None:

@@ -1,4 +1,4 @@
-"""Tensors of a `.bin`: each one is there, and what is the same is there once."""
+"""Tensors of a `.bin` file: all are stored, and equal ones only once."""
 
 from __future__ import annotations
 

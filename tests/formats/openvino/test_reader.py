@@ -1,4 +1,4 @@
-"""What files say, and what is said of files that are wrong: a finding with a code, a line and a layer for each."""
+"""Reading files, and the errors of invalid files: a diagnostic with a code, a line and a layer for each."""
 
 import re
 
@@ -438,9 +438,9 @@ RAW = bytes.fromhex("2143b59e00ff")
         ("u1", "8", DType.UINT8, [0, 0, 1, 0, 0, 0, 0, 1]),
         ("u8", "6", DType.UINT8, [33, 67, 181, 158, 0, 255]),
         ("u16", "3", DType.UINT16, [17185, 40629, 65280]),
-        # Bytes 0 and 1 hold the low two bits of eight numbers from the highest bits on, byte 2 their high bits.
+        # Bytes 0 and 1 hold the low two bits of eight elements from the highest bits on, byte 2 their high bits.
         ("u3", "8", DType.UINT8, [0 + 4, 2, 0 + 4, 1 + 4, 1, 0 + 4, 0, 3 + 4]),
-        # Bytes 0 and 1 hold the low nibbles of four numbers, the higher one first, byte 2 the high two bits of each.
+        # Bytes 0 and 1 hold the low nibbles of four elements, the higher one first, byte 2 the high two bits of each.
         ("u6", "4", DType.UINT8, [2 + 32, 1 + 48, 4 + 16, 3 + 16]),
         ("nf4", "2", DType.FLOAT32, [-0.6961928, -0.52507305]),
     ],

@@ -1,4 +1,4 @@
-"""Ports that are spelled alike are parsed once, and nothing of a file is read otherwise for that."""
+"""Identical port texts are parsed once, with the results of separate parses."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ networks = st.lists(layers, max_size=6).map(lambda found: f"<net><layers>{''.joi
 
 
 def told(element, names=()):
-    """All of an element; the names of tensors are those that its layer has, where it has any."""
+    """Return the content of an element; tensor names are those of its layer, if any."""
     attributes = dict(element.attributes)
     if "names" in attributes and element.tag == "port" and names:
         attributes["names"] = names.pop(0)
@@ -77,7 +77,7 @@ def tree(text):
 
 
 def plain(text):
-    """The same with a comment behind it, which makes the parser look at every element."""
+    """Return the tree of the text and a comment, which makes the parser visit every element."""
     return tree(f"{text}<!-- -->")
 
 
@@ -135,7 +135,7 @@ def test_constants_are_what_each_states(others, port):
 
 
 def outcome(read, text):
-    """What is read of a text, or the codes of what is wrong with it."""
+    """Return the result of reading a text, or the codes of its errors."""
     try:
         return read(text)
     except DiagnosticError as error:

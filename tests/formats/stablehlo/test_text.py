@@ -1,4 +1,4 @@
-"""Text of StableHLO: what an operation computes, and what is refused with a line."""
+"""StableHLO text: results of operations, and refusals with a line number."""
 
 import numpy as np
 import pytest

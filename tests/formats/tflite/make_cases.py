@@ -1,9 +1,9 @@
-"""Makes the files in `cases`, and records what LiteRT's kernels compute of them.
+"""Write the files of `cases` and record the results of LiteRT's kernels.
 
     python make_cases.py cases        with ai-edge-litert 2.3.0 and NumPy
 
-Each file has few operators. A recording has the inputs `in0`, …, and the outputs `out0`, … of LiteRT's optimized kernels.
-(The reference kernel of LOCAL_RESPONSE_NORMALIZATION leaves out a neighbour.)
+Each file has few operators. A recording has the inputs `in0`, …, and the outputs `out0`, … of LiteRT's optimized
+kernels. (The reference kernel of LOCAL_RESPONSE_NORMALIZATION omits a neighbour.)
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Model:
 
 
 def packed(data, dtype):
-    """The bytes of a constant; of numbers of two or four bits several in each, the low bits first."""
+    """Return the bytes of a constant; elements of two or four bits are packed, the low bits first."""
     if not dtype.startswith("int"):
         return np.ascontiguousarray(np.asarray(data).astype(dtype))
     width = int(dtype[3:])
@@ -217,7 +217,7 @@ def scatter_nd_adds(m):
 
 
 def convolution(m, dtype, mode):
-    """CONV_2D on reals, on bytes, on words, or with weights of bytes; strides 2, SAME, relu6."""
+    """CONV_2D on floats, on int8, on int16, or with int8 weights; strides 2, SAME, relu6."""
     w = m.random.uniform(-1, 1, (4, 3, 3, 3))
     b = m.random.uniform(-1, 1, 4)
     if mode == "f4":
@@ -358,7 +358,7 @@ def depthwise_int4(m):
 
 @case
 def exact_functions_int16(m):
-    """What kernels have tables for: bends, both ends, and where tables are interpolated."""
+    """Functions with lookup tables: both limits, the curved part, and interpolated positions."""
     near = np.arange(-40, 40) * 11
     x = m.input("i2", (240,), np.concatenate([near, np.linspace(-32768, 32767, 160)]), scale=3e-4)
     functions = (
@@ -503,7 +503,7 @@ def main(witnesses=None):
         m, witness = Model(name), Model(name)
         make(m)
         (folder / f"{name}.tflite").write_bytes(m.bytes())
-        # What LiteRT has no kernels for is computed by a file that says the same in other words.
+        # For op types without a LiteRT kernel, the results are those of an equivalent witness file.
         (witnesses or {}).get(name, make)(witness)
         outputs = run(witness.bytes(), m.feeds)
         told = {f"in{i}": array for i, array in enumerate(m.feeds)} | {

@@ -1,4 +1,4 @@
-"""Branches give what is their own, which LiteRT's IF frees; scans are loops over the steps of what is scanned."""
+"""Branches return copies of outer values, which LiteRT's IF frees; scans are loops over the scanned axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of one operator or few, held against what LiteRT's kernels computed of them (`make_cases.py`)."""
+"""Files of one or few operators, compared with the recorded results of LiteRT's kernels (`make_cases.py`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def recorded(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def assert_right(name: str, found: list[np.ndarray], expected: list[np.ndarray]) -> None:
-    """Reals as LiteRT has them up to rounding, integers that stand for reals within one step, or exactly."""
+    """Assert floats equal up to rounding, and quantized integers within one step, or exactly."""
     for one, other in zip(found, expected, strict=False):
         if other.dtype.kind == "U":
             assert one.tolist() == other.tolist()

@@ -1,4 +1,4 @@
-"""ONNX's own node tests as TFLite's files, in LiteRT: the update computes what ONNX says."""
+"""ONNX's node tests as TFLite files, in LiteRT: training updates compute ONNX's results."""
 
 from __future__ import annotations
 

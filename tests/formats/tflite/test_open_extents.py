@@ -1,4 +1,4 @@
-"""What has open axes is written as TFLite, and LiteRT computes the same at two sizes."""
+"""Models with symbolic dims are written as TFLite, and LiteRT computes equal results at two sizes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES = {
 
 
 def written(path: Path, op_type: str, data: Sequence[str | int], places: Sequence[str | int], **how: int) -> None:
-    """One node whose extents are open."""
+    """Write one node with symbolic dims."""
     told = [
         helper.make_tensor_value_info("data", TensorProto.FLOAT, data),
         helper.make_tensor_value_info("places", TensorProto.INT64, places),
@@ -63,7 +63,7 @@ def test_places_along_open_axes(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 def test_a_resize_whose_lengths_are_reported_after_an_open_batch(mode: str, tmp_path: Path) -> None:
-    """As PyTorch exports it: the lengths are joined from the batch, which is computed, and numbers."""
+    """As in PyTorch's export: the sizes are a Concat of the computed batch and constants."""
     nodes = [
         helper.make_node("Shape", ["x"], ["n"], end=1),
         helper.make_node("Concat", ["n", "rest"], ["lengths"], axis=0),
@@ -88,7 +88,7 @@ def test_a_resize_whose_lengths_are_reported_after_an_open_batch(mode: str, tmp_
 
 @pytest.mark.parametrize("case", ["an image", "a signal", "cut and filled up", "behind others"])
 def test_a_transposed_convolution_of_an_open_batch(case: str, tmp_path: Path) -> None:
-    """Its kernel is given the shape of its result, which begins with a batch that is told when it runs."""
+    """Its kernel has the shape of the result as an operand, which begins with a batch known at run time."""
     space = (5,) if case == "a signal" else (4, 5)
     random = np.random.default_rng(2)
     w = onnx.numpy_helper.from_array(random.normal(size=(3, 2, *[3] * len(space))).astype(np.float32), "w")

@@ -1,4 +1,4 @@
-"""What is kept from run to run, held against LiteRT over three runs of one interpreter."""
+"""State that persists between runs, compared with LiteRT over three runs of one interpreter."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ np.save(sys.argv[2], np.stack(found))
 
 
 def thrice(path: Path, x: np.ndarray, place: Path) -> np.ndarray:
-    """What LiteRT returns of the same input, three times."""
+    """Return LiteRT's results of three runs on one input."""
     np.save(place, x)
     subprocess.run([sys.executable, "-c", _THRICE, str(path), str(place)], check=True, capture_output=True)
     return np.load(place)

@@ -1,4 +1,4 @@
-"""Branches where there are none: both are computed, and what the one that is not taken gives reaches nobody."""
+"""If without control flow: both branches are computed, and the result of the unselected one has no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What exporters take apart."""
+"""Decompositions of exporters."""
 
 from __future__ import annotations
 

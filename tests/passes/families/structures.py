@@ -1,4 +1,4 @@
-"""Weights, normalizations and arithmetic with other operators between, behind and beside them."""
+"""Weights, normalizations and arithmetic with other operators in between, after and next to them."""
 
 from __future__ import annotations
 

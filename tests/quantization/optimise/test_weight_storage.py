@@ -24,7 +24,7 @@ from tests.quantization.test_weights_alone import _tokens, decoder
 
 
 def _library(seed=0, layers=6):
-    """Layers of unlike sizes and noises: bits halve bytes, and each of them is worth a factor of four of noise."""
+    """Return layers of different sizes and noises: one bit less quadruples the noise of a layer."""
     r = np.random.default_rng(seed)
     made = Library()
     for number in range(layers):
@@ -72,7 +72,7 @@ def test_largest_plan_within_a_size_is_maximal(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_more_layers_are_shrunk_than_bytes_ask_for(seed):
-    """Integers come first: a goal just below all of them leaves all but one or two as they are."""
+    """Integers have priority: a goal just below their total changes at most two layers."""
     of = _library(seed)
     for name, ways in of.ways.items():
         whole = ways[1]
@@ -90,7 +90,7 @@ def test_no_more_layers_are_shrunk_than_bytes_ask_for(seed):
 
 
 def _as_run(made, x):
-    """What ONNX Runtime gives for the file, and the file."""
+    """Return ONNX Runtime's result for the file, and the file."""
     proto = gp.to_onnx(made)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     return np.asarray(session.run(None, x)[0]), proto
@@ -122,7 +122,7 @@ def test_a_goal_for_bytes_is_met_by_fewer_bits(samples, bytes_):
     y, proto = _as_run(made, x)
     assert made.report.passed
     assert len(proto.SerializeToString()) <= bytes_
-    # Fewer bytes would not have been needed: a fifth at most is left.
+    # At most a fifth of the size limit is unused.
     assert len(proto.SerializeToString()) > 0.8 * bytes_
     assert nets.snr(gp.run(found, x)["y"], y) == pytest.approx(made.report.snr_db, abs=2.5)
 
@@ -136,7 +136,7 @@ def test_small_size_goal_uses_fewer_than_8_bits():
     assert len(proto.SerializeToString()) <= 2500
     assert nets.snr_of_variance(gp.run(found, x)["y"], y) == pytest.approx(made.report.snr_db, abs=3)
     assert any("weights" in name or name == "float16" for name in made.report.chosen.layers)
-    # Each layer is told once.
+    # Each layer is listed once.
     assert sorted(layer.name for layer in made.report.layers) == ["first", "head", "second"]
 
 
@@ -256,7 +256,7 @@ def test_packed_tables_are_read(bits, has_zeros):
 
 
 def _packed(numbers, bits):
-    """Codes of a row, the first of them in the lowest bits of a byte."""
+    """Pack the codes of a row, the first in the lowest bits of a byte."""
     each = 8 // bits
     parts = numbers.reshape(len(numbers), -1, each)
     return np.sum([parts[..., k].astype(np.uint8) << (bits * k) for k in range(each)], axis=0).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""ncnn: layers of eight bits are written, read back, and compute what quantized graphs say."""
+"""ncnn: int8 layers are written, read back, and compute the results that quantized graphs define."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Net:
         assert self._net.load_model(str(place / "net.bin")) == 0
 
     def run(self, inputs):
-        """The outputs by name, of items of a batch one behind another."""
+        """Return the outputs by name; the items of a batch run one by one."""
         items = [
             self._item({name: x[i] for name, x in inputs.items()}) for i in range(len(next(iter(inputs.values()))))
         ]
@@ -94,7 +94,7 @@ def test_quantized_ncnn_files_round_trip(name, tmp_path):
     expected, given = (next(iter(gp.run(found, inputs, backend="reference").values())) for found in (made, again))
     assert nets.snr(expected.reshape(-1), given.reshape(-1)) > 90
     gp.save(again, tmp_path / "again.param")
-    # Scales are inverted on the way, and may end in another last digit; what surrounds layers may be said otherwise.
+    # Scales are inverted in the file and may differ in the last digit; other layers may have other forms.
     assert _integer_layers(tmp_path / "again.param") == _integer_layers(tmp_path / "net.param")
     given = next(iter(gp.run(gp.load(tmp_path / "again.param"), inputs, backend="reference").values()))
     assert nets.snr(expected.reshape(-1), given.reshape(-1)) > 90
@@ -138,7 +138,7 @@ def _grouped(groups, results):
 @pytest.mark.parametrize("groups", [2, 4])
 @pytest.mark.parametrize("results", [1, 2, 3, 4, 5, 8, 12, 16])
 def test_groups_that_the_runtime_computes_wrongly_stay_real(groups, results, tmp_path):
-    """Where vectors of results are as long as a group it returns memory that nobody wrote."""
+    """If the vector size of the results equals a group, it returns uninitialized memory."""
     made = quantized(_grouped(groups, results), "ncnn", quantize_nodes=("grouped",))
     assert [layer.name for layer in made.report.floating] == (["grouped"] if results % 4 == 0 else [])
     x = nets.samples(_grouped(groups, results), 2, seed=5)
@@ -159,7 +159,7 @@ def test_values_below_the_lowest_code_saturate(tmp_path):
 
 @pytest.mark.parametrize("channels", [16, 32, 64])
 def test_sums_that_winograd_overflows_are_right(channels, tmp_path):
-    """576 times a sum leaves 32 bits: such a layer is told not to compute so."""
+    """576 times a sum exceeds 32 bits: Winograd is disabled for such a layer."""
     w = np.ones((channels, channels, 3, 3), np.float32)
     nodes = [node("Conv", ["x", "w"], ["y"])]
     found = gp.from_onnx(model(nodes, [("x", ["N", channels, 14, 14])], [("y", None)], {"w": w}))
@@ -171,7 +171,7 @@ def test_sums_that_winograd_overflows_are_right(channels, tmp_path):
 
 
 def test_depthwise_convolutions_are_real_unless_they_are_requested(tmp_path):
-    """Kernels for bytes take more time there than those for reals, and divide to four digits only."""
+    """Its int8 kernels take longer than float kernels, and have only four digits of precision."""
     found = nets.depthwise()
     made = gp.quantize(found, nets.samples(found), "ncnn", preset="fast")
     assert [layer.name for layer in made.report.floating] == ["depth"]

@@ -1,4 +1,4 @@
-"""ONNX Runtime: integer kernels compute what quantized graphs say."""
+"""ONNX Runtime: integer kernels compute the results that quantized graphs define."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KERNELS = {
 
 
 def _run(found, inputs):
-    """With all optimizations; no other backend steps in."""
+    """Run with all optimizations and without a fallback backend."""
     return backend.prepare(found.graph).run(inputs)
 
 
@@ -95,7 +95,7 @@ def test_a_softmax_between_integers_stays_real(tmp_path):
 ])  # fmt: skip
 @pytest.mark.parametrize("target", ["onnxruntime", "openvino"])
 def test_the_range_of_weights_is_right_on_the_processors_that_are_named(monkeypatch, flags, machine, reach, target):
-    """On all by default, whatever the one at hand can do."""
+    """The default supports all processors, not only this one."""
     monkeypatch.setattr(processor, "flags", lambda: frozenset(flags))
     monkeypatch.setattr(processor.platform, "machine", lambda: machine)
     assert Choices.of(Settings(target=target)).reach == "pairs"
@@ -116,7 +116,7 @@ def test_the_report_reports_the_processor():
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 5, 7, 16, 33])
 def test_the_largest_weights_and_inputs_do_not_overflow(channels):
-    """Every weight and every input is as large as can be, and of one sign: only pairs that fit are left."""
+    """Every weight and input is at its limit and of one sign: only a reduced range avoids overflow."""
     w = np.ones((4, channels, 3, 3), np.float32)
     w[1] *= -1
     w[2] *= np.linspace(0.1, 1, w[2].size).reshape(w[2].shape)
@@ -155,7 +155,7 @@ POOLS = {
 
 @pytest.mark.parametrize("name", list(POOLS))
 def test_averages_that_the_integer_kernel_does_not_know_stay_real(name, tmp_path):
-    """With dilations it does not load, and it divides by the size of what lies beyond the padding."""
+    """With dilations it does not load, and it divides by the window size including the part beyond the padding."""
     found = between(node("AveragePool", ["h"], ["m"], **POOLS[name]), opset=19)
     made = quantized(found, "onnxruntime")
     check(made, _run)
@@ -172,7 +172,7 @@ def test_averages_that_the_integer_kernel_does_not_know_stay_real(name, tmp_path
     node("MaxPool", ["h2"], ["k"], kernel_shape=[1, 1]),
 ], ids=lambda item: item.op_type)  # fmt: skip
 def test_signed_bytes_that_are_moved_for_a_real_reader_load(moved):
-    """The runtime hands signed bytes on behind the move, and takes them for unsigned ones."""
+    """The runtime moves int8 values without a dequantization, and reads them as uint8."""
     found = between(moved, node("MatMul", ["h", "k"], ["m"]), shape=np.asarray([0, 8, 10, 10]), w9=weight(6, 8, 1, 1))
     made = quantized(found, "onnxruntime", symmetric=True, activation_type="int8")
     x = nets.samples(found, 2, seed=4)

@@ -1,4 +1,4 @@
-"""What is quantized for LiteRT computes there what was simulated, in kernels for integers."""
+"""Models quantized for LiteRT compute the simulated results there, in integer kernels."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ def test_full_integer_model_contains_no_floats(name: str, bits: int, dtype: str,
     (simulated,) = gp.run(quantized, {"x": codes}, backend="reference").values()
     given = _run(tmp_path / "q.tflite", {"x": codes})
     steps = np.abs(given.astype(int) - simulated.astype(int))
-    # LiteRT rounds to a neighbour here and there; of few numbers it may be each of them.
+    # LiteRT rounds some elements to a neighbour; of few elements these may be all.
     assert steps.max() <= 1
     assert steps.size < 100 or np.mean(steps) < 1 / 8
 
 
 def _curves(bits: int) -> gp.Model:
-    """Sigmoid, hyperbolic tangent, softmax and products of them, between convolutions."""
+    """Return a net of Sigmoid, Tanh, Softmax and products of them, between convolutions."""
     r = np.random.default_rng(3)
     constants = {"w": r.normal(size=(8, 4, 3, 3)).astype(np.float32) / 6, "v": r.normal(size=(6, 8)).astype(np.float32)}
     constants["scale"] = r.uniform(0.5, 2, (1, 8, 1, 1)).astype(np.float32)

@@ -93,7 +93,7 @@ def test_a_model_with_a_state_becomes_onnx_and_is_verified(cell, tmp_path):
     assert list(gp.load(tmp_path / "cell.onnx").inputs) == ["x", "s"]
 
 
-# ── what is computed of constants, and what is kept ───────────────────────────────────────────────────────────────────
+# ── folded constants, and values that stay ────────────────────────────────────────────────────────────────────────────
 
 
 def computing(kind):

@@ -24,7 +24,7 @@ def series(data, prefix):
 
 
 def runs(case):
-    """What is given, and what is to come out: as exported, and for other extents where they are open."""
+    """Yield inputs and expected outputs: as exported, and at another size if dims are symbolic."""
     data = dict(np.load(FILES / case["data"]))
     yield series(data, "x"), series(data, case["expected"])
     if case["other"]:

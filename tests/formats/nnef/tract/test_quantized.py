@@ -1,4 +1,4 @@
-"""Operators on integers: written in tract's words and in the standard's, and read as tract itself writes them."""
+"""Operators on integers: written with tract's and the standard's operators, and read as tract writes them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ CASES = {
 
 
 def made(case, path):
-    """The model as a file, and what it is given."""
+    """Write the model and return its inputs."""
     rng = np.random.default_rng(sum(map(ord, case)))
     node, stored, (kind, shape), result = CASES[case](rng)
     inputs = [helper.make_tensor_value_info("x", kind, shape)]
@@ -232,7 +232,7 @@ def test_compressed_weights_are_codes_for_tract(tmp_path, case, is_computed):
     gp.save(model, tmp_path / "t", format="nnef", flavour="tract")
     found = tract.nnef().load(str(tmp_path / "t")).into_runnable().run([given])[0].to_numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-    # A byte for each code, behind the header.
+    # A byte for each code, after the header.
     assert 128 + 48 in {file.stat().st_size for file in (tmp_path / "t").glob("*.dat")}
     again = gp.run(gp.load(tmp_path / "t"), {"x": given}, backend="reference")["y"]
     np.testing.assert_allclose(again, expected, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""What is written in tract's flavour: tract takes it, and computes what it computed of the text that was read."""
+"""Files in tract's flavour: tract reads them, and computes the results of the original text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ for folder in sorted(pathlib.Path(sys.argv[1]).iterdir()):
 
 
 def computed(folder):
-    """Run every model below a folder in tract, in a process of its own."""
+    """Run every model below a folder in tract, in a separate process."""
     done = subprocess.run([sys.executable, "-c", RUN, folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr.split("Stack backtrace", maxsplit=1)[0][-600:]
 
@@ -144,7 +144,7 @@ def test_weights_in_blocks_of_four_bits_stay_in_blocks(tmp_path, case):
     place.mkdir(parents=True)
     gp.save(gp.load(tmp_path / "a.onnx"), place / "model", format="nnef", flavour="tract")
     data = max(file.stat().st_size for file in (place / "model").rglob("*.dat"))
-    # Blocks of 18 bytes; a byte for each code; real numbers where something else than a product reads them.
+    # Blocks of 18 bytes; a byte for each code; floats if an operator other than MatMul reads them.
     assert data == 128 + {"fine scale": codes.size, "also added": codes.size * 4}.get(case, scale.size * 18)
     x = rng.normal(size=(3, columns)).astype(np.float32)
     np.savez(place / "given.npz", x=x)

@@ -1,4 +1,4 @@
-"""Arithmetic in OpenVINO: its words mean what it computes, and saying a page in it keeps the meaning."""
+"""Arithmetic in OpenVINO: import rules agree with its results, and exports compute equal results."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Range-1 and Range-4: counted exactly, the same before the run and in it."""
+"""Range-1 and Range-4: exact results, equal for constant operands and for inputs."""
 
 import math
 from fractions import Fraction
@@ -22,7 +22,7 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 
 
 def run(folder, operands, output_type, *, is_constant, op_type="opset4.Range", backend="onnxruntime"):
-    """What a range of these arrays gives, or `None` for an error."""
+    """Return the result of a range of these arrays, or `None` for an error."""
     made = [
         constant(role, x, x.dtype) if is_constant else parameter(role, "", NAMES[x.dtype.name])
         for role, x in zip(ROLES, operands, strict=True)
@@ -40,7 +40,7 @@ TOO_LONG = 5000
 
 
 def exact(operands, output_type):
-    """The document's numbers of an integral range, at most `TOO_LONG` of them; `None` for an error."""
+    """Return the specified elements of an integral range, at most `TOO_LONG`; `None` for an error."""
     numbers = [float(x) if x.dtype.kind == "f" else int(x) for x in operands]
     if not all(map(math.isfinite, numbers)):
         return None
@@ -58,7 +58,7 @@ def wrap(numbers, dtype):
 
 @st.composite
 def short_ranges(draw):
-    """Operands of any types and signs, far from or near the ends of their types, of at most some 40 numbers."""
+    """Draw operands of any types and signs, also close to the limits of their types, for about 40 elements at most."""
     types = [draw(st.sampled_from([*INTEGERS, "float32", "float64"])) for _ in ROLES]
     step = draw(st.integers(-300, 300) | st.integers(-(1 << 62), 1 << 62))
     start = draw(st.integers(-200, 200) | st.integers(-(1 << 62), 1 << 62))
@@ -76,7 +76,7 @@ def fitted(number, dtype):
 @given(operands=short_ranges(), output_type=st.sampled_from(INTEGERS), is_constant=st.booleans())
 def test_integral_ranges_are_exact(tmp_path_factory, operands, output_type, is_constant):
     expected = exact(operands, output_type)
-    # Ends of narrow types may bring both far apart.
+    # Clamping to narrow types may move both limits far away.
     assume(expected is None or len(expected) < TOO_LONG)
     folder = tmp_path_factory.mktemp("ir")
     found = run(folder, operands, output_type, is_constant=is_constant)
@@ -211,7 +211,7 @@ def test_the_two_readings_of_the_document_are_reported_apart(numbers, output_typ
 
 
 def test_a_range_away_from_its_limit_is_empty(tmp_path):
-    """OpenVINO's CPU plugin counts steps in either direction; a limit that is a size needs no Maximum."""
+    """OpenVINO's CPU plugin counts in either direction; a limit that is a dim needs no Maximum."""
     nodes = [
         node("Range", "two limit step", "up"),
         node("Range", "limit two back", "down"),

@@ -29,7 +29,7 @@ def numbers(*shape, seed=0):
 
 
 def sequence(kind, ways, lengths, *, extra=0):
-    """Operands of a word: entries, states, lengths, weights of both, bias."""
+    """Return operands of an op type: input, states, sequence lengths, weights of both kinds, bias."""
     gates = GATES[kind]
     states = [numbers(BATCH, ways, HIDDEN, seed=i) for i in range(2 if kind == "LSTM" else 1)]
     return [
@@ -136,7 +136,7 @@ def test_page_is_written(kind, direction, has_bias, has_state, symbolic):
         np.array([3, 2], np.int32) if has_state else None,
         *states,
     ]
-    # Of open extents with lengths of the run, the last state of the cell is what OpenVINO alone could tell.
+    # With symbolic dims and run-time lengths, only OpenVINO itself can return the last cell state.
     outputs = 3 if kind == "LSTM" and not (symbolic and has_state) else 2
     words = check_operator(
         OP_DEFS[kind],

@@ -1,4 +1,4 @@
-"""Convolutions of every so many elements become convolutions with gaps, of the same results and of true facts."""
+"""Convolutions in space-to-batch form become dilated convolutions, with equal results and correct facts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ F32 = DType.FLOAT32
 
 
 def net(extents: tuple[int, int], blocks: tuple[int, int], pads: Any, crops: Any, **told: Any) -> Any:
-    """Images of two channels apart, a convolution of three by two over each, and together again."""
+    """Return SpaceToBatch of images with two channels, a 3x2 convolution, and BatchToSpace."""
     graph: Any = Graph()
     x = graph.add_input("x", TensorFact(F32, (2, *extents, 2)))
 

@@ -1,4 +1,4 @@
-"""Tables that are filled once are constants that are searched; what is not known to be filled stays."""
+"""Tables that are initialized once become constant lookups; other tables are unchanged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def filling(*fills: Any, told: tuple[int, ...] = (7, 4, 4)) -> Any:
 
 
 class Net:
-    """`y` is what a table says of `x`, `n` how many keys it has."""
+    """A net in which `y` is the lookup of `x` in a table, and `n` its number of keys."""
 
     def __init__(self, *bodies: Any, told: tuple[int, ...] = (7, 4, 4)) -> None:
         self.graph: Any = Graph()

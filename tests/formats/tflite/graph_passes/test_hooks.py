@@ -1,4 +1,4 @@
-"""Variables of TFLite's models as inputs and outputs, and as variables again: each run goes on where the last one ended."""
+"""TFLite variables as inputs and outputs, and as variables again: each run continues with the state of the last one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def constant(graph: Any, array: Any) -> Value:
 
 
 class Program:
-    """Random reads and assignments of variables, and what they come to."""
+    """Random reads and assignments of variables, and their expected values."""
 
     def __init__(self, rng: Any, variables: int, steps: int) -> None:
         self.graph: Any = Graph()
@@ -70,7 +70,7 @@ class Program:
         self.graph.set_outputs(self.shown)
 
     def run(self, x: Any, held: dict[int, Any]) -> list[Any]:
-        """What is returned, where `held` is what variables are, and what they are then."""
+        """Return the outputs for the variable values `held`, and update these."""
         pool = [x]
         for kind, place, one in self.story:
             if kind == "read":
@@ -91,7 +91,7 @@ class Program:
         return {place for kind, place, _ in self.story if kind == "assign"}
 
     def is_kept(self, place: int) -> bool:
-        """Whether a variable may be another one in the next run: the update back as it was read is not."""
+        """Return whether a run may change a variable; assigning its current value does not."""
         held = {each: f"start {each}" for each in self.begins}
         pool = ["x"]
         for kind, each, one in self.story:

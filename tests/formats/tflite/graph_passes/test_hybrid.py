@@ -1,4 +1,4 @@
-"""Products of rows that are rounded as they come: what is rounded, and which nodes are the operator that does so."""
+"""Products of dynamically quantized rows: the rounding, and the nodes that form the hybrid operator."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ B = np.array([1.0, -2.0, 3.0], np.float32)
 
 
 def product(net, scale: Any = 0.5, bias: Any = None, *, w: Any = W, source=None, other=None, steps=None):
-    """`MatMul(rounded x, w) * steps * scale + bias`, and what is returned."""
+    """Return `MatMul(rounded x, w) * steps * scale + bias`."""
     rows, step = rounded_rows(net.put, net.x if source is None else source)
     made = net.put("MatMul", rows, net.put("Cast", w, to=DType.FLOAT32))
     made = net.put("Mul", net.put("Mul", made, steps or step), np.asarray(scale, np.float32))

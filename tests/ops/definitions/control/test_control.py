@@ -1,4 +1,4 @@
-"""Control flow, sequences and optionals: models in text against ONNX Runtime, and what is known before they run."""
+"""Control flow, sequences and optionals: text models compared with ONNX Runtime, and their facts."""
 
 from typing import Any
 
@@ -137,7 +137,7 @@ def test_branches_within_branches():
 
 
 class Facts:
-    """A body that returns what it is told."""
+    """A body that returns fixed facts."""
 
     def __init__(self, answer):
         self.answer = answer

@@ -145,7 +145,7 @@ def test_exporting_padding_preserves_its_semantics(mode, axes):
     value = np.asarray(random()) if mode == "constant" else None
     inputs = [random(3, 4), pads, value, None if axes is None else np.array(axes)]
     words = there_and_back(Pad, inputs, constants=(1, 2, 3), mode=mode)
-    # What wraps around has no word of its own: it is put together of the tensor and of pieces of it.
+    # NNEF has no wrapping pad: it is a concat of the tensor and its slices.
     assert set(words) == ({"slice", "concat", "copy"} if mode == "wrap" else {"pad"})
 
 
