@@ -145,7 +145,7 @@ class Signature:
 
     @cached_property
     def least(self) -> int:
-        """The minimum number of operands, including one for a variadic operand that stands alone."""
+        """The minimum number of operands; a variadic operand without others counts as one."""
         required = [i + 1 for i, o in enumerate(self.operands) if not o.is_optional and not o.is_variadic]
         return max(required, default=int(self.variadic is not None and len(self.operands) == 1))
 

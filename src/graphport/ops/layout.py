@@ -97,7 +97,7 @@ def _order_before(node: Node, language: Language) -> tuple[int, ...] | None:
 
 
 def _is_line(value: Value) -> bool:
-    """Whether at most one axis has more than one element, so that a Reshape replaces the Transpose at no cost."""
+    """Whether at most one axis is longer than 1, so that a Reshape can replace the Transpose."""
     fact = value.fact
     dims = fact.shape if isinstance(fact, TensorFact) else None
     return dims is not None and all(isinstance(n, int) for n in dims) and sum(n != 1 for n in dims) <= 1
@@ -181,7 +181,7 @@ def _pass_by_reshape(graph: Graph, node: Node, language: Language) -> bool:
 
 
 def _turn_back(graph: Graph, old: Value, order: tuple[int, ...], language: Language) -> None:
-    """Give the value of a moved operator the new order, and add a Transpose that restores the old one."""
+    """Set the result of a moved operator to the axis order before the Transpose, and insert the Transpose after it."""
     node, fact = old.producer, old.fact
     if node is None or not isinstance(fact, TensorFact):
         return

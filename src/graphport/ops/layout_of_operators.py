@@ -98,7 +98,7 @@ class OperatorLayouts:
 
 
 def _names_axes(op_def: OpDef) -> bool:
-    """Whether operands of fixed rank belong to certain axes of the first one, for example a mean per channel."""
+    """Whether an operand has a fixed rank above 0 and so belongs to certain axes of the first (a mean per channel)."""
     return any(each.rank is not None and not each.rank.is_scalar for each in op_def.signature.operands)
 
 

@@ -156,7 +156,7 @@ def _is_cube(value: Value, x: Value) -> bool:
 
 
 def is_inner_factor(node: Node) -> bool:
-    """Whether `node` is a factor of a larger product, which is examined instead."""
+    """Whether the only consumer of `node` multiplies or divides it by a scalar, so that it is an inner factor."""
     reader = sole_consumer(node.output)
     if reader is None or reader.op not in ("Mul", "Div"):
         return False

@@ -69,7 +69,7 @@ def _is_float(fact: Fact | None) -> bool:
 
 
 def _is_computed_in_floats(op_def: OpDef, operands: Sequence[Fact | None]) -> bool:
-    """Whether float operands have known elements, of which an arithmetic operation needs a dim."""
+    """Whether a float operand has elements known from dims, or data movement has only known float operands."""
     floats = [fact for fact in operands if isinstance(fact, TensorFact) and _is_float(fact)]
     if any(fact.elements is not None for fact in floats):
         return True

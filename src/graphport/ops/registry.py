@@ -325,7 +325,7 @@ def _in_parent(parent: str, rule: Callable[..., Any], builder: Builder, node: No
 
 
 def row(rule: Callable[..., Any]) -> Any:
-    """Return the row or function that a rule calls, without the wrappers of its dialect."""
+    """Return the innermost `__wrapped__` function or row of a rule, without its dialect's wrappers."""
     while (inner := getattr(rule, "__wrapped__", None)) is not None:
         rule = inner
     return rule

@@ -164,7 +164,7 @@ class Renaming:
         return found
 
     def take_over(self, before: Fact, fact: Fact, to: Mapping[Variable, Variable]) -> None:
-        """Register the form of a renamed fact, which the next lookup will need."""
+        """Cache the name-free form of a renamed fact for the next lookup."""
         form = self._name_free_form(before)
         if form is not None and before is not fact:
             names = tuple([to.get(name, name) for name in form[1]])

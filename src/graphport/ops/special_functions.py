@@ -79,7 +79,7 @@ def erf(x: Tensor) -> Tensor:
 
 
 def _erfc_far(x: Tensor) -> Tensor:
-    """Compute the complementary error function of float64 numbers from 3 on."""
+    """Compute the complementary error function for float64 x >= 3."""
     fraction = np.zeros_like(x)
     for k in range(60, 0, -1):
         fraction = (k / 2) / (x + fraction)

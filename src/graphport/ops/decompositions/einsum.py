@@ -70,7 +70,7 @@ def _pair_by_pair(b: Builder, inputs: Sequence[Value], stated: Equation) -> tupl
 
 
 def _sum_unshared_axes(b: Builder, x: Value, term: str, wanted: set[str]) -> tuple[Value, str]:
-    """Sum an operand over the axes that no other operand and not the result has."""
+    """Sum an operand over the axes whose letters are not in `wanted` (result and other operands)."""
     x, term = _diagonal(b, x, term)
     gone = [place for place, letter in enumerate(term) if letter not in wanted]
     if not gone:
@@ -80,7 +80,7 @@ def _sum_unshared_axes(b: Builder, x: Value, term: str, wanted: set[str]) -> tup
 
 
 def _diagonal(b: Builder, x: Value, term: str) -> tuple[Value, str]:
-    """Take the diagonal of repeated axes, so that each letter occurs once."""
+    """Take the diagonal over axes with a repeated letter, so that each letter occurs once."""
     repeated = next((letter for letter in term if term.count(letter) > 1), None)
     if repeated is None:
         return x, term

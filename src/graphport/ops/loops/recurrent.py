@@ -58,7 +58,7 @@ def recognize(graph: Graph) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A tensor that all gates multiply, with its step axis and its batch axis."""
+    """A tensor that the input weights of all gates multiply, with its step axis and its batch axis."""
 
     value: Value
     steps: int

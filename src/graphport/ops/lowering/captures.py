@@ -70,7 +70,7 @@ def _constant_in(body: Graph, value: Value, copies: dict[Value, Value]) -> Value
 
 
 def close(body: Graph, given: list[Value]) -> list[int]:
-    """Turn the outer values `given` that a body uses into inputs. Return their indices in `given`."""
+    """Convert the outer values among `given` that a body captures into inputs. Return their indices in `given`."""
     inside = set(walk(body))
     positions: list[int] = []
     for place, value in enumerate(given):

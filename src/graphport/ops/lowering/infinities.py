@@ -20,9 +20,9 @@ _MOST_ELEMENTS = 1 << 22
 
 
 def infinities(value: Value, keeps: Collection[str]) -> list[float]:
-    """Return the infinities, negative first, in the constants that a float `value` may consist of.
+    """Return the infinities (-inf first) in constants whose elements may reach `value` by data movement.
 
-    `keeps` lists the op types, without their set, of nodes that only move or select elements.
+    `keeps` lists the op types, without domain prefix, of nodes that only move or select elements.
     """
     dtype = dtype_of(value).numpy
     asked, found = [value], set[float]()
