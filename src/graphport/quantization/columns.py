@@ -135,7 +135,7 @@ class FileColumn:
                 yield np.frombuffer(data, self.dtype).reshape(self.shape[1:])
 
     def _strided(self, file: IO[bytes]) -> Iterator[Array]:
-        """Entries that are not contiguous (Fortran order): they are read from a memory map of an uncompressed file."""
+        """Yield the entries of an array in Fortran order, through a memory map of an uncompressed copy."""
         with tempfile.TemporaryFile() as flat:
             copyfileobj(file, flat, 1 << 20)
             if flat.tell() < prod(self.shape) * self.dtype.itemsize:

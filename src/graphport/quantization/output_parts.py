@@ -178,7 +178,7 @@ def _is_computed(value: Value | None) -> bool:
 
 
 def _regions(value: Value, axes: Axes, depth: int, known: dict[tuple[Value, Axes], list[Region]]) -> list[Region]:
-    """Return the regions of `value`; `axes` has its axis for each axis of the output."""
+    """Return the regions of `value`; `axes` maps each axis of the output to an axis of `value`."""
     start = (value, axes)
     if start not in known:
         name = value.name

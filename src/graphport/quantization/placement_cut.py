@@ -109,7 +109,7 @@ class Problem:
         return node not in self._known and (moves(node) or node.op_type in self.target.fused)
 
     def _source(self, value: Value) -> Value:
-        """Return the source of a moved or fused value."""
+        """Return the value from which data movement and fused nodes compute `value`."""
         while value.producer is not None and self._passes(value.producer):
             value = value.producer.operands[0]
         return value

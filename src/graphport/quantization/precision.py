@@ -33,7 +33,7 @@ _NUM_TRIED_FIRST = 12
 
 
 def enough_floating(session: QuantizationSession, best: Candidate, goal: float, most: int | None) -> Candidate:
-    """Return `best` with the fewest float layers that reach `goal` dB, at most `most`, and never all.
+    """Return `best` with the fewest float layers, at most `most` and never all, that reach an SNR of `goal` dB.
 
     The goal should hold on unseen samples: it includes the margin of the noise. If no set reaches it, the nearest is
     returned. Layers are ranked by the noise at the outputs if only that layer is quantized. Noises add up, so the first

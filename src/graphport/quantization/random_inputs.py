@@ -79,7 +79,7 @@ def random_inputs_at(graph: Graph, length: int) -> dict[str, Any]:
 
 
 def _tables_read(graph: Graph) -> dict[Value, int]:
-    """Return for each input the size of the table that it indexes."""
+    """Return for each input the size of the smallest constant table that it indexes; 0 without one."""
     return {value: _rows(value) for value in graph.inputs if value.storage is None}
 
 

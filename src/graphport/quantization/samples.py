@@ -181,7 +181,7 @@ def _only_input(graph: Graph) -> Value | None:
 
 
 def _with_what_follows(graph: Graph, columns: dict[str, Column]) -> dict[str, Column]:
-    """Return `columns`, with the derived inputs if only tokens of a language model are given."""
+    """Add the derived inputs (masks, positions, caches) if `columns` has only the tokens of a language model."""
     reader = decoder_of(graph)
     if reader is None or columns.keys() != {reader.tokens.name}:
         return columns
@@ -228,7 +228,7 @@ def _array(name: str, given: object) -> Array:
 
 
 def _of_iterable(graph: Graph, items: Iterable[object]) -> dict[str, Column]:
-    """Each item is a run; if axis 0 of every input is open, runs are stacked along it."""
+    """Return the columns of items, each a run; if axis 0 of every input is open, items are stacked along it."""
     is_stacked = all(_is_free(value) for value in graph.inputs)
     parts: dict[str, list[Column]] = {}
     keep = ArrayColumn if isinstance(items, list | tuple) else spilling()

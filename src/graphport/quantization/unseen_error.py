@@ -46,7 +46,7 @@ def unseen_errors(state: Statistics, qparams: QuantizationParameters) -> Array:
 def unseen_errors_of_heavy_tails(
     state: Statistics, qparams: QuantizationParameters, *, is_balanced: bool = True
 ) -> float:
-    """Return the same for power-law tails, summed over channels: then few samples dominate.
+    """Return the expected squared error of one more sample for power-law tails, summed over channels.
 
     With such a tail the logarithm of the ratio of the two largest elements is exponential; its mean, over channels or
     over the largest elements, is the reciprocal of the exponent, which is limited to at least `_LEAST_POWER`, as

@@ -54,7 +54,7 @@ def widened(choices: Choices, best: Candidate, names: Collection[str]) -> Candid
 
 
 def _end(value: Value, points: Mapping[Value, Value]) -> Value:
-    """Return the result of a layer's kernel including fused nodes."""
+    """Follow single consumers from a layer's result to a value with qparams: the result of the fused kernel."""
     while value not in points and len(value.uses) == 1 and value.users and len(value.users[0].outputs) == 1:
         value = value.users[0].output
     return value

@@ -210,7 +210,7 @@ class _Decider:
         return found is not None and 0 < found.rms < _SIGNAL * self.limits.step
 
     def _overflows_in_sum(self, node: Node, reads: Sequence[Value], gives: Sequence[Value]) -> bool:
-        """Whether a reduction over so many elements of maximum size overflows the type."""
+        """Whether the largest operand magnitude times the reduced element count exceeds the narrow type."""
         op_def = registry.op_defs().get(node.op_type)
         if op_def is None or ".reduction" not in op_def.function.__module__ or not gives:
             return False
@@ -305,7 +305,7 @@ def loses(storage: Storage, to: DType) -> bool:
 
 
 def _least(constants: Sequence[Value]) -> float:
-    """Return the least nonzero magnitude of small constants; 0 if there are none."""
+    """Return the least nonzero magnitude of one-element constants; 0 if there are none."""
     arrays = [
         np.abs(each.storage.numpy()) for each in constants if each.storage is not None and each.storage.count == 1
     ]

@@ -192,7 +192,7 @@ def times_of(graph: Graph, inputs: Mapping[str, Any], names: Collection[str]) ->
 
 
 def _owner(kernel: onnxruntime.Kernel, known: Collection[str], makers: Mapping[str, Node]) -> str | None:
-    """Return the node that a kernel belongs to, by the kernel's name."""
+    """Return the name of the node that does most of a kernel's work, from the kernel's name; `None` if unknown."""
     name = kernel.name
     while name not in known and name not in makers:
         if "_" not in name:
