@@ -24,7 +24,7 @@ _MIN_RANK = 2
 
 
 class Slice(NamedTuple):
-    """A slice that differs: its phrase for people, by how much, and its own largest magnitude."""
+    """A differing slice: a phrase for reports, its largest absolute difference, and its largest magnitude."""
 
     phrase: str
     max_abs: float

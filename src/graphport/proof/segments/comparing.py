@@ -177,7 +177,7 @@ def _has_parameters(value: Value) -> bool:
 def _compare_output(
     output: Match, segmentation: Segmentation, files: Files, found: SegmentReport, wanted: Collection[str]
 ) -> None:
-    """Compare the segments that end at a match; bodies of its operator are compared by themselves as well."""
+    """Compare the segments that end at a match; bodies of its operator are compared separately, too."""
     bodies: dict[Graph, bool] = {}
     for body, segment in (*body_segments(output, segmentation), (None, segmentation.segment(output))):
         reached: set[str] = set()
