@@ -220,7 +220,7 @@ def joined(parts: list[Column], names: list[str] | None = None) -> Column:
 
 
 def split_columns(column: Column) -> list[tuple[str, Column]]:
-    """Return the columns of a concatenation, with the names of their files."""
+    """Return the parts of the samples of one input, with the name of the file of each."""
     if not isinstance(column, Columns):
         return [("", column)]
     return list(zip(column.names or ("",) * len(column.parts), column.parts, strict=True))

@@ -116,7 +116,7 @@ class Layer:
         return self._reorder_depth(window.rows(x, indices, self.groups))
 
     def count(self, shape: tuple[int, ...]) -> int:
-        """Return the number of rows of an input shape."""
+        """Return the number of rows multiplied with the weight matrix: vectors of a product, windows of a Conv."""
         if self.kind == "product":
             return prod(shape[:-1])
         window = _Window.of(self, shape)

@@ -57,10 +57,7 @@ _ROOM = 1 << 23
 
 @dataclass(frozen=True, slots=True)
 class LayerNoise:
-    """Noise-to-signal ratio of a layer's result.
-
-    With nearest codes, with the selected codes, and of the layer alone.
-    """
+    """Noise-to-signal ratios of a layer's result: weights rounded to nearest, the selected codes, no earlier noise."""
 
     nearest: float
     chosen: float

@@ -417,7 +417,7 @@ def _entries_per_input(dims: Sequence[object], shape: Sequence[int]) -> int | No
 
 
 def _stacking(value: Value, column: Column) -> str:
-    """Return the remedy for data that do not fit."""
+    """Return the remedy for samples whose shape differs from the input's: stack them along axis 0."""
     if _batched(value, column) is not column:
         return f"stack samples along axis 0; x[None] is a single sample of shape {[1, *column.shape]}"
     shape = (value.shape) or ()

@@ -28,9 +28,9 @@ MAX_NODES = 4
 
 
 class Wish(NamedTuple):
-    """A condition that reaches a part: `value` above (1), below (-1) or equal to (0) `bound`.
+    """A condition under which a part of the graph is executed: `value` above (1), below (-1) or equal to (0) `bound`.
 
-    For an array as `bound`, the value has all of its elements.
+    If `bound` is an array, all of its elements must occur in the value.
     """
 
     value: Value

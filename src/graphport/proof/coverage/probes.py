@@ -85,7 +85,10 @@ class _NoSession:
 
 
 def probed(graph: Graph, nodes: Collection[Node]) -> ProbedSession | _NoSession | None:
-    """A session on `graph` with probes; `None` if ONNX Runtime does not compute it."""
+    """Return an ONNX Runtime session whose additional outputs (probes) are the operands and results of `nodes`.
+
+    `None` if ONNX Runtime cannot load the graph.
+    """
     if not nodes:
         return _NoSession(graph)
     has_dialect = any(node.dialect for inner in walk(graph) for node in inner)

@@ -245,7 +245,7 @@ def _prior_boxes(
 
 
 def _half_sizes(b: Builder, halves: list[float], boxes: list[_Prior], whole: Value) -> Value:
-    """Return half sizes; relative boxes are scaled by the image height or its square root."""
+    """Return half the sizes of prior boxes; `scale` 1 is relative to the image height, 2 to its square root."""
     if not any(box.scale for box in boxes):
         return b.constant(np.array(halves, np.float32))
     height = cut(b, whole, 0, 1, 0)

@@ -166,7 +166,7 @@ class _Detector:
         return b(Where, b(Unsqueeze, is_nothing, vector(b, [1])), background, marks)
 
     def _candidates(self, marks: Value) -> Value:
-        """Return scores [N, C, P]; boxes that are no candidates of a class get the lowest score."""
+        """Return scores [N, C, P], with the lowest float32 for scores below the threshold and the background."""
         b, stated = self.b, self.stated
         classes = b(Unsqueeze, counted(b, extent(b, marks, 1)), vector(b, [1]))
         is_background = b(Equal, classes, scalar(b, stated.background_label_id, DType.INT64))

@@ -59,7 +59,7 @@ def doubts_of_expression(
 def doubts_of_operator(
     line: str, op_type: str, keys: Sequence[str], operands: Sequence[Value], place: Callable[[], Span]
 ) -> Iterator[Diagnostic]:
-    """Yield warnings about another operator that may differ from the traced model."""
+    """Yield warnings about attention operators whose meaning may differ from the traced model."""
     if op_type != _ATTENTION:
         return
     if not any(keys) and len(operands) > 1 and operands[0].dtype is DType.BOOL:

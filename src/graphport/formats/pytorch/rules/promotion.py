@@ -100,7 +100,7 @@ def computed(b: Builder, name: str, *operands: Value | Scalar, default: DType = 
 
 
 def kernel(b: Builder, name: str, *operands: Value) -> Value:
-    """Emit a function of the expression language on tensors of one element type.
+    """Emit the function `name` of graphport's expression language (`add`, `sqrt`) on tensors of one element type.
 
     Raises:
         UnsupportedError: the function has no canonical operator.
