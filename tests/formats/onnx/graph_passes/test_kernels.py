@@ -16,6 +16,9 @@ import graphport as gp
 from tests.models import model, node, write_onnx
 
 RNG = np.random.default_rng(5)
+TABLE = json.loads(files("graphport.formats.onnx.graph_passes").joinpath("kernels.json").read_text("utf-8"))
+IS_TABLE_OF_RUNTIME = TABLE["onnxruntime"].split(".")[:2] == onnxruntime.__version__.split(".")[:2]
+"""Whether the table of kernels is of the installed version; later versions have more kernels."""
 CASES = [
     pytest.param("Where", ["c", "x", "y"], {}, ["int16", "uint16", "bool"], id="where"),
     pytest.param("Max", ["x", "y", "x"], {}, ["int16", "uint16"], id="max"),
@@ -61,8 +64,9 @@ def test_operators_without_kernel_are_computed_by_equivalents(tmp_path, op, oper
             opset=20,
         )
         path = write_onnx(tmp_path / f"{name}.onnx", proto)
-        with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented):
-            ran(path, given)
+        if IS_TABLE_OF_RUNTIME:
+            with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented):
+                ran(path, given)
         read = gp.load(path)
         expected = gp.run(read, given, backend="reference")["z"]
         gp.save(read, tmp_path / f"{name}.written.onnx")
@@ -97,8 +101,7 @@ def test_reals_stay_reals(tmp_path):
 
 
 def test_the_table_is_that_of_the_runtime_that_proofs_ask():
-    table = json.loads(files("graphport.formats.onnx.graph_passes").joinpath("kernels.json").read_text("utf-8"))
-    told = tuple(map(int, table["onnxruntime"].split(".")[:2]))
-    assert told <= tuple(map(int, onnxruntime.__version__.split(".")[:2])), (
+    version = tuple(map(int, TABLE["onnxruntime"].split(".")[:2]))
+    assert version <= tuple(map(int, onnxruntime.__version__.split(".")[:2])), (
         "write it anew with tools/onnxruntime_kernels.py"
     )
