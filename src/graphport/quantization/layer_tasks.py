@@ -15,7 +15,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.storage import ArrayStorage
 from graphport.ir.graph import Graph, Node, Value
-from graphport.quantization.channel_blocks import layer_channels, split_channels
+from graphport.quantization.channel_blocks import layer_channels, layer_in_memory, split_channels
 from graphport.quantization.insert_qdq import Quantization, Weight, least_scales
 from graphport.quantization.layer import Kind, Layer
 from graphport.quantization.layerwise import Follower, mean_noise
@@ -35,6 +35,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 def nearest_weight(choices: Choices, node: Node, layer: Layer, source: QuantizationParameters | None) -> Weight:
     """Quantize the weight of a layer to the nearest codes; `source` is the qparams of its input."""
+    layer = layer_in_memory(layer)
     weight, settings = layer.float_weight(), choices.settings
     qparams = weight_qparams(
         layer,
