@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 import graphport as gp
 from graphport.core.dtypes import DType
+from graphport.core.storage import Storage
 from graphport.quantization import channel_blocks as parts
 from graphport.quantization import layer
 from graphport.quantization import round as rounding
@@ -55,6 +58,36 @@ def test_streamed_quantization_matches_in_memory_quantization(is_large, data):
     assert min(same) > 0.97
     assert made.report.snr_db == pytest.approx(whole.report.snr_db, abs=0.5)
     assert _snr(found, made) == pytest.approx(_snr(found, whole), abs=0.2)
+
+
+class Decoded(Storage):
+    """A weight that is decoded as a whole at every access, as bfloat16 of a checkpoint is."""
+
+    def __init__(self, of: Storage, decoded: list[str], name: str) -> None:
+        super().__init__(of.dtype, of.shape)
+        self._of, self._decoded, self._name = of, decoded, name
+
+    def numpy(self):
+        self._decoded.append(self._name)
+        return self._of.numpy()
+
+    def chunks(self, limit=1 << 20):
+        return self._of.chunks(limit)
+
+
+def test_weights_are_decoded_equally_often_for_any_number_of_parts(is_large, monkeypatch):
+    is_large()
+    counts = []
+    for elements in (300, 1 << 20):
+        monkeypatch.setattr(parts, "MAX_PART_ELEMENTS", elements)
+        found, decoded = decoder(), []
+        for value in found.graph.constants:
+            if len(value.shape) == 2:
+                value.storage = Decoded(value.storage, decoded, value.name)
+        gp.quantize(found, preset="fast", equalize=False, **FOUR)
+        counts.append(Counter(decoded))
+    assert counts[0] == counts[1]
+    assert counts[0]
 
 
 def test_samples_that_were_held_back_report_the_noise(is_large):
