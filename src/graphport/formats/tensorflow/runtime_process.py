@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-import tensorflow as tf  # pyright: ignore[reportMissingImports]
+import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
 from graphport.runtimes.serve import Port, RefusedError, Settings, serve
 
