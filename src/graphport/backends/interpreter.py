@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from graphport.core.child_process import resident_bytes
 from graphport.core.diagnostics import Diagnostic, DiagnosticError
+from graphport.core.facts import UNKNOWN, TensorFact, as_integer
 from graphport.core.faults import FOUND, stumbled
 from graphport.core.sequences import is_sequence
-from graphport.core.storage import Storage
+from graphport.core.storage import Storage, storage_of
 from graphport.ir import opaque
 from graphport.ir.graph import Graph, Node, Value, walk
 from graphport.ops import registry
 from graphport.ops.declare import ShapeError
+from graphport.ops.infer import Inference
 from graphport.runtimes.run_limits import OUT_OF_MEMORY, RunLimitError, current, out_of_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphport.core.facts import Fact
+    from graphport.ops.declare import OpDef
 
 _TITLE = "the reference interpreter"
 _LOOK_SECONDS = 0.01
@@ -117,6 +120,8 @@ class _Work:
     watch: Callable[[Node, Sequence[Any], Sequence[Any]], None] | None
     nbytes: int = 0
     """Bytes that this process may hold; 0 for any number."""
+    accepted: dict[Node, list[Any]] = field(default_factory=dict["Node", "list[Any]"])
+    """The shapes of the operands with which each node of open size ran last."""
     _next_look: float = 0.0
 
     def check(self) -> None:
@@ -181,35 +186,44 @@ def _compute(node: Node, operands: list[Any], values: Mapping[Value, Any], work:
 
 
 def _size_fault(node: Node, operands: list[Any], work: _Work) -> str:
-    """Return why a result whose size depends on operand elements is not computed; empty if it is.
+    """Return why a result of open size is not computed; empty if it fits in memory.
 
     The memory of a run is only checked between nodes, and one node may take all memory of the machine.
     """
-    if not work.nbytes or node.op not in _SIZED_BY_ELEMENTS:
+    op_def = None if node.dialect else registry.op_defs().get(node.op_type)
+    if not work.nbytes or op_def is None or node.has_bodies or all(_is_static(value.fact) for value in node.results):
+        return ""
+    shapes = [getattr(operand, "shape", None) for operand in operands]
+    if not op_def.index_operands and work.accepted.get(node) == shapes:
         return ""
     try:
-        elements = _count_elements(node.op, operands)
-    except (ArithmeticError, ValueError, IndexError, TypeError):
+        facts = [_run_fact(op_def, index, operand) for index, operand in enumerate(operands)]
+        results = Inference().infer_operator(op_def, facts, node.stated, len(node.outputs))
+    except (ShapeError, *FOUND):
         return ""  # the function of the operator reports the operands
-    return f"the result has {elements:.3g} elements" if elements * _BYTES_PER_ELEMENT > work.nbytes else ""
+    elements = sum(math.prod(map(as_integer, result.dims)) for result in results if _is_static(result))
+    if elements * _BYTES_PER_ELEMENT > work.nbytes:
+        return f"the result has {float(elements):.3g} elements"
+    work.accepted[node] = shapes
+    return ""
 
 
-_SIZED_BY_ELEMENTS = frozenset({"Range", "ConstantOfShape", "Expand", "Tile"})
 _BYTES_PER_ELEMENT = 8
 
 
-def _count_elements(op: str, operands: list[Any]) -> float:
-    first, *others = (np.asarray(each) for each in operands)
-    match op:
-        case "Range":
-            limit, delta = others
-            return float(np.float64(limit) - np.float64(first)) / float(delta)
-        case "Expand":
-            return math.prod(np.broadcast_shapes(first.shape, tuple(others[0].tolist())))
-        case "Tile":
-            return first.size * math.prod(others[0].tolist())
-        case _:
-            return math.prod(first.tolist())
+def _is_static(fact: Fact) -> TypeGuard[TensorFact]:
+    return isinstance(fact, TensorFact) and fact.is_static
+
+
+def _run_fact(op_def: OpDef, index: int, operand: Any) -> Fact | None:
+    """Return the fact of an operand of a run, with its elements if they may decide the size of a result."""
+    if operand is None or is_sequence(operand):
+        return None if operand is None else UNKNOWN
+    storage = storage_of(operand)
+    declared = op_def.signature.operand(index)
+    if declared is None or declared.name not in op_def.index_operands:
+        return TensorFact(storage.dtype, storage.shape)
+    return TensorFact.of(storage)
 
 
 def _operand_fault(node: Node, operands: list[Any]) -> str:
