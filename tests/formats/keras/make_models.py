@@ -14,9 +14,10 @@ from tf_keras.src.layers.core.tf_op_layer import TFOpLambda
 FOLDER = pathlib.Path(__file__).parent / "models"
 
 
-def save(name, model, inputs, ending):
+def save(name, model, inputs, ending, seeded=True):
     rng = np.random.default_rng(7)
-    model.set_weights([np.abs(rng.normal(size=w.shape)).astype(w.dtype) * 0.4 + 0.1 for w in model.get_weights()])
+    if seeded:
+        model.set_weights([np.abs(rng.normal(size=w.shape)).astype(w.dtype) * 0.4 + 0.1 for w in model.get_weights()])
     outputs = tf.nest.flatten(model(inputs if len(inputs) > 1 else inputs[0], training=False))
     arrays = {f"in{i}": x for i, x in enumerate(inputs)} | {f"out{i}": np.asarray(y) for i, y in enumerate(outputs)}
     np.savez(FOLDER / f"{name}.npz", **arrays)
@@ -248,6 +249,20 @@ def reversible_embeddings():
     return keras.Model(tokens, [shared(x, reverse=True), own(layers.Dense(3)(own(tokens)), reverse=True)])
 
 
+def spectrograms():
+    """Bands of the mel scale, and all parts of a spectrum (needs scipy)."""
+    layers = keras.layers
+    x = keras.layers.Input((None,), name="x")
+    mel = layers.MelSpectrogram(fft_length=64, sequence_stride=24, num_mel_bins=8, sampling_rate=8000)
+    sums = {"sequence_length": 40, "window": "hamming", "power_to_db": False, "mag_exp": 1.5}
+    found = [mel(x), layers.MelSpectrogram(64, 16, num_mel_bins=6, sampling_rate=4000, **sums)(x)]
+    frames = keras.layers.Input((None, 2), name="frames")
+    for i, mode in enumerate(("log", "magnitude", "psd", "real", "imag", "angle", "stft")):
+        options = {"padding": "same", "expand_dims": True} if i % 2 else {"frame_step": 10, "fft_length": 64}
+        found.append(layers.STFTSpectrogram(mode, 32, **options)(frames))
+    return keras.Model([x, frames], found)
+
+
 def main():
     images, tokens = normal(2, 6, 8, 3), np.array([[1, 2, 0, 3, 0], [4, 5, 6, 7, 8]], "int32")
     for name, k in (("", keras), ("_keras2", tf_keras)):
@@ -282,6 +297,7 @@ def rare():
     save("adaptive_pooling", adaptive_pooling(), [normal(2, 7, 8, 3)], ".keras")
     save("lookups", lookups(), [np.array([[4, 0, 7, 5, -1], [2, 2, 0, 8, 4]])], ".keras")
     save("reversible_embeddings", reversible_embeddings(), tokens[:1], ".keras")
+    save("spectrograms", spectrograms(), [normal(2, 200), normal(2, 90, 2)], ".keras", seeded=False)
     save("functions_with_defaults_keras2", functions_with_defaults(), [normal(2, 5, 4), normal(2, 4, 3)], ".h5")
 
 
