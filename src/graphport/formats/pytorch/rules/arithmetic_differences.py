@@ -13,8 +13,8 @@ from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.definitions.arithmetic import Abs, Add, Div, Floor, Log, Mul, Pow, Sub
-from graphport.ops.definitions.comparison import And, Equal, GreaterOrEqual, IsInf, IsNaN, Less, Not, Or, Where
+from graphport.ops.definitions.arithmetic import Abs, Add, Div, Mul, Sub
+from graphport.ops.definitions.comparison import Equal, GreaterOrEqual, IsInf, IsNaN, Less, Not, Or, Where
 from graphport.ops.definitions.reduction import CumSum, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Reshape
 from graphport.ops.lowering.operands import dtype_of
@@ -70,16 +70,25 @@ def _slopes(b: Builder, x: Value, axis: int, step: float) -> Value:
 
 @aten("aten.frexp")
 def frexp(b: Builder, self: Value) -> tuple[Value, Value]:
-    """Decompose x = mantissa * 2**exponent with abs(mantissa) in [0.5, 1)."""
-    size, zero, one, half, two = b(Abs, self), *(b.like(self, n) for n in (0, 1, 0.5, 2))
+    """Decompose x = mantissa * 2**exponent with abs(mantissa) in [0.5, 1).
+
+    Products with powers of two are exact; logarithms and powers of some runtimes are not.
+    """
+    size, zero, one = b(Abs, self), b.like(self, 0), b.like(self, 1)
     is_plain = b(Not, b(Or, b(Equal, size, zero), b(Or, b(IsInf, self), b(IsNaN, self))))
-    safe = b(Where, is_plain, size, one)
-    power = b(Add, b(Floor, b(Div, b(Log, safe), b(Log, two))), one)
-    # Scale twice, because the power may overflow; the exponent from the logarithm may be off by one.
-    part = b(Floor, b(Mul, power, half))
-    found = b(Div, b(Div, safe, b(Pow, two, part)), b(Pow, two, b(Sub, power, part)))
-    is_large, is_small = b(GreaterOrEqual, found, one), b(And, b(Less, found, half), is_plain)
-    found = b(Where, is_large, b(Mul, found, half), b(Where, is_small, b(Mul, found, two), found))
-    power = b(Where, is_large, b(Add, power, one), b(Where, is_small, b(Sub, power, one), power))
+    found, power = b(Where, is_plain, size, one), zero
+    largest = _LARGEST_STEPS.get(dtype_of(self), 64)
+    for step in [largest, *(largest >> shift for shift in range(largest.bit_length()))]:
+        is_large = b(GreaterOrEqual, found, b.like(self, 2.0 ** (step - 1)))
+        is_small = b(Less, found, b.like(self, 2.0**-step))
+        factor, change = (
+            b(Where, is_large, b.like(self, large), b(Where, is_small, b.like(self, small), other))
+            for large, small, other in ((2.0**-step, 2.0**step, one), (step, -step, zero))
+        )
+        found, power = b(Mul, found, factor), b(Add, power, change)
     signed = b(Where, b(Less, self, zero), b(Sub, zero, found), found)
     return b(Where, is_plain, signed, self), cast(b, b(Where, is_plain, power, zero), DType.INT32)
+
+
+_LARGEST_STEPS = {DType.FLOAT16: 8, DType.FLOAT64: 512}
+"""Half of the largest exponent of a float type, as a power of two."""
