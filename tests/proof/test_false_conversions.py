@@ -71,6 +71,18 @@ def test_a_name_that_another_format_could_keep_is_listed(tmp_path):
     assert proof.coverage.never == ("the input 'x' by its name ('z' in b.xml)",)
 
 
+def test_a_renamed_input_of_a_format_without_runtime_is_paired_by_order_and_noted(tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    source = TESTS / "formats/tensorflow/cases/batch_matmul_adjoint.sm"
+    gp.convert(source, tmp_path / "same.tflite")
+    assert not any("paired by order" in note for note in gp.verify(source, tmp_path / "same.tflite").notes)
+    names = [value.name for value in gp.load(source).graph.inputs]
+    gp.save(gp.edit(gp.load(source), rename={names[0]: "other"}), tmp_path / "b.tflite")
+    proof = gp.verify(source, tmp_path / "b.tflite")
+    assert proof.verdict is Verdict.CONSISTENT
+    assert any(f"paired by order, not compared: the input '{names[0]}'" in note for note in proof.notes)
+
+
 def test_an_attribute_without_a_visible_effect_is_listed(tmp_path):
     x, y = [("x", FLOAT, ["n", 6])], [("y", FLOAT, ["m", 3])]
     shape = [("shape", np.array([-1, 3], np.int64))]
@@ -162,3 +174,12 @@ def _decoder(path):
         ("w", drawn.standard_normal((8, 8)).astype(np.float32)),
     ]
     return _saved(path, nodes, [("ids", TensorProto.INT64, [2, 5])], [("y", FLOAT, [2, 5, 8])], constants)
+
+
+def test_a_quotient_that_ncnn_cannot_compute_is_named(tmp_path):
+    pytest.importorskip("ncnn")
+    nodes = [node("Relu", ["x"], ["divisor"]), node("Div", ["y", "divisor"], ["z"], name="quotient")]
+    inputs = [("x", FLOAT, [1, 8, 4]), ("y", FLOAT, [1, 8, 4])]
+    source = _saved(tmp_path / "a.onnx", nodes, inputs, [("z", FLOAT, [1, 8, 4])])
+    proof = gp.convert(source, tmp_path / "b.ncnn.param").proof
+    assert proof.notes[-1] == "ncnn computes NaN where Div quotient is infinite, at an operand of 0"

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from graphport.api.compare import find_difference
 from graphport.api.model import Model
+from graphport.backends import reference
 from graphport.comparison.limits import Limits
 from graphport.comparison.metrics import Reason
 from graphport.core.diagnostics import DiagnosticError
 from graphport.core.progress import stage
 from graphport.proof.document import FirstWrong
+from graphport.proof.faults import pole
+from graphport.proof.side import paired
 from graphport.runtimes import memory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphport.ir.graph import Node
     from graphport.proof.case import Tolerance
     from graphport.proof.document import Proof
     from graphport.proof.side import Side
@@ -46,8 +54,24 @@ def add_first_wrong(proof: Proof, a: Side, b: Side, tolerance: Tolerance) -> Pro
         first, reason = None, f"{type(error).__name__}: {error}"
     if first is not None:
         return replace(proof, first=first)
+    is_unlike = any(output.reason is Reason.UNLIKE for output in proof.outputs if not output.passed)
+    pole_reason = _find_pole(a, b, draw) if reason is None and is_unlike else None
     reason = reason or "no paired values of equal shape differ when both models are computed by graphport"
-    return replace(proof, notes=(*proof.notes, f"the first differing node is unknown: {reason}"))
+    return replace(proof, notes=(*proof.notes, pole_reason or f"the first differing node is unknown: {reason}"))
+
+
+def _find_pole(a: Side, b: Side, draw: TestInput) -> str | None:
+    """Return which node of the second model its runtime computes wrongly because an operand is 0."""
+    runtime = None if b.runtime is None else b.runtime.name
+    found: list[str] = []
+
+    def watch(node: Node, operands: Sequence[Any], _: Sequence[Any]) -> None:
+        found.extend(filter(None, [pole(runtime, node, operands)]))
+
+    with suppress(DiagnosticError, TimeoutError, KeyError):
+        arrays = paired(draw.arrays, a.graph, b.graph)
+        reference.prepare(b.graph).run(arrays, watch=watch, deadline=monotonic() + _SECONDS)
+    return next(iter(found), None)
 
 
 def _find_first_wrong(a: Side, b: Side, draw: TestInput, tolerance: Tolerance) -> FirstWrong | None:

@@ -6,7 +6,7 @@ and that the strict one computes as the file states. docs/proof.md lists both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from graphport.ops import registry
 from graphport.ops.definitions.indexing.slicing import FAR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from graphport.ir.graph import Graph, Node, Value
 
@@ -196,6 +196,19 @@ def ends_in_halves(graph: Graph) -> list[Node]:
         and node.output.fact.dtype is DType.FLOAT16
         and any(user.op == "MatMul" and any(x.is_constant for x in user.operands) for user in node.output.users)
     ]
+
+
+_POLES = {"Div": 1, "Reciprocal": 0, "Log": 0}
+"""Operators that are infinite at 0, and the operand."""
+_WITHOUT_POLES = frozenset({"ncnn"})
+"""Runtimes that compute NaN there."""
+
+
+def pole(runtime: str | None, node: Node, operands: Sequence[Any]) -> str | None:
+    """Return why a runtime computes NaN where the result of a node is infinite; `None` if it does not."""
+    if runtime not in _WITHOUT_POLES or node.op not in _POLES or np.all(operands[_POLES[node.op]]):
+        return None
+    return f"{runtime} computes NaN where {node.op} {node.name or node.output.name} is infinite, at an operand of 0"
 
 
 def known_fault(runtime: str, graph: Graph) -> Fault | None:

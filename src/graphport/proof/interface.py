@@ -28,8 +28,6 @@ _TYPED = frozenset({"", "onnx", "openvino", "tflite", "archive"})
 """Formats that declare the element types of inputs and outputs; a model in memory has no format."""
 _WITH_OPEN_DIMS = _TYPED | {"nnef"}
 """Formats that declare which dims are open, the first included."""
-_NAMED = frozenset({"onnx", "openvino", "tflite", "ncnn", "nnef"})
-"""Formats whose inputs and outputs have names that programs use."""
 _NARROWED = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
 """Types that formats without them are written with."""
 
@@ -54,11 +52,11 @@ def interface_differences(a: Side, b: Side, allowed: Collection[Aspect] = ()) ->
 
 
 def pairings(a: Side, b: Side) -> tuple[str, ...]:
-    """Return phrases of the inputs and outputs of two formats that are paired by position because names differ.
+    """Return phrases of the inputs and outputs of files of two formats that are paired by order because names differ.
 
     Names that differ only in characters that a format cannot declare count as equal.
     """
-    if a.format == b.format or not {a.format, b.format} <= _NAMED:
+    if a.format == b.format or "" in {a.format, b.format}:
         return ()
     found: list[str] = []
     for noun in ("input", "output"):

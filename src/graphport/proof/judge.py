@@ -75,8 +75,9 @@ def prove(
     a, b = settle_kept_states(a, b), order_outputs(settle_kept_states(b, a), a)
     case = Case(a, b, tolerance_between(a, b, tolerance or Tolerance()), effort or Effort())
     case.interface += interface_differences(a, b, allowed)
-    stated = (*(() if "names" in allowed else pairings(a, b)), *narrowed_nodes(a, b))
-    case.coverage = case.coverage.merged(Coverage(never=stated))
+    renamed = () if "names" in allowed else pairings(a, b)
+    case.notes += [f"paired by order, not compared: {phrase}" for phrase in renamed]
+    case.coverage = case.coverage.merged(Coverage(never=(*renamed, *narrowed_nodes(a, b))))
     sizes = [side.size for side in (a, b) if side.size is not None]
     case.one_at_a_time = sum(sizes) > MAX_SIDE_BY_SIDE
     try:
