@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 from click.testing import CliRunner
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import graphport as gp
 from graphport.cli.main import cli
@@ -116,6 +116,40 @@ def test_each_branch_computes_its_model(files):
     found = computed(merged, {**step, "use_cache_branch": np.array([True])})
     for x, y in zip(found, computed(past, step), strict=True):
         np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize(
+    ("convert", "least_db"),
+    [
+        pytest.param(lambda x: gp.cast(x, "float16"), 50, id="float16"),
+        pytest.param(lambda x: gp.quantize(x, dynamic=True), 25, id="dynamic int8"),
+        pytest.param(lambda x: gp.quantize(x, weights_only=True), 30, id="8-bit weights"),
+        pytest.param(lambda x: gp.quantize(x, weights_only=True, weight_bits=4), 8, id="4-bit weights"),
+    ],
+)
+def test_branches_are_converted_as_models(files, tmp_path, convert, least_db):
+    path = tmp_path / "converted.onnx"
+    gp.save(convert(files[2]), path)
+    written = onnx.load(path)
+    (branch,) = [each for each in written.graph.node if each.op_type == "If"]
+    assert not any(each.g.initializer for each in branch.attribute)  # both branches read the same weights
+    assert [each.name for each in written.graph.input] == [each.name for each in onnx.load(files[2]).graph.input]
+    assert path.stat().st_size < files[2].stat().st_size
+    for has_past in (False, True):
+        length = 1 if has_past else 3
+        feeds = {
+            "input_ids": RANDOM.integers(0, WORDS, (2, length)),
+            "attention_mask": np.ones((2, 5 if has_past else 3), np.int64),
+            **{name: RANDOM.normal(size=(2, 4 if has_past else 0, WIDTH)).astype(np.float32) for name in PAST},
+            "use_cache_branch": np.array([has_past]),
+        }
+        types = {
+            each.name: helper.tensor_dtype_to_np_dtype(each.type.tensor_type.elem_type) for each in written.graph.input
+        }
+        found = computed(path, {name: array.astype(types[name]) for name, array in feeds.items()})
+        for x, y in zip(computed(files[2], feeds), found, strict=True):
+            noise = np.sum((x - y.astype(np.float64)) ** 2)
+            assert 10 * np.log10(np.sum(x.astype(np.float64) ** 2) / max(noise, 1e-30)) >= least_db
 
 
 def test_the_file_is_proven(files):

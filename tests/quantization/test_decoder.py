@@ -20,8 +20,11 @@ TOKENS, HEADS, WIDTH = 40, 2, 16
 FOUR = {"weights_only": True, "weight_bits": 4, "weight_block": 16}
 
 
-def cached(is_returned=True):
-    """Return a model of tokens and cached keys with a mask over both; it returns the keys, or no value of that size."""
+def cached(is_returned=True, has_encoder=False):
+    """Return a model of tokens and cached keys with a mask over both; it returns the keys, or no value of that size.
+
+    With `has_encoder` it reads keys of an encoder as well.
+    """
     r = np.random.default_rng(0)
     each = WIDTH // HEADS
     constants = {
@@ -41,13 +44,17 @@ def cached(is_returned=True):
         node("Cast", ["attention_mask"], ["m"], to=1),
         node("Unsqueeze", ["m", "of_heads"], ["m4"]),
         node("Mul", ["present", "m4"], ["seen"]),
-        node("ReduceSum", ["seen", "of_length"], ["sum"], keepdims=1),
+        node("ReduceSum", ["seen", "of_length"], ["own" if has_encoder else "sum"], keepdims=1),
+        *([node("ReduceSum", ["encoder", "of_length"], ["cross"], keepdims=1)] if has_encoder else []),
+        *([node("Add", ["own", "cross"], ["sum"])] if has_encoder else []),
         node("Reshape", ["sum", "wide"], ["all"]),
         node("Add", ["h", "all"], ["g"]),
         node("MatMul", ["g", "head"], ["y"], name="head"),
     ]
     outputs = [("y", ["N", "L", TOKENS]), *([("present", ["N", HEADS, "T", each])] if is_returned else [])]
-    proto = model(nodes, [("past", ["N", HEADS, "P", each])], outputs, constants, opset=17)
+    caches = {"past": "P", "encoder": "E"} if has_encoder else {"past": "P"}
+    inputs = [(name, ["N", HEADS, length, each]) for name, length in caches.items()]
+    proto = model(nodes, inputs, outputs, constants, opset=17)
     for name, dims in (("input_ids", ["N", "L"]), ("attention_mask", ["N", "A"])):
         proto.graph.input.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, dims))
     return gp.from_onnx(proto)
@@ -69,6 +76,16 @@ def test_other_decoder_inputs_follow_from_the_tokens():
     assert np.all(found["attention_mask"] == 1)
     # The input of an encoder has a symbolic length, too, but no output extends it.
     assert decoder_of(cached(is_returned=False).graph) is None
+
+
+def test_a_cache_of_an_encoder_is_not_empty():
+    graph = cached(has_encoder=True).graph
+    reader = decoder_of(graph)
+    assert reader is not None
+    found = reader.inputs(_tokens(3, 5))
+    assert found["past"].shape == (3, HEADS, 0, WIDTH // HEADS)
+    assert found["encoder"].shape == (3, HEADS, 5, WIDTH // HEADS)
+    assert np.all(found["encoder"] != 0)
 
 
 def test_random_token_samples_have_an_empty_past():

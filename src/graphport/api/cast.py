@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphport.api.decoder_branches import join_branches, names_in, split_branches
 from graphport.api.documents import origin
 from graphport.api.load import as_model
 from graphport.api.model import CastModel
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from graphport.api.model import ModelSource
-    from graphport.quantization.half.cast import To
+    from graphport.ir.graph import Graph
+    from graphport.quantization.half.cast import CastReport, To
 
 
 @limits_runs
@@ -50,11 +52,23 @@ def cast(
     """
     model = as_model(model)
     from graphport.quantization.half.cast import cast as cast_graph
+    from graphport.quantization.half.cast import joined
 
     graph = runnable(model)
-    made, report = cast_graph(
-        graph, to, data=calibration, keep=tuple(keep), min_snr=min_snr, keep_io=keep_io, threads=threads
-    )
+
+    def convert(part: Graph, names: Collection[str]) -> tuple[Graph, CastReport]:
+        return cast_graph(
+            part, to, data=calibration, keep=tuple(names), min_snr=min_snr, keep_io=keep_io, threads=threads
+        )
+
+    branches = split_branches(graph) if calibration is None and to != "float32" else None
+    if branches is None:
+        made, report = convert(graph, keep)
+    else:
+        chosen = names_in(keep, branches)
+        parts = {name: convert(branch, chosen(branch)) for name, branch in branches.items()}
+        made = join_branches(graph, {name: part for name, (part, _) in parts.items()})
+        report = joined([report for _, report in parts.values()], graph, made)
     keep_opset(model.graph, made)
     note_documents(made, origin(model), made_by="cast", to=to)
     return CastModel(made, model.format, model.path, model.findings, model.versions, report)

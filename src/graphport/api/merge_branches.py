@@ -53,18 +53,38 @@ def merge_branches(a: Graph, b: Graph, flag: str, findings: list[Diagnostic]) ->
             findings.append(Diagnostic("EDIT0008", message, graph.origin, "choose another name for the condition"))
         graph.reserve(name)
     condition = graph.add_input(flag, TensorFact(DType.BOOL, (1,)))
-    twins = {value: inputs[value.name] for value in [*a.inputs, *b.inputs]}
-    for value in [*a.constants, *b.constants]:
-        twins[value] = graph.adopt_constant(_renamed(graph, value))
-    returned = _matching_outputs(a, b, findings)
-    bodies = [_body(graph, "no_past", a, a.outputs, twins), _body(graph, "with_past", b, returned, twins)]
     results = [Value(value.name, value.fact, origin=value.unasked_origin) for value in a.outputs]
-    branches = {"then_branch": bodies[1], "else_branch": bodies[0]}
-    graph.append(Node("If", [condition], results, branches, name="branch"))
+    append_branches(graph, inputs, condition, results, (b, a), _matching_outputs(a, b, findings))
+    return graph
+
+
+def append_branches(
+    graph: Graph,
+    inputs: Mapping[str, Value],
+    condition: Value,
+    results: list[Value],
+    branches: tuple[Graph, Graph],
+    returned: list[Value] | None = None,
+) -> None:
+    """Append an If that computes the first of `branches` where `condition` is true, else the second.
+
+    Branches read `inputs` by name, and constants, of which equal ones are stored once. `returned` are values of the
+    first branch, by default its outputs.
+    """
+    then, other = branches
+    for value in results:
+        graph.reserve(value.name)
+    twins = {value: inputs[value.name] for branch in branches for value in branch.inputs}
+    for value in [*other.constants, *then.constants]:
+        twins[value] = graph.adopt_constant(_renamed(graph, value))
+    bodies = {
+        "else_branch": _body(graph, "no_past", other, list(other.outputs), twins),
+        "then_branch": _body(graph, "with_past", then, list(then.outputs) if returned is None else returned, twins),
+    }
+    graph.append(Node("If", [condition], results, dict(reversed(bodies.items())), name="branch"))
     graph.set_outputs(results)
     subgraph.rename_duplicates(graph)
     merge_constants(graph, Journal())
-    return graph
 
 
 def _widen(graph: Graph, known: Value, other: Value, findings: list[Diagnostic]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphport.api.decoder_branches import hoist_weights, join_branches, names_in, split_branches
 from graphport.api.documents import origin
 from graphport.api.load import as_model
 from graphport.api.model import QuantizedModel
@@ -20,8 +21,10 @@ from graphport.runtimes.run_limits import limits_runs
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from graphport.api.model import ModelSource
+    from graphport.api.model import Model, ModelSource
     from graphport.core.diagnostics import Diagnostic
+    from graphport.ir.graph import Graph
+    from graphport.quantization.report import QuantizationReport
     from graphport.quantization.samples import Progress
     from graphport.quantization.settings import Settings
 
@@ -77,6 +80,9 @@ def quantize(
     chosen = settings if isinstance(settings, Settings) else Settings.from_json(_settings_argument(settings))
     chosen = chosen.updated(**changes, **({} if target is None else {"target": target}))
     graph = source = runnable(model)
+    branches = None if metric is not None or not is_split(chosen, calibration) else split_branches(graph)
+    if branches is not None:
+        return _quantized_branches(model, graph, branches, chosen, on_progress, distributed)
     narrow = narrow_type(graph)
     notes: list[Diagnostic] = []
     if narrow is not None:
@@ -107,6 +113,45 @@ def quantize(
     decisions = final_decisions(candidates, found, report)
     note_documents(found, origin(model), decisions=decisions, report=report, made_by="quantize")
     return result
+
+
+def is_split(settings: Settings, calibration: object) -> bool:
+    """Whether branches of an If are quantized as models: weights only or dynamically, without samples and plans."""
+    has_goals = settings.front or settings.point is not None or settings.max_bytes or settings.max_latency
+    return (settings.weights_only or settings.dynamic) and calibration is None and not has_goals
+
+
+def _quantized_branches(
+    model: Model,
+    graph: Graph,
+    branches: Mapping[str, Graph],
+    settings: Settings,
+    on_progress: Progress | None,
+    distributed: str | None,
+) -> QuantizedModel:
+    """Quantize each branch of a merged decoder as a model, and return the merged decoder of both."""
+    from graphport.quantization.export_form import to_export_form
+    from graphport.quantization.nbits import exact_products
+    from graphport.quantization.report import joined
+
+    of_float, of_integers = names_in(settings.float_nodes, branches), names_in(settings.quantize_nodes, branches)
+    parts: dict[str, Graph] = {}
+    reports: list[QuantizationReport] = []
+    for name, branch in branches.items():
+        own = settings.updated(float_nodes=of_float(branch), quantize_nodes=of_integers(branch))
+        source = replace(model, graph=branch, kept=None, findings=[])
+        result = quantize(source, settings=own, on_progress=on_progress, distributed=distributed)
+        if result.report is not None:
+            part = to_export_form(result.graph, own, result.exact)
+            parts[name] = exact_products(part, ()) if own.target == "onnxruntime" else part
+            reports.append(result.report)
+    report, made = joined(reports), join_branches(graph, parts)
+    if settings.target == "onnxruntime":
+        hoist_weights(made)
+    note_documents(made, origin(model), report=report, made_by="quantize")
+    return QuantizedModel(
+        made, model.format, model.path, model.findings, model.versions, report, None, (), settings.form
+    )
 
 
 @check_arguments

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.dims import Symbolic
+from graphport.core.dims import Symbolic, symbols
 from graphport.core.facts import TensorFact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from graphport.core.dims import Dim
     from graphport.ir.graph import Graph, Value
@@ -30,6 +30,8 @@ class Decoder:
     positions: tuple[Value, ...]
     caches: Mapping[Value, Sequence[int]]
     """With the dims of each empty cache, without the batch."""
+    constant_caches: frozenset[Value] = frozenset()
+    """Caches of an encoder, of constant length."""
 
     def inputs(self, rows: Array) -> dict[str, Array]:
         """Return all inputs for `rows` of tokens: a mask of ones, consecutive positions, and empty caches."""
@@ -39,8 +41,10 @@ class Decoder:
         positions = np.arange(int(rows.shape[1]), dtype=np.int64)
         for value in self.positions:
             found[value.name] = np.tile(positions, (len(rows), 1))
+        random = np.random.default_rng(0)
         for value, dims in self.caches.items():
-            found[value.name] = np.zeros((len(rows), *dims))
+            length = int(rows.shape[1]) if value in self.constant_caches else 0
+            found[value.name] = random.normal(size=(len(rows), *(dim or length for dim in dims)))
         return {name: array.astype(self._types[name]) for name, array in found.items()}
 
     @property
@@ -61,7 +65,21 @@ def decoder_of(graph: Graph) -> Decoder | None:
     positions = tuple(value for value in free if _is_named(value, "position"))
     caches = {value: dims for value in free if (dims := _cache_dims(value, graph.outputs)) is not None}
     rest = [value for value in free if value not in (*masks, *positions, *caches)]
-    return Decoder(rest[0], masks, positions, caches) if len(rest) == 1 and _is_rows(rest[0]) else None
+    if len(rest) != 1 or not _is_rows(rest[0]):
+        return None
+    return Decoder(rest[0], masks, positions, caches, _constant_caches(graph, caches))
+
+
+def _constant_caches(graph: Graph, caches: Collection[Value]) -> frozenset[Value]:
+    """Return caches whose length no output extends, if outputs extend others."""
+    returned = {dim for value in graph.outputs for dim in value.shape or () if isinstance(dim, Symbolic)}
+    extended = {symbol for dim in returned for symbol in symbols(graph.extents.expanded(dim)).values() if symbol != dim}
+    constant = {value for value in caches if extended.isdisjoint(_open_dims(value))}
+    return frozenset(constant) if len(constant) < len(caches) else frozenset()
+
+
+def _open_dims(value: Value) -> list[Dim]:
+    return [dim for dim in (value.shape or ())[1:] if isinstance(dim, Symbolic)]
 
 
 def _is_named(value: Value, name: str) -> bool:

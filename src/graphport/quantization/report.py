@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.short_repr import short_repr
@@ -10,7 +10,7 @@ from graphport.core.table import Tabular
 from graphport.quantization.result_diagnostics import UNUSABLE_SNR_DB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from graphport.core.diagnostics import Diagnostic
     from graphport.quantization.goals import FrontPoint
@@ -170,6 +170,17 @@ class QuantizationReport(Tabular):
             "processor": self.processor,
             "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},
         }
+
+
+def joined(reports: Sequence[QuantizationReport]) -> QuantizationReport:
+    """Return the report on all branches of a model, with the lowest accuracy."""
+    worst = min(reports, key=lambda report: report.snr_db)
+    return replace(
+        worst,
+        layers=tuple(layer for report in reports for layer in report.layers),
+        findings=tuple(dict.fromkeys(finding for report in reports for finding in report.findings)),
+        exact_layers=(),
+    )
 
 
 def worst_of(layers: Iterable[LayerReport]) -> list[LayerReport]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
@@ -140,6 +140,20 @@ def cast(
         message = f"{len(decisions.wide)} outputs remain float32, because they exceed the range of {to}: {names}"
         findings.append(Diagnostic("CAST0008", message, None, "scale the values in the model", Severity.WARNING))
     return made, _report(graph, made, to, decisions, noise, samples, min_snr, findings)
+
+
+def joined(reports: Sequence[CastReport], graph: Graph, made: Graph) -> CastReport:
+    """Return the report on all branches of `graph`, with the lowest accuracy."""
+    worst = min(reports, key=lambda report: float("inf") if report.snr_db is None else report.snr_db)
+    return replace(
+        worst,
+        nodes=sum(report.nodes for report in reports),
+        cast=sum(report.cast for report in reports),
+        kept=tuple(kept for report in reports for kept in report.kept),
+        bytes_before=_weights(graph),
+        bytes_after=_weights(made),
+        findings=tuple(dict.fromkeys(finding for report in reports for finding in report.findings)),
+    )
 
 
 def _orders(decisions: Decisions) -> list[list[Node]]:
