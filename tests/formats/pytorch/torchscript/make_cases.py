@@ -108,6 +108,7 @@ class Containers(nn.Module):
             out["all"] = x.mean() * sum(self.sizes)
         else:
             out["all"] = x.max()
+        out["%s %d" % ("sum", 2)] = x.sum()  # noqa: UP031
         return out
 
 
@@ -131,6 +132,48 @@ class Hooked(nn.Module):
         found = [self.layer(x)]
         found += [x, x * 3.0]
         return torch.cat(found)
+
+
+def double_first(module, given: tuple[Tensor]) -> tuple[Tensor]:
+    return (given[0] * 2.0,)
+
+
+def add_first(module, given: tuple[Tensor], result: Tensor) -> Tensor:
+    return result + given[0]
+
+
+def hooked_root() -> nn.Module:
+    """A module whose own hooks run around `forward`."""
+    module = Scores()
+    module.register_forward_pre_hook(double_first)
+    module.register_forward_hook(add_first)
+    return module
+
+
+class Scores(nn.Module):
+    """A linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)
+
+
+class Statistics(nn.Module):
+    """Statistics of elements, also of types that ONNX's operators lack."""
+
+    def forward(self, x: Tensor, i: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        gaps = torch.where(x > 1, torch.nan, x)
+        quantiles = torch.nanquantile(gaps, torch.tensor([0.1, 0.5]), 1), torch.nanquantile(gaps, 0.3)
+        rounded = [x.quantile(0.3, 1, interpolation=m) for m in ("lower", "higher", "nearest", "midpoint")]
+        counts = torch.bincount(i[0].abs().long(), w), torch.unique(i, dim=0, return_counts=True)
+        spreads = torch.cov(x, fweights=i[0].abs().long(), aweights=w), torch.cov(x[0]), torch.corrcoef(x)
+        extremes = i.max(), i.min(1), i.amax(0), i.cummax(1), (i > 0).max(1), i.argmin(1)
+        chosen = torch.combinations(w), torch.combinations(w, 3, with_replacement=True)
+        tables = torch.range(1, 4, 1.5), x.nextafter(x.flip(0)), gaps.quantile(0.5, 0, keepdim=True)
+        return (*leaves([quantiles, rounded, counts, spreads, extremes, chosen, tables]),)
 
 
 class ListOfInputs(nn.Module):
@@ -403,6 +446,9 @@ case("writes_in_loop", WritesInLoop, {"x": ones(4), "k": torch.tensor(3)}, {"x":
 case("breaks", BreaksAndContinues, {"x": torch.tensor([1.0, -1, 2, 3, 4, -2])}, {"x": -torch.ones(6)})
 case("containers", Containers, {"x": ones(2, 4)})
 case("hooks", Hooked, {"x": ones(2, 4)})
+case("hooked_root", hooked_root, {"x": ones(2, 4)})
+SHORTS = torch.tensor([[300, -3, 2, 2], [-9, 2, 2, 7], [-9, 2, 2, 7]], dtype=torch.int16)
+case("statistics", Statistics, {"x": ones(3, 4).exp().sin() * 2, "i": SHORTS, "w": ones(4).exp()}, how="trace")
 case("list_of_inputs", ListOfInputs, {"xs": [ones(1, 4, 2, 3), ones(1, 4, 1, 2)]})
 case("views", Views, {"x": ones(3, 4)})
 case("views_traced", Views, {"x": ones(3, 4)}, how="trace")
@@ -413,6 +459,7 @@ case("promotion", Promotion, {"i": torch.tensor([[3, -5]]), "a": ones(1, 2)}, ho
 case("network", Network, {"x": ones(1, 3, 8, 8)}, how="trace")
 case("network_frozen", Network, {"x": ones(1, 3, 8, 8)}, how="script+freeze")
 case("network_lite", Network, {"x": ones(1, 3, 8, 8)}, how="script+lite")
+case("network_lite_frozen", Network, {"x": ones(1, 3, 8, 8)}, how="script+freeze+lite")
 case("counter", Counter, {"x": ones(2)})
 case("attention", Attention, {"x": ones(2, 3, 8)}, how="trace")
 ALIGNED, RAGGED = torch.tensor([[0, 0, 1], [0, 0, 0]]).bool(), torch.tensor([[0, 1, 0], [0, 0, 1]]).bool()

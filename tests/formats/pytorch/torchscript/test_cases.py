@@ -25,11 +25,12 @@ TRACED = (
     "paddings",
     "regions",
     "complex_quotient",
+    "statistics",
 )
 SCRIPTED = (
     *("branches", "steps", "writes_in_loop", "breaks", "containers", "list_of_inputs", "views", "sizes"),
     *("network_frozen", "network_lite", "quantized_static", "quantized_dynamic"),
-    *("paddings_scripted", "hooks"),
+    *("paddings_scripted", "hooks", "hooked_root", "network_lite_frozen"),
     "detections",
     "encoder",
     *("enumeration", "numbers", "sizes_of_values", "writes_after_branches", "quantized_frozen"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +23,7 @@ from graphport.formats.pytorch.torchscript.values import (
     Dict,
     List,
     NamedTuple,
+    Object,
     Quantized,
     RuntimeScalar,
     Tensor,
@@ -149,7 +151,7 @@ class _ModuleReader:
         arguments = inputs.arguments(forward)
         self._note_defaults(inputs.taken)
         self._made.notes[FIXED] = tuple(inputs.fixed)
-        result = self._evaluator.invoke(forward, [module, *arguments], {}, {})
+        result = self._call(module, arguments)
         self._outputs(result)
         self._report_assumptions()
         self._note_states()
@@ -157,6 +159,20 @@ class _ModuleReader:
         self._made.notes[VERSION] = {"version": str(self._state.version)}
         self._forget_unused()
         return self._made
+
+    def _call(self, module: Object, arguments: Sequence[Any]) -> Any:
+        """Call `forward` with the hooks of the root module, like `Module::operator()` of PyTorch."""
+        call, constants = self._evaluator.call_method, module.type.constants
+        given = tuple(arguments)
+        for hook in _names(constants.get("__forward_pre_hooks__")):
+            changed = call(module, hook, [given], {})
+            if changed is not None:
+                given = cast("tuple[Any, ...]", changed) if isinstance(changed, tuple) else (changed,)
+        result = call(module, "forward", given, {})
+        for hook in _names(constants.get("__forward_hooks__")):
+            changed = call(module, hook, [given, result], {})
+            result = result if changed is None else changed
+        return result
 
     def _note_defaults(self, taken: Mapping[str, Any]) -> None:
         if not taken:
@@ -217,6 +233,12 @@ class _ModuleReader:
         for value in list(self._made.constants):
             if not value.uses and value not in self._kept:
                 self._made.remove_constant(value)
+
+
+def _names(literal: ast.expr | None) -> list[str]:
+    """Return the strings of a list literal."""
+    items = literal.elts if isinstance(literal, ast.List) else ()
+    return [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
 
 
 def _refuse_changed_shapes(states: Sequence[tuple[Value, Value]]) -> None:

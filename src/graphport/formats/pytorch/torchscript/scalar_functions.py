@@ -80,6 +80,8 @@ def _format(text: str, *values: Any) -> str:
 
 
 def _percent(text: str, *values: Any) -> str:
+    if len(values) == 1 and isinstance(values[0], tuple):
+        values = cast("tuple[Any, ...]", values[0])
     given = tuple(shown(x) if not isinstance(x, int | float | str) else x for x in values)
     return text % (given[0] if len(given) == 1 else given)
 

@@ -213,7 +213,7 @@ class State:
             RefusedError: TS0003 the sizes exceed the storage.
         """
         key = raw.storage.key
-        if not key.isalnum():
+        if not key.removesuffix(".storage").isalnum():
             refuse("TS0003", f"{path}: invalid storage name {key[:40]!r}")
         if min((raw.offset, *raw.sizes, *raw.strides)) < 0 or len(raw.sizes) != len(raw.strides):
             refuse("TS0003", f"{path}: negative size, stride or offset")
