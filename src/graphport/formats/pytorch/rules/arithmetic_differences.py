@@ -9,12 +9,12 @@ from graphport.core.sequences import is_sequence
 from graphport.formats.pytorch.rules.binding import axis_of, integers, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
 from graphport.formats.pytorch.rules.overloads import aten
-from graphport.formats.pytorch.rules.promotion import cast
+from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.definitions.arithmetic import Abs, Add, Div, Mul, Sub
-from graphport.ops.definitions.comparison import Equal, GreaterOrEqual, IsInf, IsNaN, Less, Not, Or, Where
+from graphport.ops.definitions.arithmetic import Abs, Add, BitCast, Div, Mul, Sub
+from graphport.ops.definitions.comparison import Equal, Greater, GreaterOrEqual, IsInf, IsNaN, Less, Not, Or, Where
 from graphport.ops.definitions.reduction import CumSum, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Reshape
 from graphport.ops.lowering.operands import dtype_of
@@ -92,3 +92,23 @@ def frexp(b: Builder, self: Value) -> tuple[Value, Value]:
 
 _LARGEST_STEPS = {DType.FLOAT16: 8, DType.FLOAT64: 512}
 """Half of the largest exponent of a float type, as a power of two."""
+
+
+@aten("aten.nextafter")
+def nextafter(b: Builder, self: Value, other: Value) -> Value:
+    """Return the next representable number from `self` towards `other`: the bits as an integer, plus or minus 1."""
+    x, y = promoted(b, self, other)
+    own = dtype_of(x)
+    bits = b(BitCast, x, to=_BITS[own])
+    one, zero = b.like(bits, 1), b.like(x, 0)
+    # The integer grows with the magnitude, and its sign is that of the number.
+    grows = b(Equal, b(Less, x, y), b(Greater, x, zero))
+    moved_bits = b(Where, grows, b(Add, bits, one), b(Sub, bits, one))
+    tiny = b(BitCast, b(Where, b(Less, y, zero), b(Add, b.like(bits, _LOWEST[own]), one), one), to=own)
+    found = b(Where, b(Equal, x, zero), tiny, b(BitCast, moved_bits, to=own))
+    found = b(Where, b(Equal, x, y), y, found)
+    return b(Where, b(Or, b(IsNaN, x), b(IsNaN, y)), b(Add, x, y), found)
+
+
+_BITS = {DType.FLOAT32: DType.INT32, DType.FLOAT64: DType.INT64, DType.FLOAT16: DType.INT16}
+_LOWEST = {real: -(1 << (whole.bits - 1)) for real, whole in _BITS.items()}

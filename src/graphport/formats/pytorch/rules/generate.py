@@ -45,6 +45,15 @@ def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dty
     return cast(b, b(Add, first, b(Mul, cast(b, indices, DType.FLOAT64), by)), wanted)
 
 
+@aten("aten.range")
+def closed_range(b: Builder, start: Any, end: Any, step: Any = 1, dtype: Any = None) -> Value:
+    """range: start + step * i up to and including `end`; the default dtype is float32, also for integers."""
+    first, last, by = (scalar_of(each) for each in (start, end, step))
+    count = bounded(int((last - first) / by) + 1)
+    wanted = named_dtype(dtype) or _REAL
+    return b.constant((first + by * np.arange(count)).astype(wanted.numpy), wanted)
+
+
 def _is_float_bound(bound: Any) -> bool:
     return dtype_of(bound).is_floating if isinstance(bound, Value) else isinstance(bound, float)
 

@@ -14,7 +14,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import axes_of, axis_of, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reduction_median import median
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
-from graphport.formats.pytorch.rules.functions.reduction_reduced import reduced
+from graphport.formats.pytorch.rules.functions.reduction_reduced import reduced, widen_narrow
 from graphport.formats.pytorch.rules.functions.reduction_statistics import running_extreme
 from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.formats.pytorch.rules.promotion import cast, promoted
@@ -89,7 +89,7 @@ def _running(op_def: OpDef, b: Builder, self: Value, dim: Any) -> Answer:
     if not isinstance(b.dims(self)[axis], Symbolic):
         return running_extreme(op_def, b, self, dim)
     perm = [*(a for a in range(rank) if a != axis), axis]
-    x = b(Transpose, self, perm=tuple(perm))
+    x = b(Transpose, widen_narrow(b, self), perm=tuple(perm))
     count = b(Reshape, b(Shape, x, start=rank - 1, end=rank), vector(b, []))
     indices = b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
     seen = b(LessOrEqual, indices, b(Unsqueeze, indices, vector(b, [1])))
@@ -100,7 +100,7 @@ def _running(op_def: OpDef, b: Builder, self: Value, dim: Any) -> Answer:
     is_best = b(And, seen, b(Equal, wide, b(Unsqueeze, values, vector(b, [rank]))))
     last = b(ReduceMax, b(Where, is_best, indices, b.constant(-1, DType.INT64)), vector(b, [rank]), keepdims=0)
     back = tuple(int(place) for place in np.argsort(perm))
-    return b(Transpose, values, perm=back), b(Transpose, last, perm=back)
+    return cast(b, b(Transpose, values, perm=back), dtype_of(self)), b(Transpose, last, perm=back)
 
 
 aten("aten.cummax")(partial(_running, ReduceMax))

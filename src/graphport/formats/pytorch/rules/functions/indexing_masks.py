@@ -10,6 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.indexing_slices import Answer
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
+from graphport.formats.pytorch.rules.promotion import cast
 from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -20,7 +21,7 @@ from graphport.ops.definitions.generate import Range
 from graphport.ops.definitions.indexing import Compress, Gather, ScatterND, Unique
 from graphport.ops.definitions.padding import Pad
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
-from graphport.ops.lowering.operands import as_int64
+from graphport.ops.lowering.operands import as_int64, dtype_of
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import broadcast
 
@@ -74,15 +75,31 @@ torch.nonzero, aten::nonzero, torch.argwhere, aten::argwhere(input)
 )
 
 
+def _sorted_unique(b: Builder, x: Value, axis: int | None) -> Answer:
+    """Return the sorted distinct elements, the index of each element among them, and their counts."""
+    own = dtype_of(x)
+    # ONNX Runtime has kernels of Unique for int8 and int64.
+    given = cast(b, x, DType.INT64) if own.kind in "iub" and own is not DType.UINT64 else x
+    if b.count == 1:
+        return cast(b, b(Unique, given, axis=axis), own)
+    values, _, inverse, counts = b.results(Unique, 4, given, axis=axis)
+    return cast(b, values, own), b(Reshape, inverse, b(Shape, x)) if axis is None else inverse, counts
+
+
 @emits("aten::_unique2", "torch.unique")
 def unique(
     b: Builder, input: Value, sorted: Any = True, return_inverse: Any = False, return_counts: Any = False
 ) -> Answer:
     del sorted, return_inverse, return_counts
-    if b.count == 1:
-        return b(Unique, input)
-    values, _, inverse, counts = b.results(Unique, 4, input)
-    return values, b(Reshape, inverse, b(Shape, input)), counts
+    return _sorted_unique(b, input, None)
+
+
+@emits("aten::unique_dim")
+def unique_dim(
+    b: Builder, input: Value, dim: Any, sorted: Any = True, return_inverse: Any = False, return_counts: Any = False
+) -> Answer:
+    del sorted, return_inverse, return_counts
+    return _sorted_unique(b, input, axis_of(scalar_of(dim), len(b.dims(input))))
 
 
 PNNX.lower(

@@ -21,7 +21,7 @@ from graphport.formats.pytorch.rules.binding import (
     vector,
 )
 from graphport.formats.pytorch.rules.functions.arithmetic_export import NAMES
-from graphport.formats.pytorch.rules.functions.reduction_reduced import named, reduced
+from graphport.formats.pytorch.rules.functions.reduction_reduced import named, reduced, widen_narrow
 from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
@@ -136,9 +136,10 @@ def _extreme(
     if dim is None:
         return reduced(b, values, input, None, keepdim=False)
     axis = axis_of(scalar_of(dim), len(b.dims(input)))
-    keeps = None if scalar_of(keepdim) else 0
-    found = b(values, input, vector(b, [axis]), keepdims=keeps)
-    return found if b.count == 1 else (found, b(indices, input, axis=axis, keepdims=keeps))
+    found = reduced(b, values, input, axis, keepdim=keepdim)
+    if b.count == 1:
+        return found
+    return found, b(indices, widen_narrow(b, input), axis=axis, keepdims=None if scalar_of(keepdim) else 0)
 
 
 emits("torch.max", "aten::max")(partial(_extreme, (ReduceMax, ArgMax, Max)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from math import floor
 from typing import Any
 
 import numpy as np
@@ -11,20 +10,21 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import axes_of, axis_of, bounded, emits, length, scalar_of, vector
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
-from graphport.formats.pytorch.rules.promotion import cast
+from graphport.formats.pytorch.rules.functions.reduction_reduced import widen_narrow
+from graphport.formats.pytorch.rules.promotion import cast, floating
 from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import OpDef, UnsupportedError
-from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mul, Sub
+from graphport.ops.definitions.activation import Clip
+from graphport.ops.definitions.arithmetic import Add, Cast, Div, Max, Min, Mul, Sqrt, Sub
 from graphport.ops.definitions.comparison import And, Equal, GreaterOrEqual, IsNaN, Less, LessOrEqual, Where
-from graphport.ops.definitions.generate import Range
+from graphport.ops.definitions.generate import EyeLike, Range
 from graphport.ops.definitions.indexing import GatherElements, Slice
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reduction import ArgMax, ReduceMax, ReduceMean, ReduceMin, ReduceSum, TopK
-from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.definitions.reshape import Reshape, Shape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.operands import dtype_of, ends_of
-from graphport.ops.pattern import constant_numbers
 
 _MOST = 512
 """Maximum size of an axis for algorithms that compare each element with all before it."""
@@ -39,7 +39,7 @@ def running_extreme(op_def: OpDef, b: Builder, input: Value, dim: Any) -> tuple[
         message = f"cummax and cummin along {count} elements, at most {_MOST} are supported"
         raise UnsupportedError(message)
     perm = [*(a for a in range(rank) if a != axis), axis]
-    x = b(Transpose, input, perm=tuple(perm))
+    x = b(Transpose, widen_narrow(b, input), perm=tuple(perm))
     behind = b(Unsqueeze, x, vector(b, [rank - 1]))
     worst = ends_of(dtype_of(x))[0 if op_def is ReduceMax else 1]
     seen = b.constant(np.tril(np.ones((count, count), bool)))
@@ -48,7 +48,7 @@ def running_extreme(op_def: OpDef, b: Builder, input: Value, dim: Any) -> tuple[
     hits = b(And, b(Equal, wide, b(Unsqueeze, values, vector(b, [rank]))), seen)
     indices = b(ArgMax, cast(b, hits, DType.INT32), axis=rank, keepdims=0, select_last_index=1)
     back = tuple(int(place) for place in np.argsort(perm))
-    return b(Transpose, values, perm=back), b(Transpose, indices, perm=back)
+    return cast(b, b(Transpose, values, perm=back), dtype_of(input)), b(Transpose, indices, perm=back)
 
 
 emits("torch.cummax", "aten::cummax")(partial(running_extreme, ReduceMax))
@@ -72,38 +72,6 @@ def _select_rank(b: Builder, x: Value, axis: int, place: int, keepdim: Any) -> V
     axes = vector(b, [axis])
     one = b(Slice, x, vector(b, [place]), vector(b, [place + 1]), axes)
     return one if scalar_of(keepdim) else b(Squeeze, one, axes)
-
-
-@emits("torch.quantile", "aten::quantile")
-def quantile(
-    b: Builder, input: Value, q: Any, dim: Any = None, keepdim: Any = False, interpolation: str = "linear"
-) -> Value:
-    """Quantile: interpolate between two ranked entries; NaN is ranked like a number."""
-    if interpolation != "linear":
-        message = f"unsupported interpolation {interpolation}, expected linear"
-        raise UnsupportedError(message)
-    x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
-    axis = axis_of(scalar_of(dim) if dim is not None else 0, len(b.dims(x)))
-    ranked = _ranked(b, x, axis)[0]
-    if not isinstance(q, Value) or not b.dims(q):
-        return _interpolate_quantile(b, ranked, axis, float(scalar_of(q)), keepdim)
-    shares = constant_numbers(q)
-    if shares is None:
-        message = f"q is not constant ({q.name})"
-        raise UnsupportedError(message)
-    found = [b(Unsqueeze, _interpolate_quantile(b, ranked, axis, share, keepdim), vector(b, [0])) for share in shares]
-    return found[0] if len(found) == 1 else b(Concat, *found, axis=0)
-
-
-def _interpolate_quantile(b: Builder, ranked: Value, axis: int, share: float, keepdim: Any) -> Value:
-    """Return the element at fraction `share` of the ranked axis, interpolated."""
-    place = share * (length(b.dims(ranked), axis) - 1)
-    low = floor(place)
-    first = _select_rank(b, ranked, axis, low, keepdim)
-    if place == low:
-        return first
-    second = _select_rank(b, ranked, axis, low + 1, keepdim)
-    return b(Add, first, b(Mul, b(Sub, second, first), b.like(first, place - low)))
 
 
 def _numbers_only(b: Builder, input: Value, dim: Any, keepdim: Any) -> tuple[Value, Value]:
@@ -133,13 +101,35 @@ torch.trapz, aten::trapz, torch.trapezoid, aten::trapezoid(y, dx=1.0, dim=-1)
 
 @emits("torch.cov", "aten::cov")
 def cov(b: Builder, input: Value, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Value:
-    """Covariance matrix of variables in rows and observations in columns."""
-    if fweights is not None or aweights is not None or len(b.dims(input)) != 2:
-        message = "cov with weights, or of a tensor whose rank is not 2"
-        raise UnsupportedError(message)
-    centered = b(Sub, input, b(ReduceMean, input, vector(b, [1])))
-    total = b(MatMul, centered, b(Transpose, centered, perm=(1, 0)))
-    return b(Div, total, b.like(input, max(length(b.dims(input), 1) - int(scalar_of(correction)), 0)))
+    """Covariance matrix of variables in rows and observations in columns; axes of size 1 are removed."""
+    x = floating(b, input)
+    x = x if len(b.dims(x)) == 2 else b(Reshape, x, vector(b, [1, -1]))
+    fewer, given = b.like(x, scalar_of(correction)), [cast(b, w, dtype_of(x)) for w in (fweights, aweights) if w]
+    if given:
+        weights = given[0] if len(given) == 1 else b(Mul, *given)
+        total = b(ReduceSum, weights, keepdims=0)
+        own = b(ReduceSum, b(Mul, weights, given[-1]), keepdims=0) if aweights else total
+        fewer = b(Mul, fewer, b(Div, own, total))
+        average = b(Div, b(ReduceSum, b(Mul, x, weights), vector(b, [1])), total)
+    else:
+        weights, total = None, cast(b, b(Reshape, b(Shape, x, start=1), vector(b, [])), dtype_of(x))
+        average = b(ReduceMean, x, vector(b, [1]))
+    centered = b(Sub, x, average)
+    product = b(MatMul, centered, b(Transpose, centered if weights is None else b(Mul, centered, weights), perm=(1, 0)))
+    found = b(Div, product, b(Max, b(Sub, total, fewer), b.like(x, 0)))
+    return b(Squeeze, found) if b.dims(x)[0] == 1 else found
+
+
+@emits("torch.corrcoef", "aten::corrcoef")
+def corrcoef(b: Builder, input: Value) -> Value:
+    """Correlation coefficients of variables in rows, clipped to -1 … 1."""
+    found = cov(b, input)
+    if not b.dims(found):
+        return b(Div, found, found)
+    eye = b(Cast, b(EyeLike, found), to=DType.BOOL)
+    deviations = b(Sqrt, b(ReduceSum, b(Where, eye, found, b.like(found, 0)), vector(b, [1])))
+    scaled = b(Div, b(Div, found, deviations), b(Transpose, deviations, perm=(1, 0)))
+    return b(Clip, scaled, b.like(found, -1), b.like(found, 1))
 
 
 @emits("torch.renorm", "aten::renorm")
@@ -223,13 +213,13 @@ def trace(b: Builder, input: Value) -> Value:
 
 @emits("torch.bincount", "aten::bincount")
 def bincount(b: Builder, input: Value, weights: Any = None, minlength: Any = 0) -> Value:
-    """Count the occurrences of each integer from 0 to the maximum."""
-    if weights is not None:
-        message = "bincount with weights"
-        raise UnsupportedError(message)
+    """Count the occurrences of each integer from 0 to the maximum, or sum their weights."""
     one = b.constant(np.int64(1))
     largest = b(Add, b(ReduceMax, cast(b, input, DType.INT64), keepdims=0), one)
     count = b(Max, largest, b.constant(np.int64(int(scalar_of(minlength)))))
     numbers = b(Range, b.constant(np.int64(0)), count, one)
     hits = b(Equal, b(Unsqueeze, numbers, vector(b, [1])), cast(b, input, DType.INT64))
-    return b(ReduceSum, cast(b, hits, DType.INT64), vector(b, [1]), keepdims=0)
+    if weights is None:
+        return b(ReduceSum, cast(b, hits, DType.INT64), vector(b, [1]), keepdims=0)
+    shares = weights if dtype_of(weights) is DType.FLOAT32 else cast(b, weights, DType.FLOAT64)
+    return b(ReduceSum, b(Where, hits, shares, b.like(shares, 0)), vector(b, [1]), keepdims=0)

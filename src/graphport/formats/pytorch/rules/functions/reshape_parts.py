@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations as ordered_choices
+from itertools import combinations_with_replacement, pairwise
+from math import comb
 from typing import Any
+
+import numpy as np
 
 from graphport.core.dims import bounds
 from graphport.core.facts import TensorFact
@@ -16,7 +20,7 @@ from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.definitions.arithmetic import Abs
-from graphport.ops.definitions.indexing import Slice
+from graphport.ops.definitions.indexing import Gather, Slice
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
 from graphport.ops.shapes import broadcast
 
@@ -188,6 +192,16 @@ def cartesian_prod(b: Builder, *tensors: Value) -> Value:
         return found[0]
     columns = [b(Reshape, x, vector(b, [-1, 1])) for x in meshgrid(b, *found)]
     return b(Concat, *promoted(b, *columns), axis=1)
+
+
+@emits("torch.combinations", "aten::combinations")
+def combinations(b: Builder, input: Value, r: Any = 2, with_replacement: Any = False) -> Value:
+    """Combinations of `r` elements of a vector, in lexicographic order of their indices."""
+    take = combinations_with_replacement if scalar_of(with_replacement) else ordered_choices
+    size, chosen = length(b.dims(input), 0), int(scalar_of(r))
+    bounded(comb(size + chosen, chosen) * chosen)
+    indices = np.array(list(take(range(size), chosen)), np.int64).reshape(-1, chosen)
+    return b(Gather, input, b.constant(indices)) if chosen else b(Slice, input, vector(b, [0]), vector(b, [0]))
 
 
 @emits("torch.meshgrid", "aten::meshgrid")
