@@ -10,7 +10,9 @@ import pytest
 
 import graphport as gp
 from graphport.api.verify import side
+from graphport.proof.segments import matching
 from graphport.proof.segments.comparing import compare_segments
+from graphport.proof.segments.extraction import RawModel
 from graphport.proof.segments.values import decides_sizes, draw_elements, free_input
 from graphport.proof.test_inputs import TestInput
 from tests import models
@@ -451,3 +453,73 @@ def test_equal_elements_do_not_show_the_order_of_axes(tmp_path):
     proof = gp.convert(path, tmp_path / "b.tflite").proof
     assert str(proof.verdict) == "verified where covered"
     assert proof.coverage.never == ("segment 'product' by itself",)
+
+
+def layers(path, count: int, *, epsilon: float, last: float, weights: int = 0):
+    """Write `count` layers of MatMul and LayerNormalization; the last one has another epsilon and its own weights."""
+    draw = np.random.default_rng(0)
+    nodes: list[Any] = []
+    constants: dict[str, Any] = {}
+    for index in range(count):
+        constants |= {f"w{index}": draw.normal(size=(32, 32)).astype(np.float32) / 6, f"g{index}": some(32, seed=index)}
+        if index == count - 1 and weights:
+            constants[f"w{index}"][0, 0] += 1.0
+        given = f"v{index}" if index else "x"
+        out = "y" if index == count - 1 else f"v{index + 1}"
+        least = last if index == count - 1 else epsilon
+        nodes += [
+            node("Gemm", f"{given} w{index} g{index}", f"h{index}"),
+            node("LayerNormalization", f"h{index} g{index}", out, epsilon=least),
+        ]
+    return write_onnx(path, model(nodes, [info("x", [4, 32])], [info("y", None)], constants))
+
+
+def count_runs(a, b, monkeypatch) -> tuple[Any, list[str]]:
+    written: list[str] = []
+    write = RawModel.write
+
+    def count(self, graph):
+        written.append(graph.outputs[0].name)
+        return write(self, graph)
+
+    monkeypatch.setattr(RawModel, "write", count)
+    return compare_segments(*sides(a, b), TestInput("normal", 0, {}, {"x": some(4, 32)}), 10.0), written
+
+
+def test_segments_that_differ_in_weights_alone_run_once(tmp_path, monkeypatch):
+    path = layers(tmp_path / "a.onnx", 8, epsilon=1e-3, last=1e-3)
+    gp.convert(path, tmp_path / "a.xml", verify=False)
+    found, written = count_runs(path, tmp_path / "a.xml", monkeypatch)
+    assert not found.differences
+    assert len(found.compared) >= 8, "all layers count as compared"
+    assert len(written) <= 2 * 4, "two kinds of layers; the first has an input of another range"
+
+
+@pytest.mark.parametrize("change", [{"last": 1e-2}, {"weights": 1}], ids=["epsilon", "weight"])
+def test_repeated_segment_with_another_constant_runs(change, tmp_path, monkeypatch):
+    a = layers(tmp_path / "a.onnx", 8, epsilon=1e-3, last=1e-3)
+    b = layers(tmp_path / "b.onnx", 8, **{"epsilon": 1e-3, "last": 1e-3} | change)
+    gp.convert(b, tmp_path / "b.xml", verify=False)
+    found, _ = count_runs(a, tmp_path / "b.xml", monkeypatch)
+    assert found.differences
+
+
+def test_values_of_equal_structure_match_without_a_run(tmp_path, monkeypatch):
+    nodes = [node("Gemm", "x w g", "h", transB=1), node("Relu", "h", "r"), node("Gemm", "r m g", "y")]
+    path = write_onnx(
+        tmp_path / "a.onnx", model(nodes, [info("x", ["N", 8])], [info("y", None)], LINEAR | {"m": some(8, 8, seed=3)})
+    )
+    gp.convert(path, tmp_path / "a.xml", verify=False)
+    a, b = sides(path, tmp_path / "a.xml")
+    given = TestInput("normal", 0, {"N": 4}, {"x": some(4, 8)})
+
+    def matches():
+        found = matching.match_values(a.graph, b.graph, given)
+        return {(each.a.name, each.b.name, each.x.shape, each.y.shape, each.is_equal) for each in found}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(matching, "_match_same_structure", lambda *_: [])
+        by_run = matches()
+    monkeypatch.setattr(matching, "_match_all", None)
+    assert matches() == by_run
+    assert len(by_run) == 4

@@ -22,7 +22,7 @@ from graphport.proof.declared_outputs import mismatch
 from graphport.proof.faults import habits
 from graphport.proof.further_inputs import explore
 from graphport.proof.interface import interface_differences, pairings
-from graphport.proof.loading import load, load_carriers, size_checker, strict_pair
+from graphport.proof.loading import load, load_carriers, size_checker, strict_pair, strict_pairs
 from graphport.proof.narrow_floats import narrowed_nodes
 from graphport.proof.process import UnansweredError
 from graphport.proof.reference_readings import compare_readings
@@ -260,23 +260,27 @@ def _compare_carriers(
         Whether the comparison proves anything.
     """
     pair = case.carriers["a"], case.carriers["b"]
-    found = differences(case, pair, test_input, outputs)
-    strict = pair
-    if not all(each.passed for each in found):
-        strict = strict_pair(case)
+    computed = dict(zip(pair, outputs, strict=True))
+    strict, own = pair, outputs
+    others = strict_pairs(case)
+    while not all(each.passed for each in differences(case, strict, test_input, own)):
+        more = next(others, None)
         if case.limit is not None:
             return True
+        if more is None:
+            break
+        computed |= compute_outputs(case, [runner for runner in more if runner not in computed], test_input)
+        if case.limit is not None:
+            return True
+        if any(runner not in computed for runner in more):
+            strict = pair
+            break
+        strict, own = more, (computed[more[0]], computed[more[1]])
     if strict == pair:
         return _compare_pair(case, pair, test_input, outputs, is_last=is_last)
-    others = compute_outputs(case, [runner for runner in strict if runner not in pair], test_input)
-    if case.limit is not None:
-        return True
-    both = [others.get(runner, own) for runner, own in zip(strict, outputs, strict=True)]
-    if any(runner not in pair and runner not in others for runner in strict):
-        return _compare_pair(case, pair, test_input, outputs, is_last=is_last)
-    if not _compare_pair(case, strict, test_input, (both[0], both[1]), is_last=is_last):
+    if not _compare_pair(case, strict, test_input, own, is_last=is_last):
         return False
-    _check_defaults(case, (pair, strict), test_input, (outputs, (both[0], both[1])))
+    _check_defaults(case, (pair, strict), test_input, (outputs, own))
     return True
 
 

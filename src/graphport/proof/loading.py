@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from graphport.backends import preferred
@@ -14,6 +15,8 @@ from graphport.proof.runners import BackendRunner, DisagreementError, NativeRunn
 from graphport.runtimes.inputs import open_axes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from graphport.proof.case import Case
     from graphport.proof.side import Side
 
@@ -99,6 +102,33 @@ def _use_substitute(case: Case, side: Side) -> bool:
 def strict_pair(case: Case) -> tuple[Runner, Runner]:
     """Return for each side the runner of the strict configuration if the runtime has one, else its carrier."""
     return _strict(case, "a"), _strict(case, "b")
+
+
+def strict_pairs(case: Case) -> Iterator[tuple[Runner, Runner]]:
+    """Yield pairs other than the carriers: the less exact runtime in its strict configuration, then both.
+
+    If the outputs of the first pair agree tightly, the strict configuration of the more exact runtime is not needed.
+    """
+    pair = case.carriers["a"], case.carriers["b"]
+    known = {pair}
+    precise = [_documented_precision(runner) for runner in pair]
+    if precise[0] != precise[1]:
+        less = min((0, 1), key=precise.__getitem__)
+        half = (_strict(case, "a"), pair[1]) if less == 0 else (pair[0], _strict(case, "b"))
+        if half not in known:
+            known.add(half)
+            yield half
+    both = strict_pair(case)
+    if both not in known:
+        yield both
+
+
+def _documented_precision(runner: Runner) -> float:
+    """Return the SNR in dB that the configuration of a runner keeps; infinity if it is exact."""
+    runtime = runner.side.runtime
+    if runner.configuration is not Configuration.DEFAULT or runtime is None or runtime.default_snr is None:
+        return inf
+    return runtime.default_snr
 
 
 def size_checker(case: Case) -> Runner:

@@ -235,7 +235,7 @@ def _random_floats(how: _How, shape: list[int], dtype: DType) -> Any:
     if kind != "edges":
         return np.multiply(normal, 1.0 if kind == "normal" else 3.0, out=normal)
     most = min(largest, 1.5) if dtype.bits <= _NARROW else largest
-    # In place: float64 arrays may be large.
+    # The operations reuse the array: float64 arrays may be large.
     large = np.sign(normal, out=normal)
     powers = np.asarray(random.uniform(-most, most, shape))
     large *= np.power(10.0, powers, out=powers)

@@ -18,15 +18,23 @@ from graphport.proof.segments.bodies import body_segments
 from graphport.proof.segments.computations import Computations
 from graphport.proof.segments.effects import changed_epsilons, unseen_effects
 from graphport.proof.segments.extraction import RawModel
+from graphport.proof.segments.formulas import formula_of
 from graphport.proof.segments.matching import Match, match_values
 from graphport.proof.segments.numbering import is_same_model
-from graphport.proof.segments.reach import has_phrase, phrase_of_body, phrases_of, proven_phrases, reached_phrases
+from graphport.proof.segments.reach import (
+    has_phrase,
+    has_wanted,
+    phrase_of_body,
+    phrases_of,
+    proven_phrases,
+    reached_phrases,
+)
 from graphport.proof.segments.segments import Segmentation, name_of
 from graphport.proof.segments.tables import table_difference
 from graphport.proof.segments.values import draw_elements
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Hashable, Iterator, Sequence
 
     from graphport.ir.graph import Graph, Value
     from graphport.proof.segments.judging import Finding
@@ -84,7 +92,7 @@ class SegmentReport:
     equal: list[str] = field(default_factory=list[str])
     """Computed in the same way, as graphport reads both files."""
     compared: list[str] = field(default_factory=list[str])
-    """Run by themselves without a difference."""
+    """Run by themselves without a difference, or of the same formula as one that was."""
     unknown: list[str] = field(default_factory=list[str])
     """Neither: no common inputs, no runtime, or no time."""
     undecided: list[str] = field(default_factory=list[str])
@@ -94,6 +102,8 @@ class SegmentReport:
     """Phrases of differences between nodes of two files of one format that had no effect in any run."""
     differences: list[SegmentDifference] = field(default_factory=list[SegmentDifference])
     matches: list[Match] = field(default_factory=list[Match])
+    formulas: set[Hashable] = field(default_factory=set["Hashable"])
+    """Formulas of segments that have run without a difference."""
     reached: set[str] = field(default_factory=set[str])
     """Phrases (see `Coverage`) of the `wanted` parts that are in equal segments or that compared ones reached."""
 
@@ -181,7 +191,11 @@ def _compare_output(
     bodies: dict[Graph, bool] = {}
     for body, segment in (*body_segments(output, segmentation), (None, segmentation.segment(output))):
         reached: set[str] = set()
-        difference = "it has no common inputs" if segment is None else _compare_segment(segment, files, wanted, reached)
+        difference = (
+            "it has no common inputs"
+            if segment is None
+            else _compare_segment(segment, files, wanted, reached, found.formulas)
+        )
         if segment is not None and isinstance(difference, SegmentDifference):
             difference = _confirm(segment, segmentation, files, difference)
         if isinstance(difference, SegmentDifference):
@@ -209,15 +223,16 @@ def _confirm(
     larger = segmentation.grow(segment)
     if larger is None:
         return "its inputs depend on each other"
-    return difference if larger is segment else _compare_segment(larger, files, (), set())
+    return difference if larger is segment else _compare_segment(larger, files, (), set(), set())
 
 
 def _compare_segment(
-    segment: Segment, files: Files, wanted: Collection[str], reached: set[str]
+    segment: Segment, files: Files, wanted: Collection[str], reached: set[str], formulas: set[Hashable]
 ) -> SegmentDifference | str | None:
     """Return the difference of a segment, `None` without one, or a string: the reason why it is unknown.
 
-    The `wanted` parts that native runtimes have computed are added to `reached`.
+    The `wanted` parts that native runtimes have computed are added to `reached`, and the segment's formula to
+    `formulas`; a segment of a known formula is not run.
     """
     limit = MAX_EQUAL_ELEMENTS if segment.output.is_equal else MAX_ELEMENTS
     if sum(np.size(each.x) for each in (segment.output, *segment.inputs)) > limit:
@@ -234,6 +249,10 @@ def _compare_segment(
         return "its elements are random"
     if not all(is_exact(each.cut.graph) for each in (both.a, both.b)):
         return "its values are rounded to steps"
+    formula = None if has_wanted(both.cut_a.graph, wanted) else formula_of(both)
+    if formula is not None and formula in formulas:
+        return None
+    both.write()
     computed: list[Sequence[Any]] = []
     for kind, elements in draw_elements(both.cut_a.graph, both.free):
         x, y = both.run(elements)
@@ -245,6 +264,8 @@ def _compare_segment(
         finding = both.judge(x, y, elements)
         if finding is not None:
             return _describe(segment, kind, finding, elements, is_native=both.is_native)
+    if computed and formula is not None:
+        formulas.add(formula)
     if computed and wanted and both.is_native:
         reached |= reached_phrases(both.cut_a, computed, wanted)
     return None if computed else "neither runtime computes it by itself"

@@ -29,14 +29,25 @@ ITERATIONS = (0.0, 100.0)
 
 @dataclass(eq=False)
 class _Computed:
-    """A segment of one file, written to `path` and run by the format's runtime."""
+    """A segment of one file, written to `path` by `write` and run by the format's runtime."""
 
     cut: Cut
     names: list[str]
     output: Value
     inputs: list[Value]
     model: RawModel
-    path: Path | None
+    raw: Graph | None
+    """The nodes of the file, in its dialect."""
+    path: Path | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph to run: the nodes of the file if they can be written, else the canonical graph."""
+        return self.raw or self.cut.graph
+
+    def write(self) -> None:
+        """Write the nodes of the file, so that the runtime can run them."""
+        self.path = None if self.raw is None else self.model.write(self.raw)
 
     def run(self, elements: Sequence[Any]) -> Any:
         """Return the runtime's result, else the reference interpreter's; `None` if both fail."""
@@ -89,6 +100,11 @@ class Computations:
         """Whether two runs differ."""
         return any(map(_is_random, (self.a.cut.graph, self.b.cut.graph)))
 
+    def write(self) -> None:
+        """Write both sides to files for their runtimes."""
+        self.a.write()
+        self.b.write()
+
     def run(self, elements: Sequence[Any]) -> tuple[Any, Any]:
         """The results of both sides in the layout of the first; `None` for one that is not computed."""
         x, y = self.a.run(elements), self.b.run(self._of_b(elements))
@@ -130,7 +146,7 @@ class Computations:
 
 def _cut_side(output: Value, inputs: list[Value], model: RawModel) -> _Computed:
     cut = extraction.cut(output, inputs)
-    return _Computed(cut, [value.name for value in inputs], output, inputs, model, model.write(output, inputs))
+    return _Computed(cut, [value.name for value in inputs], output, inputs, model, model.cut(output, inputs))
 
 
 def _of_loop(free: FreeInput, value: Value) -> FreeInput:

@@ -131,8 +131,8 @@ class RawModel:
             pool().give_back(self._process, process_key(self._side.letter))
             self._process = None
 
-    def write(self, output: Value, inputs: Sequence[Value]) -> Path | None:
-        """Write the nodes between some values of the canonical graph to a file; `None` if it cannot be written.
+    def cut(self, output: Value, inputs: Sequence[Value]) -> Graph | None:
+        """Return the nodes of the file between values of the canonical graph; `None` if they cannot be written.
 
         Names are taken from the file, so the values are looked up by name.
         """
@@ -142,14 +142,20 @@ class RawModel:
         values = self._named_values()
         if not all(_is_compatible(value, values.get(value.name)) for value in (output, *inputs)):
             return None
+        try:
+            found = cut(values[output.name], [values[value.name] for value in inputs]).graph
+        except (DiagnosticError, ValueError):
+            return None
+        return None if size_of_constants(found) > MAX_WRITTEN else found
+
+    def write(self, graph: Graph) -> Path | None:
+        """Write a result of `cut` to a file; `None` if it cannot be written."""
+        kind = formats.recognize(self._side.path or "")
         self._count += 1
         path = self._folder / f"{self._side.letter}{self._count}{kind.endings[0]}"
         options = {"flavour": "tract"} if any(value.dialect == "tract" for value in self._nodes) else {}
         try:
-            found = cut(values[output.name], [values[value.name] for value in inputs]).graph
-            if size_of_constants(found) > MAX_WRITTEN:
-                return None
-            kind.write(found, path, **options)
+            kind.write(graph, path, **options)
         except (DiagnosticError, ValueError):
             return None
         return path

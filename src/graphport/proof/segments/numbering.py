@@ -14,6 +14,7 @@ from graphport.ops import registry
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
+    from graphport.ir.attributes import Attribute
     from graphport.ir.graph import Node, Value
 
 MAX_DIGESTED = 1 << 33
@@ -21,9 +22,13 @@ MAX_DIGESTED = 1 << 33
 
 
 class Numbering:
-    """Global value numbering of several graphs: the key is operator, attributes, constant data and operand numbers."""
+    """Global value numbering of several graphs: the key is operator, attributes, constant data and operand numbers.
 
-    def __init__(self) -> None:
+    With `splits_gemm`, Gemm with factors of 1 has the number of the equivalent MatMul and Add.
+    """
+
+    def __init__(self, *, splits_gemm: bool = False) -> None:
+        self._splits_gemm = splits_gemm
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[Value, int] = {}
         self._left = MAX_DIGESTED
@@ -38,7 +43,7 @@ class Numbering:
     def add(self, graph: Graph, depth: int = 0) -> None:
         """Number the values of a graph whose inputs are numbered; bodies belong to the key of their node."""
         for node in graph:
-            key = self._key(node, depth)
+            key = (self._splits_gemm and self._formula(node)) or self._key(node, depth)
             for index, value in enumerate(node.outputs):
                 if value is not None:
                     self.structure[value] = number = self._intern_key((key, index))
@@ -64,18 +69,42 @@ class Numbering:
         bodies = tuple((name, self._body(body, depth + 1)) for name, body in graphs)
         return (node.op, count, operands, self._attributes(node), bodies)
 
+    def _formula(self, node: Node) -> Hashable:
+        """Return the key of a node of which Gemm consists, and of Gemm with factors of 1; `None` of other nodes."""
+        if node.op not in {"Gemm", "MatMul", "Add", "Transpose"}:
+            return None
+        numbers = [self.of(value) for value in node.operands]
+        attributes = dict(self._attributes(node))
+        match node.op:
+            case "MatMul":
+                return ("MatMul", *numbers)
+            case "Add":
+                return ("Add", *sorted(numbers))
+            case "Transpose":
+                is_matrix = node.operands[0].shape is not None and len(node.operands[0].shape) == 2
+                return ("Transpose", *numbers) if is_matrix and attributes.get("perm", (1, 0)) == (1, 0) else None
+            case _:
+                if (attributes["alpha"], attributes["beta"], attributes["transA"]) != (1.0, 1.0, 0):
+                    return None
+                x, w, *bias = numbers
+                w = self._intern_key((("Transpose", w), 0)) if attributes["transB"] else w
+                product = ("MatMul", x, w)
+                return ("Add", *sorted((self._intern_key((product, 0)), *bias))) if bias else product
+
     def _body(self, body: Graph, depth: int) -> Hashable:
         for index, value in enumerate(body.inputs):
             self.assign([value], ("input of a body", depth, index))
         self.add(body, depth)
         return tuple(self.of(value) for value in body.outputs)
 
-    def _attributes(self, node: Node) -> Hashable:
+    def _attributes(self, node: Node) -> tuple[tuple[str, Hashable], ...]:
         """Attributes with the defaults of the operator filled in, floats in single precision."""
         op_def = registry.op_defs().get(node.op)
         keywords = {} if op_def is None else op_def.signature.keywords
         found: dict[str, Any] = {name: keyword.default for name, keyword in keywords.items() if not keyword.is_required}
         found |= dict(node.stated)
+        if "kernel_shape" in found:
+            found |= _window_defaults(node)
         plain = ((name, self._freeze(attribute)) for name, attribute in sorted(found.items()) if attribute is not None)
         return tuple(item for item in plain if item[1] is not None)
 
@@ -102,9 +131,24 @@ class Numbering:
         return storage.dtype, tuple(storage.shape), digest_elements(storage)
 
 
-def number_pair(a: Graph, b: Graph, pairs: Mapping[Value, Value]) -> Numbering:
+def _window_defaults(node: Node) -> dict[str, Any]:
+    """Return the attributes of a window that have the values of absent ones, as `None`."""
+    weight = node.operand(1) if node.op in {"Conv", "ConvTranspose"} else None
+    kernel = None if weight is None or weight.shape is None else weight.shape[2:]
+    stated = node.stated
+    found = [name for name in ("strides", "dilations") if _has_only(stated.get(name), 1)]
+    found += ["pads"] if _has_only(stated.get("pads"), 0) else []
+    found += ["kernel_shape"] if stated.get("kernel_shape") == kernel else []
+    return dict.fromkeys(found)
+
+
+def _has_only(attribute: Attribute | None, number: int) -> bool:
+    return isinstance(attribute, tuple) and all(each == number for each in attribute)
+
+
+def number_pair(a: Graph, b: Graph, pairs: Mapping[Value, Value], *, splits_gemm: bool = False) -> Numbering:
     """Number two graphs; the values in `pairs` (of `a` by values of `b`) count as equal for their consumers."""
-    numbering = Numbering()
+    numbering = Numbering(splits_gemm=splits_gemm)
     for index, (of_b, of_a) in enumerate(pairs.items()):
         numbering.assign((of_a, of_b), ("pair", index))
     numbering.add(a)

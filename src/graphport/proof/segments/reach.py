@@ -50,9 +50,9 @@ def _inner(node: Node) -> list[Node]:
 
 def reached_phrases(cut: Cut, inputs: Sequence[Sequence[Any]], wanted: Collection[str]) -> set[str]:
     """The `wanted` phrases of parts of a segment that some elements of its inputs reach."""
-    parts = coverage_points(cut.graph)
-    if not any(part.phrase in wanted for own in parts.of.values() for part in own):
+    if not has_wanted(cut.graph, wanted):
         return set()
+    parts = coverage_points(cut.graph)
     reach = CoverageRecorder(parts.of)
     session = InterpreterSession(cut.graph, registry.op_defs())
     for elements in inputs:
@@ -73,6 +73,11 @@ def phrase_of_body(body: Graph) -> str | None:
         return f"body of {name_of(node)}"
     is_then = node.attributes.get("then_branch") is body
     return f"{'then' if is_then else 'else'} branch of {name_of(node)}"
+
+
+def has_wanted(graph: Graph, wanted: Collection[str]) -> bool:
+    """Whether a graph has one of the `wanted` parts."""
+    return bool(wanted) and any(part.phrase in wanted for own in coverage_points(graph).of.values() for part in own)
 
 
 def has_phrase(node: Node, phrases: Collection[str]) -> bool:
