@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact, Unknown, named
+from graphport.core.sequences import is_sequence
 from graphport.core.storage import Storage
 from graphport.ir.graph import Node, Value
 from graphport.ops.declare import ShapeError, UnsupportedError
+from graphport.ops.types import INDICES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +24,11 @@ if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Graph
     from graphport.ir.notes import Spans
     from graphport.ops.declare import OpDef
+    from graphport.ops.declare import Operand as OperandDef
     from graphport.ops.operator_facts import OperatorFacts
+
+    Operand: TypeAlias = Value | float | Sequence[int] | np.ndarray[Any, Any] | None
+    """An operand of an operation: a value, or a literal for a constant; `None` if it is absent."""
 
 
 class Builder:
@@ -80,15 +88,55 @@ class Builder:
             self._origin = locations.span(index)
         return self._origin
 
-    def __call__(self, op_def: OpDef, *operands: Value | None, **attributes: Attribute) -> Value:
-        """Create a canonical operation and return its first result."""
+    def __call__(self, op_def: OpDef, *operands: Operand, **attributes: Attribute) -> Value:
+        """Create a canonical operation and return its first result; operands as in `results`."""
         return self.results(op_def, 1, *operands, **attributes)[0]
 
-    def results(self, op_def: OpDef, count: int, *operands: Value | None, **attributes: Attribute) -> tuple[Value, ...]:
-        """Create a canonical operation and return its first `count` results; attributes that are `None` are omitted."""
+    def results(self, op_def: OpDef, count: int, *operands: Operand, **attributes: Attribute) -> tuple[Value, ...]:
+        """Create a canonical operation and return its first `count` results; attributes that are `None` are omitted.
+
+        Literals are converted to constants: a list of integers to an int64 vector, an index to int64, a number to the
+        dtype of the first operand of that type variable, else of the first operand without a fixed dtype.
+
+        Raises:
+            UnsupportedError: no operand determines the dtype of a float.
+        """
         given = {name: attribute for name, attribute in attributes.items() if attribute is not None}
-        facts = self.inference.answer(op_def, [None if x is None else x.fact for x in operands], given, count)
-        return self._node(op_def.name, "", operands, given, facts)
+        values = self._constants(op_def, operands)
+        facts = self.inference.answer(op_def, [None if x is None else x.fact for x in values], given, count)
+        return self._node(op_def.name, "", values, given, facts)
+
+    def _constants(self, op_def: OpDef, operands: Sequence[Operand]) -> list[Value | None]:
+        """Replace the literals among the operands of an operation by constants."""
+        values = [x for x in operands if x is None or isinstance(x, Value)]
+        if len(values) == len(operands):
+            return values
+        declared = [op_def.signature.operand(index) for index in range(len(operands))]
+        return [
+            x if x is None or isinstance(x, Value) else self._literal(x, own, operands, declared)
+            for x, own in zip(operands, declared, strict=True)
+        ]
+
+    def _literal(
+        self, data: Any, own: OperandDef | None, operands: Sequence[Operand], declared: Sequence[OperandDef | None]
+    ) -> Value:
+        types = None if own is None else own.types
+        if types is not None and len(types.dtypes) == 1:
+            (only,) = types.dtypes
+            return self.integers(data) if only is DType.INT64 else self.constant(np.array(data, only.numpy), only)
+        is_index = types is not None and types.dtypes <= INDICES
+        if is_index or (is_sequence(data) and all(isinstance(each, int | np.integer) for each in data)):
+            return self.integers(data)
+        others = [(x, each.types) for x, each in zip(operands, declared, strict=True) if isinstance(x, Value) and each]
+        alike = [x for x, each in others if each is not None and each == types]
+        # An operand with one permitted dtype, such as a condition, does not determine the dtype of another operand.
+        alike += [x for x, each in others if each is None or len(each.dtypes) > 1]
+        if alike:
+            return self.like(alike[0], data)
+        if isinstance(data, int):
+            return self.integers(data)
+        message = f"there is no tensor whose type {data} could have"
+        raise UnsupportedError(message)
 
     def emit(
         self, op_type: str, *operands: Value | None, facts: Sequence[Fact] = (UNKNOWN,), **attributes: Attribute
@@ -129,6 +177,22 @@ class Builder:
         if self.graph is None:
             return Value(name or self.stem, fact, storage=storage)
         return self.graph.add_constant(name or self.stem, fact, storage, origin=self._origin)
+
+    def integers(self, numbers: int | Sequence[int]) -> Value:
+        """Create an int64 constant: a vector, or a scalar for one number.
+
+        Raises:
+            ShapeError: an element of an attribute is not a 64-bit integer.
+        """
+        try:
+            return self.constant(np.array(numbers, np.int64))
+        except (OverflowError, TypeError, ValueError) as error:
+            given: Any = numbers
+            entries = given if is_sequence(given) else [given]
+            if not all(each is None or isinstance(each, int | float | str | tuple) for each in entries):
+                raise
+            message = f"an attribute is {given!r:.60}, expected 64-bit integers"
+            raise ShapeError(message) from error
 
     def like(self, value: Value, data: object) -> Value:
         """Create a constant of the dtype of `value`; raises `Unknown` if it is not known."""

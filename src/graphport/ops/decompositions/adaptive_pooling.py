@@ -45,7 +45,7 @@ def largest(b: Builder, x: Value, axes: dict[int, int]) -> tuple[Value, Value]:
         for cut, begin in _regions(b, y, axis, count):
             part = cut(y)
             best = b(ArgMax, part, axis=axis, keepdims=1)
-            parts.append(b(ReduceMax, part, vector(b, [axis]), keepdims=1))
+            parts.append(b(ReduceMax, part, [axis], keepdims=1))
             place = b(Mul, b(Add, best, begin), stride)
             placed.append(place if indices is None else b(Add, place, b(GatherElements, cut(indices), best, axis=axis)))
         stride = b(Mul, stride, b(Shape, x, start=axis, end=axis + 1))
@@ -58,8 +58,8 @@ def _regions(b: Builder, x: Value, axis: int, count: int) -> list[tuple[Callable
     length, at = b(Shape, x, start=axis, end=axis + 1), vector(b, [axis])
     found: list[tuple[Callable[[Value], Value], Value]] = []
     for place in range(count):
-        begin = b(Div, b(Mul, length, vector(b, [place])), vector(b, [count]))
-        behind = b(Add, b(Mul, length, vector(b, [place + 1])), vector(b, [count - 1]))
-        end = b(Div, behind, vector(b, [count]))
+        begin = b(Div, b(Mul, length, [place]), [count])
+        behind = b(Add, b(Mul, length, [place + 1]), [count - 1])
+        end = b(Div, behind, [count])
         found.append((lambda y, p=begin, q=end: b(Slice, y, p, q, at), begin))
     return found

@@ -20,7 +20,7 @@ from graphport.ops.definitions.generate import Range
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reduction import ReduceMin
 from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Squeeze, Tile, Unsqueeze
-from graphport.ops.lowering.operands import cast, dtype_of, sizes, transposed, vector
+from graphport.ops.lowering.operands import cast, dtype_of, sizes, transposed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ def attention(b: Builder, op: AttentionView) -> Exported:
     biased, shares = _softmax_of_scores(b, capped, bias, PRECISIONS.get(op.softmax_precision or 0))
     y = b(MatMul, shares, _repeat_heads(b, values, count))
     if len(b.dims(op.q)) == 3:
-        y = b(Reshape, transposed(b, y, (0, 2, 1, 3)), vector(b, (*_static_dims(b.dims(op.q)[:2]), -1)))
+        y = b(Reshape, transposed(b, y, (0, 2, 1, 3)), (*_static_dims(b.dims(op.q)[:2]), -1))
     return (y, keys, values, (raw, capped, biased, shares)[op.qk_matmul_output_mode])[: b.count]
 
 
@@ -69,7 +69,7 @@ def _with_heads(b: Builder, x: Value, count: int | None) -> Value:
         return x
     (width,) = sizes(dims[2:], "the widths of queries, keys and values")
     heads = count or 1
-    parted = b(Reshape, x, vector(b, (*_static_dims(dims[:2]), heads, width // heads)))
+    parted = b(Reshape, x, (*_static_dims(dims[:2]), heads, width // heads))
     return transposed(b, parted, (0, 2, 1, 3))
 
 
@@ -85,8 +85,8 @@ def _repeat_heads(b: Builder, x: Value, count: int) -> Value:
     if heads == count:
         return x
     (items,), rows = _static_dims([batch]), length if isinstance(length, int) else -1
-    split = b(Reshape, x, vector(b, (items, heads, 1, rows, size)))
-    return b(Reshape, b(Tile, split, vector(b, (1, 1, count // heads, 1, 1))), vector(b, (items, count, rows, size)))
+    split = b(Reshape, x, (items, heads, 1, rows, size))
+    return b(Reshape, b(Tile, split, (1, 1, count // heads, 1, 1)), (items, count, rows, size))
 
 
 def _window(op: AttentionView) -> tuple[int, int]:
@@ -146,18 +146,18 @@ def _open_bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
         return None if mask is None else _Bias(mask, may_blind=True)
     queries, keys = _dim_as_scalar(b, scores, 2), _dim_as_scalar(b, scores, 3)
     zero, one = (b.constant(np.array(number, np.int64)) for number in (0, 1))
-    columns = b(Unsqueeze, b(Range, zero, keys, one), vector(b, (0,)))
+    columns = b(Unsqueeze, b(Range, zero, keys, one), (0,))
     parts: list[Value] = []
     if op.nonpad_kv_seqlen is not None:
-        lengths = b(Reshape, op.nonpad_kv_seqlen, vector(b, (-1, 1, 1, 1)))
+        lengths = b(Reshape, op.nonpad_kv_seqlen, (-1, 1, 1, 1))
         parts = [b(GreaterOrEqual, columns, lengths)]
-        rows = b(Add, b(Unsqueeze, b(Range, zero, queries, one), vector(b, (1,))), b(Sub, lengths, queries))
+        rows = b(Add, b(Unsqueeze, b(Range, zero, queries, one), (1,)), b(Sub, lengths, queries))
     else:
         past = zero if op.past_key is None else _dim_as_scalar(b, op.past_key, 2)
-        rows = b(Unsqueeze, b(Range, past, b(Add, past, queries), one), vector(b, (1,)))
+        rows = b(Unsqueeze, b(Range, past, b(Add, past, queries), one), (1,))
     ahead = b(Sub, columns, rows)
-    parts += [b(Greater, ahead, b.constant(np.array([[right]], np.int64)))] if right >= 0 else []
-    parts += [b(Less, ahead, b.constant(np.array([[-left]], np.int64)))] if left >= 0 else []
+    parts += [b(Greater, ahead, right)] if right >= 0 else []
+    parts += [b(Less, ahead, -left)] if left >= 0 else []
     is_hidden = reduce(lambda x, y: b(Or, x, y), parts)
     bias = b(Where, is_hidden, b.like(scores, -np.inf), b.like(scores, 0.0))
     # The offset of the positions is 0 if there are as many keys as queries.
@@ -172,7 +172,7 @@ def _open_bias(b: Builder, scores: Value, op: AttentionView) -> _Bias | None:
 
 def _dim_as_scalar(b: Builder, x: Value, axis: int) -> Value:
     """Return a dynamic dim as a scalar."""
-    return b(Squeeze, b(Shape, x, start=axis, end=axis + 1), vector(b, (0,)))
+    return b(Squeeze, b(Shape, x, start=axis, end=axis + 1), (0,))
 
 
 def _additive_mask(b: Builder, scores: Value, mask: Value) -> Value:
@@ -203,5 +203,5 @@ def _softmax_of_scores(b: Builder, scores: Value, bias: _Bias | None, precision:
         return biased, shares
     # Each limit is tested by itself: tract 0.23.9 computes the wrong maximum if all elements are below -FLT_MAX.
     lowest = b.like(scores, _LOWEST.get(dtype_of(scores), _LOWEST[DType.FLOAT32]))
-    is_blind = b(ReduceMin, b(Less, bias.value, lowest), vector(b, (-1,)), keepdims=1)
-    return biased, b(Where, is_blind, b.like(scores, 0.0), shares)
+    is_blind = b(ReduceMin, b(Less, bias.value, lowest), (-1,), keepdims=1)
+    return biased, b(Where, is_blind, 0.0, shares)

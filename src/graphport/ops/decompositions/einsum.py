@@ -76,7 +76,7 @@ def _sum_unshared_axes(b: Builder, x: Value, term: str, wanted: set[str]) -> tup
     if not gone:
         return x, term
     kept = "".join(letter for letter in term if letter in wanted)
-    return b(ReduceSum, x, vector(b, gone), keepdims=0), kept
+    return b(ReduceSum, x, gone, keepdims=0), kept
 
 
 def _diagonal(b: Builder, x: Value, term: str) -> tuple[Value, str]:
@@ -92,8 +92,8 @@ def _diagonal(b: Builder, x: Value, term: str) -> tuple[Value, str]:
         raise UnsupportedError(message)
     others = [place for place in range(len(term)) if place not in (first, second)]
     moved = transposed(b, x, [*others, first, second])
-    flat = b(Reshape, moved, vector(b, [*(dims[place] for place in others), n * n]))
-    picked = b(Gather, flat, vector(b, [place * (n + 1) for place in range(n)]), axis=len(others))
+    flat = b(Reshape, moved, [*(dims[place] for place in others), n * n])
+    picked = b(Gather, flat, [place * (n + 1) for place in range(n)], axis=len(others))
     return _diagonal(b, picked, "".join(term[place] for place in others) + repeated)
 
 
@@ -102,7 +102,7 @@ def _transpose_letters(b: Builder, x: Value, term: str, wanted: str) -> Value:
 
 
 def _shaped(b: Builder, x: Value, order: str, lengths: dict[str, Dim]) -> Value:
-    return b(Reshape, x, vector(b, sizes([lengths[letter] for letter in order], "the axes")))
+    return b(Reshape, x, sizes([lengths[letter] for letter in order], "the axes"))
 
 
 def _as_matrix(b: Builder, x: Value, term: str, groups: Sequence[str], lengths: dict[str, Dim]) -> Value:
@@ -110,7 +110,7 @@ def _as_matrix(b: Builder, x: Value, term: str, groups: Sequence[str], lengths: 
     batch, first, second = groups
     moved = transposed(b, x, [term.index(letter) for letter in batch + first + second])
     wide = [prod(sizes([lengths[letter] for letter in group], "the axes")) for group in (first, second)]
-    return b(Reshape, moved, vector(b, [*sizes([lengths[letter] for letter in batch], "the axes"), *wide]))
+    return b(Reshape, moved, [*sizes([lengths[letter] for letter in batch], "the axes"), *wide])
 
 
 _MAX_MASK_LENGTH = 256
@@ -119,7 +119,7 @@ _MAX_MASK_LENGTH = 256
 
 def _products_along_any(b: Builder, x: Value, axis: Value, rank: int, exclusive: int, reverse: int) -> Value:
     """Compute the cumulative product along each axis and select one by the dynamic axis."""
-    at = b(Where, b(Less, axis, b.like(axis, 0)), b(Add, axis, b.like(axis, rank)), axis)
+    at = b(Where, b(Less, axis, 0), b(Add, axis, rank), axis)
     found: Value | None = None
     for place in range(rank):
         (along,) = products_under_mask(b, x, vector(b, [place]), exclusive=exclusive, reverse=reverse)
@@ -144,5 +144,5 @@ def products_under_mask(
     mask = (ahead < 0) if exclusive else (ahead <= 0)
     # [.., 1, n, ..] masked by [n, n, 1..] is [.., n, n, ..]; its product over the second axis is the prefix product.
     seen = b.constant(mask.reshape(length, length, *[1] * (len(dims) - at - 1)))
-    kept = b(Where, seen, b(Unsqueeze, x, vector(b, [at])), b.like(x, 1))
-    return (b(ReduceProd, kept, vector(b, [at + 1]), keepdims=0),)
+    kept = b(Where, seen, b(Unsqueeze, x, [at]), 1)
+    return (b(ReduceProd, kept, [at + 1], keepdims=0),)

@@ -14,7 +14,7 @@ from graphport.ops.definitions.convolution import Conv
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reshape import Reshape, Transpose
 from graphport.ops.definitions.signal import DFT
-from graphport.ops.lowering.operands import integers, sizes, transposed, vector
+from graphport.ops.lowering.operands import integers, sizes, transposed
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -44,9 +44,9 @@ def dft_by_matrix(b: Builder, op: DFTView) -> tuple[Value, ...]:
     order = [each for each in range(rank - 1) if each != at] + [at, rank - 1]
     moved = transposed(b, op.input, order)
     outer = [dims[each] for each in order[:-2]]
-    flat = b(Reshape, moved, vector(b, [*outer, n * parts]))
+    flat = b(Reshape, moved, [*outer, n * parts])
     mixed = b(MatMul, flat, b.like(op.input, spectra.reshape(n * parts, -1)))
-    split = b(Reshape, mixed, vector(b, [*outer, *spectra.shape[1:]]))
+    split = b(Reshape, mixed, [*outer, *spectra.shape[1:]])
     return (transposed(b, split, [order.index(each) for each in range(rank)]),)
 
 
@@ -70,12 +70,10 @@ def stft_by_convolution(b: Builder, op: STFTView) -> tuple[Value, ...]:
     spectra = DFT.function(units, None, np.array(1), inverse=0, onesided=op.onesided)
     bins = spectra.shape[1]
     kernels = spectra.reshape(n, parts, bins * 2).transpose(2, 1, 0)
-    given = (
-        b(Transpose, op.signal, perm=(0, 2, 1)) if parts > 1 else b(Reshape, op.signal, vector(b, [batch, 1, total]))
-    )
+    given = b(Transpose, op.signal, perm=(0, 2, 1)) if parts > 1 else b(Reshape, op.signal, [batch, 1, total])
     waves = b.like(op.signal, kernels)
     waves = waves if op.window is None or stored is not None else b(Mul, waves, op.window)
     mixed = b(Conv, given, waves, kernel_shape=(n,), strides=(step[0],))
     frames = (total - n) // step[0] + 1
     split = b(Transpose, mixed, perm=(0, 2, 1))
-    return (b(Reshape, split, vector(b, [batch, frames, bins, 2])),)
+    return (b(Reshape, split, [batch, frames, bins, 2]),)

@@ -55,7 +55,7 @@ def inverted(b: Builder, x: Value, *, adjoint: bool = False) -> Value:
 def _matrix_element(b: Builder, x: Value, rank: int, row: int, column: int) -> Value:
     """Slice one element of each matrix; both axes remain, with length 1."""
     axes = vector(b, [rank - 2, rank - 1])
-    return b(Slice, x, vector(b, [row, column]), vector(b, [row + 1, column + 1]), axes)
+    return b(Slice, x, [row, column], [row + 1, column + 1], axes)
 
 
 def _cofactor(b: Builder, entries: list[list[Value]], row: int, column: int, one: Value | None) -> Value:

@@ -35,13 +35,13 @@ def _negative_log_likelihood(
     """Gather the negated input at each target and multiply it by the class weight; an ignored target has weight 0."""
     target = cast(b, target, DType.INT64)
     ignored = None if ignore_index is None else b(Equal, target, b.like(target, ignore_index))
-    place = target if ignored is None else b(Where, ignored, b.like(target, 0), target)
+    place = target if ignored is None else b(Where, ignored, 0, target)
     one = vector(b, [1])
     found = b(Squeeze, b(GatherElements, logarithms, b(Unsqueeze, place, one), axis=1), one)
     factor = _factor(b, logarithms, place, weight, ignored, reduction)
     loss = b(Neg, found)
     loss = loss if factor is None else b(Mul, loss, factor)
-    loss = loss if ignored is None else b(Where, ignored, b.like(loss, 0), loss)
+    loss = loss if ignored is None else b(Where, ignored, 0, loss)
     if reduction == "none":
         return loss
     every = vector(b, range(len(b.dims(loss))))
@@ -63,4 +63,4 @@ def _factor(
         return factor if ignored is None else b(Where, ignored, zero, factor)
     if ignored is None or reduction != "mean":
         return None
-    return b(Where, ignored, zero, b.like(logarithms, 1))
+    return b(Where, ignored, zero, 1)

@@ -36,13 +36,13 @@ def position_sensitive_mean(
     columns = _cells(b, rois, 1, group_size, spatial_scale, width)
     total = b(Einsum, parts, rows, columns, equation="rcijhw,rih,rjw->rcij")
     one = b.like(x, 1)
-    counts = [b(Max, b(ReduceSum, side, vector(b, [2]), keepdims=0), one) for side in (rows, columns)]
-    area = b(Mul, b(Unsqueeze, counts[0], vector(b, [1, 3])), b(Unsqueeze, counts[1], vector(b, [1, 2])))
+    counts = [b(Max, b(ReduceSum, side, [2], keepdims=0), one) for side in (rows, columns)]
+    area = b(Mul, b(Unsqueeze, counts[0], [1, 3]), b(Unsqueeze, counts[1], [1, 2]))
     return b(Div, total, area)
 
 
 def _column(b: Builder, rois: Value, place: int) -> Value:
-    return b(Gather, rois, b.constant(np.array(place, np.int64)), axis=1)
+    return b(Gather, rois, place, axis=1)
 
 
 def _cells(b: Builder, rois: Value, first: int, count: int, scale: float, length: int) -> Value:
@@ -51,12 +51,12 @@ def _cells(b: Builder, rois: Value, first: int, count: int, scale: float, length
     half, factor, one = b.like(rois, 0.5), b.like(rois, scale), b.like(rois, 1)
     begin = b(Mul, b(Floor, b(Add, _column(b, rois, first), half)), factor)
     end = b(Mul, b(Add, b(Floor, b(Add, _column(b, rois, first + 2), half)), one), factor)
-    cell = b(Div, b(Max, b(Sub, end, begin), b.like(rois, 0.1)), b.like(rois, count))
+    cell = b(Div, b(Max, b(Sub, end, begin), 0.1), count)
     steps = b.constant(np.arange(reserve(count)).astype(dtype.numpy), dtype)
     behind = vector(b, [1])
     starts = b(Floor, b(Add, b(Mul, steps, b(Unsqueeze, cell, behind)), b(Unsqueeze, begin, behind)))
     stops = b(Ceil, b(Add, b(Mul, b(Add, steps, one), b(Unsqueeze, cell, behind)), b(Unsqueeze, begin, behind)))
     low, high = b.like(rois, 0), b.like(rois, length)
-    ends = [b(Unsqueeze, b(Min, b(Max, side, low), high), vector(b, [2])) for side in (starts, stops)]
+    ends = [b(Unsqueeze, b(Min, b(Max, side, low), high), [2]) for side in (starts, stops)]
     every = b.constant(np.arange(reserve(length)).astype(dtype.numpy), dtype)
     return cast(b, b(And, b(GreaterOrEqual, every, ends[0]), b(Less, every, ends[1])), dtype)

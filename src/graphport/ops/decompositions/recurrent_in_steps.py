@@ -33,7 +33,7 @@ from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.recurrent.sequences import DIRECTIONS
 from graphport.ops.definitions.reshape import Concat, Expand, Identity, Shape, Squeeze, Unsqueeze
 from graphport.ops.lowering.captures import step_body
-from graphport.ops.lowering.operands import dtype_of, integers, sizes, slice_axis, transposed, vector
+from graphport.ops.lowering.operands import dtype_of, integers, sizes, slice_axis, transposed
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class _Layer:
             shape = (stop - start, *storage.shape[2:])
             wanted = shape[::-1] if is_transposed else shape
             return b.constant(Computed(change, (storage,), storage.dtype, wanted), name=operand.name)
-        found = slice_axis(b, b(Squeeze, slice_axis(b, operand, 0, way, way + 1), vector(b, [0])), 0, start, stop)
+        found = slice_axis(b, b(Squeeze, slice_axis(b, operand, 0, way, way + 1), [0]), 0, start, stop)
         return transposed(b, found, (1, 0)) if is_transposed else found
 
 
@@ -156,7 +156,7 @@ def _unroll(layer: _Layer, cell: Cell, kept: int, count: int) -> tuple[Value, ..
         state = tuple(_before(layer, value, way, batch) for value in layer.initial)
         found: list[Value] = []
         for place in reversed(range(length)) if backwards else range(length):
-            entry = b(Squeeze, slice_axis(b, entries, 0, place, place + 1), vector(b, [0]))
+            entry = b(Squeeze, slice_axis(b, entries, 0, place, place + 1), [0])
             state, result = _masked(layer, partial(step, entry), state, place)
             found.append(result)
         every.append(found[::-1] if backwards else found)
@@ -217,14 +217,14 @@ def _before(layer: _Layer, value: Value | None, way: int, batch: Dim) -> Value:
         if isinstance(batch, int):
             return zeros
         place = 0 if layer.layout else 1
-        shape = b(Concat, b(Shape, layer.x, start=place, end=place + 1), vector(b, [layer.hidden_size]), axis=0)
+        shape = b(Concat, b(Shape, layer.x, start=place, end=place + 1), [layer.hidden_size], axis=0)
         return b(Expand, zeros, shape)
     axis = layer.layout
-    return b(Squeeze, slice_axis(b, value, axis, way, way + 1), vector(b, [axis]))
+    return b(Squeeze, slice_axis(b, value, axis, way, way + 1), [axis])
 
 
 def _stacked(b: Builder, values: Sequence[Value], axis: int) -> Value:
-    parts = [b(Unsqueeze, value, vector(b, [axis])) for value in values]
+    parts = [b(Unsqueeze, value, [axis]) for value in values]
     return parts[0] if len(parts) == 1 else b(Concat, *parts, axis=axis)
 
 
@@ -271,11 +271,11 @@ def _called(op_def: OpDef, b: Builder, x: Value, **attributes: Attribute) -> Val
 
 
 def _affine(alpha: float, beta: float, b: Builder, x: Value) -> Value:
-    return b(Add, b(Mul, x, b.like(x, alpha)), b.like(x, beta))
+    return b(Add, b(Mul, x, alpha), beta)
 
 
 def _scaled_tanh(alpha: float, beta: float, b: Builder, x: Value) -> Value:
-    return b(Mul, b(Tanh, b(Mul, x, b.like(x, beta))), b.like(x, alpha))
+    return b(Mul, b(Tanh, b(Mul, x, beta)), alpha)
 
 
 def lstm_in_steps(b: Builder, op: LSTMView) -> tuple[Value, ...]:
@@ -311,7 +311,7 @@ def _lstm_step(layer: _Layer, way: int, *, p: Value | None, couples: bool) -> St
         before, cell = state
         i, o, forget, c = layer.gated(b(Add, entry, b(MatMul, layer.rounded(before), weights)))
         i = f(layer.clipped(peeped(i, 0, cell)))
-        forget = b(Sub, b.like(i, 1.0), i) if couples else f(layer.clipped(peeped(forget, 2, cell)))
+        forget = b(Sub, 1.0, i) if couples else f(layer.clipped(peeped(forget, 2, cell)))
         cell = b(Add, b(Mul, forget, cell), b(Mul, i, g(layer.clipped(c))))
         o = f(layer.clipped(peeped(o, 1, cell)))
         return b(Mul, o, h(cell)), cell
@@ -349,7 +349,7 @@ def _gru_step(layer: _Layer, way: int, *, resets_after: bool) -> Step:
             n = b(Add, n, b(Mul, reset, product if shift is None else b(Add, product, shift)))
         else:
             n = b(Add, n, b(MatMul, b(Mul, reset, before), candidate))
-        rest = b(Mul, b(Sub, b.like(z, 1.0), z), g(layer.clipped(n)))
+        rest = b(Mul, b(Sub, 1.0, z), g(layer.clipped(n)))
         return (b(Add, rest, b(Mul, z, before)),)
 
     return step

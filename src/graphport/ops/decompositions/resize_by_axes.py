@@ -16,7 +16,7 @@ from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.resize import target
 from graphport.ops.definitions.resize.sampling import Axis, resampled
-from graphport.ops.lowering.operands import cast, dtype_of, float_elements, sizes, transposed, vector
+from graphport.ops.lowering.operands import cast, dtype_of, float_elements, sizes, transposed
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -89,13 +89,13 @@ def resized_by_axes(
         masks.append(np.reshape(is_outside, (-1, *[1] * (rank - axis - 1))))
         units = np.where(is_outside, np.float32(0), units)
         if stated.mode == "nearest" and np.all(units.sum(axis=0) == 1):
-            x = b(Gather, x, vector(b, units.argmax(axis=0).tolist()), axis=axis)
+            x = b(Gather, x, units.argmax(axis=0).tolist(), axis=axis)
         else:
             x = multiply_axis(b, x, b.constant(units.astype(np.float32)), axis)
     if not outside or not extrapolation:
         return x
     reserve(*np.broadcast_shapes(*(mask.shape for mask in masks)))
-    return b(Where, b.constant(reduce(np.logical_or, masks)), b.like(x, extrapolation), x)
+    return b(Where, b.constant(reduce(np.logical_or, masks)), extrapolation, x)
 
 
 def multiply_axis(b: Builder, x: Value, matrix: Value, axis: int) -> Value:

@@ -109,8 +109,8 @@ def floor_divide(b: Builder, x: Value, y: Value) -> Value:
         return b(Div, b(Sub, x, b(Mod, x, y)), y)
     rest, is_below = _divided(b, x, y)
     whole = b(Round, b(Div, b(Sub, x, rest), y))
-    lowered = b(Where, is_below, b(Sub, whole, b.like(x, 1.0)), whole)
-    return b(Where, b(Equal, y, b.like(y, 0.0)), b(Div, x, y), lowered)
+    lowered = b(Where, is_below, b(Sub, whole, 1.0), whole)
+    return b(Where, b(Equal, y, 0.0), b(Div, x, y), lowered)
 
 
 def _divided(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
@@ -128,7 +128,7 @@ def atan2(b: Builder, y: Value, x: Value) -> Value:
     are_endless = b(And, b(IsInf, x), b(IsInf, y))
     wide, high = (b(Where, are_endless, one, b(Abs, each)) for each in (x, y))
     angle = b(Where, b(Equal, y, zero), zero, b(Atan, b(Div, high, wide)))
-    mirrored = b(Where, _is_negative(b, x), b(Sub, b.like(x, math.pi), angle), angle)
+    mirrored = b(Where, _is_negative(b, x), b(Sub, math.pi, angle), angle)
     is_undefined = b(Add, b(Mul, x, zero), b(Mul, y, zero))
     signed = b(Where, _is_negative(b, y), b(Neg, mirrored), mirrored)
     # An infinity times 0 is NaN too, so test whether the value is unequal to itself.

@@ -20,7 +20,6 @@ from graphport.ops.loops.cells import Cell, Gate, cell_of
 from graphport.ops.loops.pairs import join_directions
 from graphport.ops.loops.rows import ColumnPart, Rows, columns, dims_of, matrix_of, row_of
 from graphport.ops.lowering.op_builder import OpBuilder
-from graphport.ops.lowering.operands import vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -304,8 +303,8 @@ def _to_layer_state(b: Builder, state: Value) -> Value:
     if _units(dims) == [0]:
         return state
     if units := _units(dims):
-        state = emit("Squeeze", state, vector(b, units))
-    return emit("Unsqueeze", state, vector(b, [0]))
+        state = emit("Squeeze", state, units)
+    return emit("Unsqueeze", state, [0])
 
 
 def _to_loop_state(b: Builder, state: Value, given: Value) -> Value:
@@ -313,8 +312,8 @@ def _to_loop_state(b: Builder, state: Value, given: Value) -> Value:
     units, emit = _units(b.dims(given)), OpBuilder(b)
     if units == [0]:
         return state
-    state = emit("Squeeze", state, vector(b, [0]))
-    return emit("Unsqueeze", state, vector(b, units)) if units else state
+    state = emit("Squeeze", state, [0])
+    return emit("Unsqueeze", state, units) if units else state
 
 
 def _to_loop_results(b: Builder, every: Value, step: Value, axis: int) -> Value:
@@ -325,12 +324,12 @@ def _to_loop_results(b: Builder, every: Value, step: Value, axis: int) -> Value:
         return every
     own = ["unit" if place in units else "batch" for place in range(len(dims) - 1)] + ["width"]
     own.insert(axis, "steps")
-    found = emit("Squeeze", every, vector(b, [1]))
+    found = emit("Squeeze", every, [1])
     order = tuple(("steps", "batch", "width").index(each) for each in own if each != "unit")
     if order != (0, 1, 2):
         found = emit("Transpose", found, perm=order)
     wanted = [place for place, each in enumerate(own) if each == "unit"]
-    return emit("Unsqueeze", found, vector(b, wanted)) if wanted else found
+    return emit("Unsqueeze", found, wanted) if wanted else found
 
 
 def _replace_value(old: Value, new: Value) -> None:

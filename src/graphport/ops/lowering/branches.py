@@ -13,7 +13,6 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.definitions.comparison import Where
 from graphport.ops.definitions.control.branches import If
 from graphport.ops.definitions.reshape import Identity, Reshape
-from graphport.ops.lowering.operands import vector
 
 if TYPE_CHECKING:
     from graphport.core.facts import Fact
@@ -47,7 +46,7 @@ def export_if(b: Builder, cond: Value, *, then_branch: Graph, else_branch: Graph
             message = f"the branches return different types: {one.fact} and {other.fact}"
             raise UnsupportedError(message, help=_HELP)
     found = [transplant(body, b.before, {}) for body in (then_branch, else_branch)]
-    scalar = cond if b.dims(cond) == () else b(Reshape, cond, vector(b, []))
+    scalar = cond if b.dims(cond) == () else b(Reshape, cond, [])
     pairs = zip(then_branch.outputs, else_branch.outputs, strict=True)
     return tuple(b(Where, scalar, found[0].get(one, one), found[1].get(other, other)) for one, other in pairs)
 

@@ -35,7 +35,7 @@ def counted(b: Builder, length: Value) -> Value:
 
 def gather_index(b: Builder, x: Value, place: int, axis: int = -1) -> Value:
     """Gather one index along an axis; the axis is removed."""
-    return b(Gather, x, index(b, place), axis=axis)
+    return b(Gather, x, place, axis=axis)
 
 
 def cut(b: Builder, x: Value, start: int, stop: int, axis: int, step: int = 1) -> Value:

@@ -16,7 +16,7 @@ from graphport.ops.definitions.control.loops import Loop
 from graphport.ops.definitions.indexing import Gather, Slice
 from graphport.ops.definitions.reshape import Concat, Identity, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.captures import copied
-from graphport.ops.lowering.operands import transposed, vector
+from graphport.ops.lowering.operands import transposed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +124,7 @@ def export_scan(
 def _stacked(b: Builder, y: Value, is_reversed: int, place: int) -> Value:
     """Reorder stacked results: iterations run along axis 0; reverse them or transpose to another axis."""
     if is_reversed:
-        y = b(Slice, y, vector(b, [-1]), vector(b, [_FAR]), vector(b, [0]), vector(b, [-1]))
+        y = b(Slice, y, [-1], [_FAR], [0], [-1])
     rank = len(b.dims(y))
     axis = place % rank
     return transposed(b, y, (*range(1, axis + 1), 0, *range(axis + 1, rank))) if axis else y

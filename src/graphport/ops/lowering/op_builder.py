@@ -8,11 +8,11 @@ from graphport.ops import registry
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Attribute, Value
-    from graphport.ops.builder import Builder
+    from graphport.ops.builder import Builder, Operand
 
 
 class OpBuilder:
-    """Creates canonical nodes by name: `say("Add", x, y)`; numbers become int64 scalars."""
+    """Creates canonical nodes by name: `emit("Add", x, 1)`; literals as in `Builder.results`."""
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
@@ -22,7 +22,6 @@ class OpBuilder:
         """Create a constant."""
         return self._builder.constant(data)
 
-    def __call__(self, operator: str, *operands: Value | int | None, **attributes: Attribute) -> Value:
+    def __call__(self, operator: str, *operands: Operand, **attributes: Attribute) -> Value:
         """Create a node and return its first result."""
-        values = [self._builder.constant(x) if isinstance(x, int) else x for x in operands]
-        return self._builder(self._op_defs[operator], *values, **attributes)
+        return self._builder(self._op_defs[operator], *operands, **attributes)

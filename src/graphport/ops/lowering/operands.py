@@ -136,24 +136,13 @@ def sizes(dims: Sequence[Dim], what: str = "a shape") -> tuple[int, ...]:
 
 
 def vector(b: Builder, numbers: Sequence[int]) -> Value:
-    """Create an int64 constant of rank 1.
-
-    Raises:
-        ShapeError: an element of an attribute is not a 64-bit integer.
-    """
-    try:
-        return b.constant(np.array(numbers, np.int64))
-    except (OverflowError, TypeError, ValueError) as error:
-        given: Sequence[Any] = numbers
-        if not all(each is None or isinstance(each, int | float | str | tuple) for each in given):
-            raise
-        message = f"an attribute is {given!r:.60}, expected 64-bit integers"
-        raise ShapeError(message) from error
+    """Create an int64 constant of rank 1; raises `ShapeError` if an element is not a 64-bit integer."""
+    return b.integers(numbers)
 
 
 def index(b: Builder, number: int) -> Value:
     """Create an int64 scalar: an index or an axis."""
-    return b.constant(np.array(number, np.int64))
+    return b.integers(number)
 
 
 def scalar(b: Builder, number: float, dtype: DType) -> Value:
@@ -212,12 +201,12 @@ def as_vector(b: Builder, value: Value) -> Value:
     if found is not None:
         return vector(b, found)
     value = as_int64(b, value)
-    return value if b.dims(value) else b(Reshape, value, vector(b, [1]))
+    return value if b.dims(value) else b(Reshape, value, [1])
 
 
 def as_scalar(b: Builder, value: Value) -> Value:
     """Reshape a one-element tensor to rank 0."""
-    return b(Reshape, value, vector(b, [])) if b.dims(value) else value
+    return b(Reshape, value, []) if b.dims(value) else value
 
 
 def transposed(b: Builder, x: Value, perm: Sequence[int]) -> Value:
@@ -228,12 +217,12 @@ def transposed(b: Builder, x: Value, perm: Sequence[int]) -> Value:
 def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     """Reshape `x`; -1 and 0 have the meaning of `Reshape`. A constant is folded."""
     known = all(n > 0 for n in shape)
-    return (b.reshaped(x, shape) if known else None) or b(Reshape, x, vector(b, shape))
+    return (b.reshaped(x, shape) if known else None) or b(Reshape, x, shape)
 
 
 def slice_axis(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
     """Return the elements `start` to `stop` of `x` along `axis`."""
-    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
+    return b(Slice, x, [start], [stop], [axis])
 
 
 def truncate(b: Builder, x: Value) -> Value:
@@ -243,4 +232,4 @@ def truncate(b: Builder, x: Value) -> Value:
 
 def round_half_away(b: Builder, x: Value) -> Value:
     """Round to the nearest integer, ties away from zero."""
-    return b(Mul, b(Sign, x), b(Floor, b(Add, b(Abs, x), b.like(x, 0.5))))
+    return b(Mul, b(Sign, x), b(Floor, b(Add, b(Abs, x), 0.5)))

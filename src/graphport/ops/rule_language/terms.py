@@ -26,7 +26,6 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact, Unknown
-from graphport.core.sequences import is_sequence
 from graphport.ir.graph import Value
 from graphport.ops.declare import OP_DEFS, ShapeError, UnsupportedError
 from graphport.ops.pattern import constant_numbers
@@ -35,7 +34,7 @@ from graphport.ops.types import INDICES
 
 if TYPE_CHECKING:
     from graphport.ops.builder import Builder
-    from graphport.ops.declare import Keyword, OpDef, Operand
+    from graphport.ops.declare import Keyword, OpDef
     from graphport.ops.rule_language.text import ParsedRule
 
 Names: TypeAlias = "dict[str, Any]"
@@ -417,7 +416,7 @@ class TermCompiler:
             raise self._fault(node, f"{wanted} names for {op_def.name}, expected at most {len(op_def.outputs)}")
 
         def compute(b: Builder, names: Names) -> Any:
-            given = _operands(b, op_def, _flat(operands, b, names))
+            given = _flat(operands, b, names)
             named = {key: _attribute(b, term(b, names), keyword) for key, (keyword, term) in stated.items()}
             if wanted is not None:
                 return b.results(op_def, wanted, *given, **named)
@@ -442,36 +441,6 @@ def _flat(operands: Sequence[tuple[bool, Term]], b: Builder, names: Names) -> li
         else:
             found.append(value)
     return found
-
-
-def _operands(b: Builder, op_def: OpDef, given: list[Any]) -> list[Value | None]:
-    """Compile the operands of an operator; literals are converted to constants of the operand's dtype."""
-    if all(value is None or isinstance(value, Value) for value in given):
-        return given
-    signature = op_def.signature
-    operands = [signature.operand(place) for place in range(len(given))]
-    return [
-        value if value is None or isinstance(value, Value) else _constant(b, value, place, given, operands)
-        for value, place in zip(given, operands, strict=True)
-    ]
-
-
-def _constant(
-    b: Builder, data: Any, place: Operand | None, given: Sequence[Any], operands: Sequence[Operand | None]
-) -> Value:
-    types = None if place is None else place.types
-    if types is not None and len(types.dtypes) == 1:
-        (only,) = types.dtypes
-        return b.constant(np.array(data, only.numpy), only)
-    is_index = types is not None and types.dtypes <= INDICES and isinstance(data, int)
-    if is_index or (is_sequence(data) and all(isinstance(each, int) for each in data)):
-        return b.constant(np.array(data, np.int64))
-    tensors = [(x, own) for x, own in zip(given, operands, strict=True) if isinstance(x, Value)]
-    alike = [x for x, own in tensors if own is not None and own.types is not None and own.types == types]
-    if not tensors:
-        message = f"there is no tensor whose type {data} could have"
-        raise UnsupportedError(message)
-    return b.like(alike[0] if alike else tensors[0][0], data)
 
 
 def _attribute(b: Builder, value: Any, keyword: Keyword) -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from graphport.core.dims import decide_less
 from graphport.core.dtypes import DType
 from graphport.formats.caffe.rules.binding import Layer, in_caffe, layer
@@ -65,7 +63,7 @@ RULES.lower("BatchReindex(x, places) -> Gather(x, Cast(places, to=int64))")
 def filtered(at: Layer) -> tuple[Value, ...]:
     """Select the batch entries for which the last bottom is not 0, in each other bottom."""
     *data, selector = at.bottoms
-    chosen = at.b(Cast, at.b(Reshape, selector, at.b.constant(np.array([-1], np.int64))), to=DType.BOOL)
+    chosen = at.b(Cast, at.b(Reshape, selector, [-1]), to=DType.BOOL)
     return tuple(at.b(Compress, x, chosen, axis=0) for x in data)
 
 

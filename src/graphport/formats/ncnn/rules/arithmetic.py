@@ -13,7 +13,6 @@ from graphport.formats.ncnn.rules.binding import NONE, Layer, layer
 from graphport.formats.ncnn.rules.emitting import blob_dims, emitted
 from graphport.formats.ncnn.rules.functions import BINARY, UNARY, binary_with_constant, both, infinite, unary
 from graphport.formats.ncnn.rules.rule_table import RULES
-from graphport.formats.pytorch.rules.binding import vector
 from graphport.formats.pytorch.rules.promotion import kernel
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -55,7 +54,7 @@ def _aligned(b: Builder, blob: Value, target: Sequence[Dim]) -> Value:
         return blob
     is_inner = len(dims) == 2 and not settle_equal(dims[1], target[1])
     first = 1 if is_inner else len(dims)
-    return b(Unsqueeze, blob, vector(b, list(range(first, first + missing))))
+    return b(Unsqueeze, blob, list(range(first, first + missing)))
 
 
 @layer("BinaryOp")
@@ -106,8 +105,8 @@ def eltwise(at: Layer) -> Value:
 
 def _line(b: Builder, x: Value, scale: float, shift: float) -> Value:
     """Compute `x * scale + shift`; omit a factor of 1 and a shift of 0."""
-    x = x if scale == 1 else b(Mul, x, b.like(x, scale))
-    return x if shift == 0 else b(Add, x, b.like(x, shift))
+    x = x if scale == 1 else b(Mul, x, scale)
+    return x if shift == 0 else b(Add, x, shift)
 
 
 RULES.having(line=_line).lower("""
@@ -145,7 +144,7 @@ def bias(at: Layer) -> Value:
     """Bias: add one number per channel; vectors and matrices have a single channel."""
     bias = at.weight(0, [at.integer(0)])
     if at.rank < 3:
-        return at.b(Add, at.x, at.b(Slice, bias, vector(at.b, [0]), vector(at.b, [1])))
+        return at.b(Add, at.x, at.b(Slice, bias, [0], [1]))
     return at.b(Add, at.x, at.weight(0, [at.integer(0), *[1] * (at.rank - 1)]))
 
 
@@ -251,7 +250,7 @@ def _multiplied(b: Builder, x: Value, count: int) -> Value:
 
 def _by_logarithm(b: Builder, x: Value, exponent: float) -> Value:
     """Compute x**exponent for an exponent above 0 by ncnn's `pow`; 0 for x = 0, NaN for x < 0."""
-    power = both(b, "pow", b(Max, x, b.like(x, _TINY)), b.like(x, exponent))
+    power = both(b, "pow", b(Max, x, _TINY), b.like(x, exponent))
     return b(Mul, power, b(Sqrt, b(Sign, x)))
 
 
@@ -264,8 +263,8 @@ def _emit_elementwise_power(b: Builder, x: Value, y: Value) -> Value:
     size, below = b(Abs, x), _above(b, b(Neg, x))
     is_zero = _one_minus(b, _above(b, size))
     is_part = _above(b, _fraction(b, y))
-    is_odd = b(Mul, _above(b, _fraction(b, b(Mul, y, b.like(y, 0.5)))), _one_minus(b, is_part))
-    power = both(b, "pow", b(Max, size, b.like(size, _TINY)), y)
+    is_odd = b(Mul, _above(b, _fraction(b, b(Mul, y, 0.5))), _one_minus(b, is_part))
+    power = both(b, "pow", b(Max, size, _TINY), y)
     power = b(Mul, power, _one_minus(b, b(Mul, is_zero, _above(b, y))))
     power = b(Add, power, infinite(b, b(Mul, is_zero, _above(b, b(Neg, y)))))
     signed = b(Mul, power, _one_minus(b, b(Mul, below, is_odd), 2.0))
@@ -274,7 +273,7 @@ def _emit_elementwise_power(b: Builder, x: Value, y: Value) -> Value:
 
 def _above(b: Builder, x: Value) -> Value:
     """Return 1 for elements above 0, else 0."""
-    return b(Cast, b(Greater, x, b.like(x, 0.0)), to=DType.FLOAT32)
+    return b(Cast, b(Greater, x, 0.0), to=DType.FLOAT32)
 
 
 def _fraction(b: Builder, x: Value) -> Value:
@@ -284,4 +283,4 @@ def _fraction(b: Builder, x: Value) -> Value:
 
 def _one_minus(b: Builder, x: Value, factor: float = 1.0) -> Value:
     """Compute `1 - factor * x`."""
-    return b(Sub, b.like(x, 1.0), x if factor == 1 else b(Mul, x, b.like(x, factor)))
+    return b(Sub, b.like(x, 1.0), x if factor == 1 else b(Mul, x, factor))

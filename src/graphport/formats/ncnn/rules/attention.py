@@ -11,7 +11,7 @@ from graphport.core.budget import reserve
 from graphport.core.dtypes import DType
 from graphport.formats.ncnn.rules.binding import Layer, layer
 from graphport.formats.ncnn.rules.emitting import emitted, lengths_of, stretched
-from graphport.formats.pytorch.rules.binding import length, vector
+from graphport.formats.pytorch.rules.binding import length
 from graphport.formats.pytorch.rules.functions.reshape_parts import repeat_interleave
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -40,7 +40,7 @@ def multi_head_attention(at: Layer) -> Value:
     )
     factor = at.float_value(6, 1 / sqrt(embed / heads))
     mixed = b(Transpose, _attended(b, q, k, v, mask, factor), perm=(0, 2, 1, 3))
-    return _linear(at, b(Reshape, mixed, vector(b, [0, 0, -1])), 6, [size, embed])
+    return _linear(at, b(Reshape, mixed, [0, 0, -1]), 6, [size, embed])
 
 
 def _blobs(at: Layer) -> tuple[Sequence[Value], Value | None]:
@@ -51,9 +51,9 @@ def _blobs(at: Layer) -> tuple[Sequence[Value], Value | None]:
 
 def _attended(b: Builder, query: Value, key: Value, value: Value, mask: Value | None, factor: float) -> Value:
     """Scaled dot-product attention: softmax(scale * Q Kᵀ + mask) V."""
-    scores = b(MatMul, b(Mul, query, b.like(query, factor)), b(Transpose, key, perm=(0, 1, 3, 2)))
+    scores = b(MatMul, b(Mul, query, factor), b(Transpose, key, perm=(0, 1, 3, 2)))
     if mask is not None:
-        scores = b(Add, scores, b(Unsqueeze, mask, vector(b, [1])) if len(b.dims(mask)) == 3 else mask)
+        scores = b(Add, scores, b(Unsqueeze, mask, [1]) if len(b.dims(mask)) == 3 else mask)
     return b(MatMul, b(Softmax, scores), value)
 
 
@@ -63,7 +63,7 @@ def _linear(at: Layer, x: Value, index: int, shape: list[int]) -> Value:
 
 
 def _headed(at: Layer, x: Value, heads: int) -> Value:
-    return at.b(Transpose, at.b(Reshape, x, vector(at.b, [0, 0, heads, -1])), perm=(0, 2, 1, 3))
+    return at.b(Transpose, at.b(Reshape, x, [0, 0, heads, -1]), perm=(0, 2, 1, 3))
 
 
 @layer("SDPA")

@@ -39,7 +39,7 @@ from graphport.ops.definitions.comparison import (
     Where,
 )
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape
-from graphport.ops.lowering.operands import dtype_of, sizes, vector
+from graphport.ops.lowering.operands import dtype_of, sizes
 from graphport.ops.shapes import broadcast
 
 
@@ -251,11 +251,11 @@ def _selected(b: Builder, condition: Value, x: Value, y: Value) -> Value:
     for each in (x, y):
         shape = sizes(broadcast(shape, sizes(b.dims(each), "the gathered tensor")))
     columns = [prod(shape), 1]
-    pair = [b(Reshape, b(Expand, each, vector(b, shape)), vector(b, [1, 1, *columns])) for each in (x, y)]
+    pair = [b(Reshape, b(Expand, each, shape), [1, 1, *columns]) for each in (x, y)]
     mask = folded(condition)
     other = _inverted(b, condition) if mask is None else b.constant((mask.numpy() == 0).astype(np.float32))
-    other = b(Reshape, b(Expand, other, vector(b, shape)), vector(b, [1, *columns]))
-    return b(Reshape, gathered_columns(b, b(Concat, *pair, axis=3), other), vector(b, shape))
+    other = b(Reshape, b(Expand, other, shape), [1, *columns])
+    return b(Reshape, gathered_columns(b, b(Concat, *pair, axis=3), other), shape)
 
 
 def _emit_where(b: Builder, condition: Value, x: Value, y: Value, lacks: Sequence[bool]) -> Value:

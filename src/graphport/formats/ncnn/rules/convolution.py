@@ -29,7 +29,7 @@ from graphport.formats.ncnn.rules.windows import (
     slides,
     slides_parameters,
 )
-from graphport.formats.pytorch.rules.binding import length, vector
+from graphport.formats.pytorch.rules.binding import length
 from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -103,8 +103,8 @@ def _weight_operands(at: Layer, count: int) -> tuple[Value, Value | None, Axes]:
         message = f"{len(at.inputs)} input blobs; expected {wanted}, the second a weight of rank {count + 2}"
         raise ShapeError(message)
     dims = b.dims(at.inputs[1])
-    weight = b(Squeeze, at.inputs[1], vector(b, [0]))
-    bias = b(Reshape, at.inputs[2], vector(b, [-1])) if at.integer(5) else None
+    weight = b(Squeeze, at.inputs[1], [0])
+    bias = b(Reshape, at.inputs[2], [-1]) if at.integer(5) else None
     return weight, bias, tuple(length(dims, axis) for axis in range(3, 3 + count))
 
 
@@ -143,7 +143,7 @@ def _transposed(at: Layer, count: int, group: int) -> Value:
         inputs = at.count(0) // max(maps * prod(kernel), 1)
         blocks = at.weight(0, [group, maps // group, inputs, *kernel])
         swapped = b(Transpose, blocks, perm=(0, 2, 1, *range(3, 3 + count)))
-        weight = b(Reshape, swapped, vector(b, [group * inputs, maps // group, *kernel]))
+        weight = b(Reshape, swapped, [group * inputs, maps // group, *kernel])
         bias = at.weight(1, [maps]) if at.integer(5) else None
     extra = (at.integer(18), at.integer(19, at.integer(18)), at.integer(20, at.integer(18)))[:count][::-1]
     strides, dilations = along(at, count, 3), along(at, count, 2)
@@ -156,8 +156,8 @@ def _transposed(at: Layer, count: int, group: int) -> Value:
     y = padded(b, b(ConvTranspose, at.x, weight, **attributes), [(0, n) for n in extra])
     for axis, (p, q) in enumerate(zip(begin, end, strict=True), 2):
         if p or q:
-            y = b(Slice, y, vector(b, [p]), vector(b, [length(b.dims(y), axis) - q]), vector(b, [axis]))
-    return y if bias is None else b(Add, y, b(Reshape, bias, vector(b, [maps, *[1] * count])))
+            y = b(Slice, y, [p], [length(b.dims(y), axis) - q], [axis])
+    return y if bias is None else b(Add, y, b(Reshape, bias, [maps, *[1] * count]))
 
 
 def _cut(
@@ -199,7 +199,7 @@ def unfold(at: Layer) -> Value:
     channels, area = length(b.dims(at.x), 1), prod(kernel)
     ones = np.tile(np.eye(area).reshape(area, 1, *kernel), (channels, 1, 1, 1))
     y = b(Conv, at.x, b.constant(ones, dtype_of(at.x)), group=channels, **slides(at, 2))
-    return b(Reshape, y, vector(b, [0, channels * area, -1]))
+    return b(Reshape, y, [0, channels * area, -1])
 
 
 @layer("DeformableConv2D")

@@ -56,7 +56,7 @@ def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> Value 
     first, step = (constant_numbers(each) for each in (start, delta))
     if not first or not step or step[0] != 1:
         return None
-    sums = b(CumSum, _ones(b, b(Sub, limit, start)), vector(b, [1]))
+    sums = b(CumSum, _ones(b, b(Sub, limit, start)), [1])
     y = emitted(b, "BinaryOp", sums, p0=0, p1=1, p2=first[0] - 1)
     y = restored(b, y, TensorFact(start.dtype, b.outcome.dims), None)
     return counted(y, LIMIT - 1) if start.dtype is not None and start.dtype.is_integer else y
@@ -65,7 +65,7 @@ def export_range(b: Builder, start: Value, limit: Value, delta: Value) -> Value 
 def _ones(b: Builder, length: Value) -> Value:
     """Return ones [1, n]; the length n is a tensor of one element that depends on input sizes."""
     one = remembered(b, b.constant(np.ones((1, 1), np.float32)))
-    return b(Expand, one, b(Concat, vector(b, [1]), b(Reshape, length, vector(b, [1])), axis=0))
+    return b(Expand, one, b(Concat, vector(b, [1]), b(Reshape, length, [1]), axis=0))
 
 
 def float_size(b: Builder, x: Value, fact: TensorFact) -> Value | None:
@@ -73,4 +73,4 @@ def float_size(b: Builder, x: Value, fact: TensorFact) -> Value | None:
     known = x.fact.elements if isinstance(x.fact, TensorFact) else None
     if known is None or len(known) != 1 or not isinstance(known[0], Symbolic):
         return None
-    return restored(b, b(ReduceSum, _ones(b, x), vector(b, [1])), fact, None)
+    return restored(b, b(ReduceSum, _ones(b, x), [1]), fact, None)

@@ -27,7 +27,7 @@ from graphport.formats.ncnn.rules.emitting import (
 )
 from graphport.formats.ncnn.rules.integers import is_bits
 from graphport.formats.ncnn.rules.shape_expressions import Length, joined, lengths_of_text, list_of
-from graphport.formats.pytorch.rules.binding import length, vector
+from graphport.formats.pytorch.rules.binding import length
 from graphport.formats.pytorch.rules.functions.indexing_slices import flip as flipped
 from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.ir.graph import Value
@@ -76,7 +76,7 @@ def crop(at: Layer) -> Value:
 def _cropped(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
     if not start and stop == length(b.dims(x), axis):
         return x
-    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]))
+    return b(Slice, x, [start], [stop], [axis])
 
 
 def _like(at: Layer) -> Value:
@@ -106,7 +106,7 @@ def _slice(at: Layer, starts: Sequence[Length], ends: Sequence[Length], axes: li
     if not axis_numbers:
         return at.x
     first, last = ([each[index] for index in kept] for each in (first, last))
-    return at.b(Slice, at.x, joined(at, first), joined(at, last), vector(at.b, axis_numbers))
+    return at.b(Slice, at.x, joined(at, first), joined(at, last), axis_numbers)
 
 
 @layer("Flip")
@@ -137,14 +137,14 @@ def diag(at: Layer) -> Value:
         extended = padded(b, x, [(max(place, 0), max(-place, 0))])
         reserve(size, size)
         mask = b.constant(np.eye(size, k=place)[None], dtype_of(x))
-        return b(Mul, b(Unsqueeze, extended, vector(b, [1])), mask)
+        return b(Mul, b(Unsqueeze, extended, [1]), mask)
     rows, columns = (length(b.dims(x), axis) for axis in (1, 2))
     first = np.arange(max(-place, 0), rows)
     chosen = (first * columns + first + place)[first + place < columns]
     if at.rank != 2 or not chosen.size:
         message = f"diagonal {place} does not exist in a {rows} x {columns} matrix"
         raise ShapeError(message)
-    return b(Gather, b(Flatten, x), vector(b, chosen.tolist()), axis=1)
+    return b(Gather, b(Flatten, x), chosen.tolist(), axis=1)
 
 
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -325,8 +325,8 @@ def export_gather(b: Builder, data: Value, indices: Value, *, axis: int = 0) -> 
         return indexing_gather.gathered(b, data, indices, place)
     refuse_constants(data)
     if len(wanted) > 1:
-        flat = b(Gather, data, vector(b, found), axis=axis)
-        return b(Reshape, flat, vector(b, sizes([*dims[:place], *wanted, *dims[place + 1 :]], "the sizes")))
+        flat = b(Gather, data, found, axis=axis)
+        return b(Reshape, flat, sizes([*dims[:place], *wanted, *dims[place + 1 :]], "the sizes"))
     blob_dims(b, data)
     extent = dims[place]
     if not isinstance(extent, int):

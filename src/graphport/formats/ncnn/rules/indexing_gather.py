@@ -37,7 +37,7 @@ from graphport.ops.definitions.indexing import (
 )
 from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Reshape, Squeeze, Unsqueeze
-from graphport.ops.lowering.operands import integers, needed, sizes, transposed, vector
+from graphport.ops.lowering.operands import integers, needed, sizes, transposed
 
 
 def gathered(b: Builder, data: Value, indices: Value, axis: int) -> Value:
@@ -58,9 +58,9 @@ def _sliced(b: Builder, data: Value, indices: Value, wanted: Sequence[int], axis
     dims = sizes(b.dims(data), "the gathered tensor")
     rest = [n for each, n in enumerate(dims) if each != axis]
     moved = transposed(b, data, [*(each for each in range(len(dims)) if each != axis), axis])
-    table = b(Reshape, moved, vector(b, [1, prod(rest), 1, dims[axis]]))
-    found = gathered_columns(b, table, b(Reshape, indices, vector(b, [1, 1, prod(wanted)])))
-    found = b(Reshape, found, vector(b, [*rest, *wanted]))
+    table = b(Reshape, moved, [1, prod(rest), 1, dims[axis]])
+    found = gathered_columns(b, table, b(Reshape, indices, [1, 1, prod(wanted)]))
+    found = b(Reshape, found, [*rest, *wanted])
     many = len(rest)
     return transposed(b, found, [*range(axis), *range(many, many + len(wanted)), *range(axis, many)])
 
@@ -81,7 +81,7 @@ def export_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int
     if any(n != m for each, (n, m) in enumerate(zip(dims, wanted, strict=True)) if each != at):
         starts = [0] * rank
         stops = [n if each == at else m for each, (n, m) in enumerate(zip(dims, wanted, strict=True))]
-        data = b(Slice, data, vector(b, starts), vector(b, stops), vector(b, list(range(rank))))
+        data = b(Slice, data, starts, stops, list(range(rank)))
     _real_table(data)
     return elements_of(b, data, b(Cast, indices, to=DType.FLOAT32), at)
 
@@ -97,9 +97,9 @@ def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int
     dims, wanted = sizes(b.dims(data), "the gathered tensor"), sizes(b.dims(indices), "the indices")
     flat_indices = _counted(b, indices, dims)
     rest = _window(dims, wanted[-1])
-    table = b(Reshape, data, vector(b, [1, prod(dims) // prod(rest), prod(rest)]))
+    table = b(Reshape, data, [1, prod(dims) // prod(rest), prod(rest)])
     found = _sliced(b, table, flat_indices, (prod(wanted[:-1]),), 1)
-    return b(Reshape, found, vector(b, [*wanted[:-1], *rest]))
+    return b(Reshape, found, [*wanted[:-1], *rest])
 
 
 def _window(dims: Sequence[int], depth: int) -> Sequence[int]:
@@ -118,12 +118,12 @@ def _window(dims: Sequence[int], depth: int) -> Sequence[int]:
 def _counted(b: Builder, indices: Value, dims: Sequence[int]) -> Value:
     """Convert index vectors [*i, depth] into `dims` to flat indices [1, prod(i)], as floats."""
     *many, depth = sizes(b.dims(indices), "the indices")
-    given = b(Reshape, b(Cast, indices, to=DType.FLOAT32), vector(b, [1, prod(many), depth]))
+    given = b(Reshape, b(Cast, indices, to=DType.FLOAT32), [1, prod(many), depth])
     lengths = np.array(dims[:depth], np.float32)
-    below = b(Cast, b(Greater, b.like(given, 0.0), given), to=DType.FLOAT32)
+    below = b(Cast, b(Greater, 0.0, given), to=DType.FLOAT32)
     whole = b(Add, given, b(Mul, below, b.constant(lengths)))
     steps = np.array([prod(dims[axis + 1 : depth]) for axis in range(depth)], np.float32)
-    return b(ReduceSum, b(Mul, whole, b.constant(steps)), vector(b, [2]), keepdims=0)
+    return b(ReduceSum, b(Mul, whole, b.constant(steps)), [2], keepdims=0)
 
 
 @ScatterND.export_rule("ncnn")
@@ -137,17 +137,17 @@ def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *
     affordable(count * n)
     # [1, j, i]: whether update j is written to i.
     rows = rows_of(b, _counted(b, indices, dims), n)
-    table, new = b(Reshape, data, vector(b, [1, n, rest])), b(Reshape, updates, vector(b, [1, count, rest]))
+    table, new = b(Reshape, data, [1, n, rest]), b(Reshape, updates, [1, count, rest])
     if reduction == "add":
         sums = accumulated(b, rows, transposed(b, new, [0, 2, 1]))
-        return b(Reshape, b(Add, table, transposed(b, sums, [0, 2, 1])), vector(b, dims))
+        return b(Reshape, b(Add, table, transposed(b, sums, [0, 2, 1])), dims)
     # Of duplicate indices the last one wins.
     numbers = b(Mul, rows, along(b, np.arange(1, count + 1), 1, 3, DType.FLOAT32))
-    last = b(ReduceMax, numbers, vector(b, [1]), keepdims=0)
+    last = b(ReduceMax, numbers, [1], keepdims=0)
     is_new = b(Greater, last, b.constant(np.float32(0)))
     source = b(Max, b(Sub, last, b.constant(np.float32(1))), b.constant(np.float32(0)))
-    found = b(Where, b(Unsqueeze, is_new, vector(b, [2])), _sliced(b, new, source, (n,), 1), table)
-    return b(Reshape, found, vector(b, dims))
+    found = b(Where, b(Unsqueeze, is_new, [2]), _sliced(b, new, source, (n,), 1), table)
+    return b(Reshape, found, dims)
 
 
 @ScatterElements.export_rule("ncnn")
@@ -171,11 +171,11 @@ def export_scatter_elements(
     # [.., j, i]: whether update j is written to i.
     rows = rows_of(b, transposed(b, indices, order), dims[at])
     if reduction == "add":
-        new = accumulated(b, rows, b(Unsqueeze, transposed(b, updates, order), vector(b, [rank - 1])))
-        return b(Add, data, transposed(b, b(Squeeze, new, vector(b, [rank - 1])), back))
+        new = accumulated(b, rows, b(Unsqueeze, transposed(b, updates, order), [rank - 1]))
+        return b(Add, data, transposed(b, b(Squeeze, new, [rank - 1]), back))
     sources = b(Mul, rows, along(b, np.arange(wanted[at]), rank - 1, rank + 1, DType.FLOAT32))
-    source = transposed(b, b(ReduceSum, sources, vector(b, [rank - 1]), keepdims=0), back)
-    here = transposed(b, b(ReduceMax, rows, vector(b, [rank - 1]), keepdims=0), back)
+    source = transposed(b, b(ReduceSum, sources, [rank - 1], keepdims=0), back)
+    here = transposed(b, b(ReduceMax, rows, [rank - 1], keepdims=0), back)
     return b(Where, b(Greater, here, b.constant(np.float32(0))), elements_of(b, updates, source, at), data)
 
 
@@ -240,8 +240,8 @@ def _emit_scatter(
             ).reshape(-1)
             for each in range(count)
         ]
-        flat = b(Reshape, updates, vector(b, [1, count]))
-        return b(Add, data, b(Reshape, accumulated(b, b.constant(np.array(rows)), flat), vector(b, shape)))
+        flat = b(Reshape, updates, [1, count])
+        return b(Add, data, b(Reshape, accumulated(b, b.constant(np.array(rows)), flat), shape))
     old, new = _numbered(data, updates, b=b)
     return _select_elements(b, [data, updates], _evaluate_operator(op_def, old, known_indices, new, **stated))
 
@@ -257,9 +257,9 @@ def _select_elements(b: Builder, sources: Sequence[Value], wanted: np.ndarray[An
     whole = _boxed(b, sources, wanted)
     if whole is not None:
         return whole
-    flat = [b(Reshape, x, vector(b, [1, prod(sizes(b.dims(x)))])) for x in sources]
+    flat = [b(Reshape, x, [1, prod(sizes(b.dims(x)))]) for x in sources]
     joined = flat[0] if len(flat) == 1 else b(Concat, *flat, axis=1)
-    return b(Reshape, b(Gather, joined, vector(b, wanted.reshape(-1).tolist()), axis=1), vector(b, wanted.shape))
+    return b(Reshape, b(Gather, joined, wanted.reshape(-1).tolist(), axis=1), wanted.shape)
 
 
 def _boxed(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -> Value | None:
@@ -282,7 +282,7 @@ def _boxed(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -
         return None
     if inside.size != prod(sizes(b.dims(new))):
         return None
-    y = b(Reshape, new, vector(b, list(inside.shape)))
+    y = b(Reshape, new, list(inside.shape))
     for axis, (start, stop) in reversed(list(enumerate(box))):
         if (start, stop) == (0, dims[axis]):
             continue
@@ -299,7 +299,7 @@ def _boxed(b: Builder, sources: Sequence[Value], wanted: np.ndarray[Any, Any]) -
 
 def _cut(b: Builder, x: Value, bounds: dict[int, tuple[int, int]]) -> Value:
     starts, stops = ([pair[place] for pair in bounds.values()] for place in (0, 1))
-    return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, list(bounds)))
+    return b(Slice, x, starts, stops, list(bounds))
 
 
 @OneHot.export_rule("ncnn")
@@ -327,4 +327,4 @@ def export_trilu(b: Builder, input: Value, k: Value | None = None, *, upper: int
     affordable(rows * columns)
     ahead = np.arange(columns) - np.arange(rows)[:, None]
     mask = ahead >= offset[0] if upper else ahead <= offset[0]
-    return b(Where, b.constant(mask), input, b.like(input, 0.0))
+    return b(Where, b.constant(mask), input, 0.0)

@@ -24,7 +24,7 @@ from graphport.ops.definitions.arithmetic import Add, Cast, Mul, Neg
 from graphport.ops.definitions.comparison import Equal, Greater, Or
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reshape import Concat, Reshape, Unsqueeze
-from graphport.ops.lowering.operands import sizes, transposed, vector
+from graphport.ops.lowering.operands import sizes, transposed
 
 MOST_ENTRIES = 1 << 22
 """Of rows that are 1 in one place."""
@@ -62,12 +62,12 @@ def gathered_columns(b: Builder, table: Value, indices: Value) -> Value:
     if rows * n > MOST_PIXELS:
         message = f"gather among {rows * n} elements: float32 does not represent all indices exactly"
         raise UnsupportedError(message)
-    below = b(Cast, b(Greater, b.like(indices, 0.0), indices), to=DType.FLOAT32)
-    whole = b(Add, indices, b(Mul, below, b.like(below, float(n))))
+    below = b(Cast, b(Greater, 0.0, indices), to=DType.FLOAT32)
+    whole = b(Add, indices, b(Mul, below, float(n)))
     across = b(Add, b(Mul, whole, b.like(whole, 2 / n)), b.like(whole, 1 / n - 1))
     middles = (2 * np.arange(rows, dtype=np.float32) + 1) / rows - 1
     down = b.constant(np.broadcast_to(middles[:, None, None], (1, rows, count, 1)).copy())
-    grid = b(Concat, b(Unsqueeze, across, vector(b, [3])), down, axis=3)
+    grid = b(Concat, b(Unsqueeze, across, [3]), down, axis=3)
     fact = TensorFact(DType.FLOAT32, (1, channels, rows, count))
     return emitted(b, "GridSample", table, grid, fact=fact, p0=_NEAREST, p1=1, p2=0)
 
@@ -77,9 +77,9 @@ def elements_of(b: Builder, data: Value, positions: Value, axis: int) -> Value:
     dims, wanted = sizes(b.dims(data), "the gathered tensor"), sizes(b.dims(positions), "the indices")
     rank, rows = len(dims), prod((*dims[:axis], *dims[axis + 1 :]))
     order = [*(each for each in range(rank) if each != axis), axis]
-    table = b(Reshape, transposed(b, data, order), vector(b, [1, 1, rows, dims[axis]]))
-    found = gathered_columns(b, table, b(Reshape, transposed(b, positions, order), vector(b, [1, rows, wanted[axis]])))
-    found = b(Reshape, found, vector(b, [wanted[each] for each in order]))
+    table = b(Reshape, transposed(b, data, order), [1, 1, rows, dims[axis]])
+    found = gathered_columns(b, table, b(Reshape, transposed(b, positions, order), [1, rows, wanted[axis]]))
+    found = b(Reshape, found, [wanted[each] for each in order])
     return transposed(b, found, [order.index(each) for each in range(rank)])
 
 
@@ -106,7 +106,7 @@ def rows_of(b: Builder, indices: Value, n: int) -> Value:
     """Encode indices as one-hot rows of length `n`; negative indices count from the end.  Shapes: [*i] -> [*i, n]."""
     rank = len(b.dims(indices))
     reserve(2, n)
-    wide = b(Unsqueeze, b(Cast, indices, to=DType.FLOAT32), vector(b, [rank]))
+    wide = b(Unsqueeze, b(Cast, indices, to=DType.FLOAT32), [rank])
     found = b(Equal, wide, along(b, np.arange(n), rank, rank + 1, DType.FLOAT32))
     found = b(Or, found, b(Equal, wide, along(b, np.arange(-n, 0), rank, rank + 1, DType.FLOAT32)))
     return b(Cast, found, to=DType.FLOAT32)

@@ -26,7 +26,6 @@ from graphport.formats.ncnn.rules.emitting import (
 )
 from graphport.formats.ncnn.rules.functions import both
 from graphport.formats.ncnn.rules.quantization import TERM, Integers, integers_of, rounded_operands, rounded_rows
-from graphport.formats.pytorch.rules.binding import vector
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
@@ -66,16 +65,16 @@ def matmul(at: Layer) -> Value:
     """MatMul of batched matrices; a vector operand is a row (left) or a column (right), whose axis is dropped."""
     b, (left, right) = at.b, at.inputs[:2]
     ranks = [len(b.dims(x)) - 1 for x in (left, right)]
-    row = b(Unsqueeze, left, vector(b, [1])) if ranks[0] == 1 else left
+    row = b(Unsqueeze, left, [1]) if ranks[0] == 1 else left
     right_transposed = _transposed(at, right) if at.integer(0) and ranks[1] > 1 else right
-    column = b(Unsqueeze, right, vector(b, [2])) if ranks[1] == 1 else right_transposed
+    column = b(Unsqueeze, right, [2]) if ranks[1] == 1 else right_transposed
     y = b(MatMul, row, column)
     if 1 not in ranks:
         return y
     rank = len(b.dims(y))
     gone = [axis for axis, own in ((rank - 2, ranks[0]), (rank - 1, ranks[1])) if own == 1]
     # A blob has an axis at least.
-    return b(Squeeze, y, vector(b, gone[: rank - 2]))
+    return b(Squeeze, y, gone[: rank - 2])
 
 
 _GEMM_TERM = 18
@@ -137,8 +136,8 @@ def _align_addend(at: Layer, x: Value, m: Dim, n: Dim) -> Value:
     if len(dims) != 2:
         return x
     if settle_equal(dims[1], n):
-        return at.b(Unsqueeze, x, vector(at.b, [1]))
-    return at.b(Unsqueeze, x, vector(at.b, [2])) if settle_equal(dims[1], m) else x
+        return at.b(Unsqueeze, x, [1])
+    return at.b(Unsqueeze, x, [2]) if settle_equal(dims[1], m) else x
 
 
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,12 +197,12 @@ def export_matmul(b: Builder, a: Value, b_: Value) -> Value:
     """Export MatMul: InnerProduct for a constant second matrix, else a MatMul layer."""
     ranks = len(b.dims(a)), len(b.dims(b_))
     if min(ranks) < _MATRIX:
-        row = b(Unsqueeze, a, vector(b, [0])) if ranks[0] < _MATRIX else a
-        column = b(Unsqueeze, b_, vector(b, [1])) if ranks[1] < _MATRIX else b_
+        row = b(Unsqueeze, a, [0]) if ranks[0] < _MATRIX else a
+        column = b(Unsqueeze, b_, [1]) if ranks[1] < _MATRIX else b_
         y = b(MatMul, row, column)
         rank = len(b.dims(y))
         gone = [axis for axis, own in ((rank - 2, ranks[0]), (rank - 1, ranks[1])) if own < _MATRIX]
-        return b(Squeeze, y, vector(b, gone))
+        return b(Squeeze, y, gone)
     if folded(a) is None and folded(b_) is not None and ranks[1] == 2:
         b.looks_around = True
         found = integers_of(a, b_, axis=1)

@@ -121,10 +121,10 @@ def lrn(at: Layer) -> Value:
     else:
         window = {"kernel_shape": (size, 1), "pads": (before, 0, behind, 0)}
         channels, *plane = at.lengths()
-        squares = b(Reshape, squares, vector(b, [1, 1, channels, prod(plane)]))
+        squares = b(Reshape, squares, [1, 1, channels, prod(plane)])
     mean = b(AveragePool, squares, strides=(1, 1), count_include_pad=1, **window)
     if not at.integer(0):
-        mean = b(Reshape, mean, vector(b, [1, *at.lengths()]))
+        mean = b(Reshape, mean, [1, *at.lengths()])
     total = b(Add, b(Mul, mean, b.like(x, alpha)), b.like(x, bias))
     return b(Mul, x, b(Pow, total, b.like(x, -beta)))
 
@@ -142,7 +142,7 @@ def normalize(at: Layer) -> Value:
     if not is_across and not is_spatial:
         return x
     across = [*(channels if is_across else []), *(plane if is_spatial else [])]
-    total = b(ReduceSumSquare, x, vector(b, across)) if across else b(Mul, x, x)
+    total = b(ReduceSumSquare, x, across) if across else b(Mul, x, x)
     epsilon = b.like(x, at.float_value(2, 1e-4))
     match at.integer(9):
         case 0:

@@ -22,7 +22,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.definitions.indexing import Gather, Slice
 from graphport.ops.definitions.padding import Pad, source_indices
 from graphport.ops.definitions.reshape import Concat, Identity
-from graphport.ops.lowering.operands import sizes, vector
+from graphport.ops.lowering.operands import sizes
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.padding import PadView
 
@@ -90,7 +90,7 @@ def _pad_and_crop(b: Builder, op: PadView, axes: list[int]) -> Value:
     if op.mode == "wrap" or (op.mode == "reflect" and any(n >= m for n, m in zip(most, [*least, *least], strict=True))):
         message = f"{data.name} is {data.fact}: an axis may be shorter than its padding"
         raise UnsupportedError(message)
-    wide = b(Pad, data, vector(b, most), op.constant_value, vector(b, axes), mode=op.mode)
+    wide = b(Pad, data, most, op.constant_value, axes, mode=op.mode)
     starts = [high - amount for high, amount in zip(most[:count], amounts[:count], strict=True)]
     stops = [start + b.outcome.dims[axis] for start, axis in zip(starts, axes, strict=True)]
     own, batch = b.dims(wide), batch_of(wide)
@@ -128,7 +128,7 @@ def _cut(b: Builder, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
     lengths = sizes([b.dims(x)[axis] for axis in gone], "the cropped tensor")
     starts = [max(-pairs[axis][0], 0) for axis in gone]
     stops = [length + min(pairs[axis][1], 0) for axis, length in zip(gone, lengths, strict=True)]
-    return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, gone))
+    return b(Slice, x, starts, stops, gone)
 
 
 def _concat_padding(b: Builder, x: Value, axis: int, pair: tuple[int, int], mode: str, filler: float) -> Value:
@@ -141,6 +141,6 @@ def _concat_padding(b: Builder, x: Value, axis: int, pair: tuple[int, int], mode
     else:
         indices = source_indices(dims[axis], pair, mode).tolist()
         ends = (indices[: pair[0]], indices[pair[0] + dims[axis] :])
-        slabs = [b(Gather, x, vector(b, end), axis=axis) if end else None for end in ends]
+        slabs = [b(Gather, x, end, axis=axis) if end else None for end in ends]
     parts = (slabs[0], x, slabs[1])
     return b(Concat, *(part for part in parts if part is not None), axis=axis)

@@ -46,7 +46,7 @@ def _pool(count: int, at: Layer) -> Value:
     is_maximum = at.integer(0) == _MAXIMUM
     if at.integer(4):
         whole = b(GlobalMaxPool if is_maximum else GlobalAveragePool, x)
-        return b(Squeeze, whole, vector(b, list(range(2, 2 + count))))
+        return b(Squeeze, whole, list(range(2, 2 + count)))
     if at.integer(7):
         sizes = tuple(None if n in (0, NONE) else n for n in along(at, count, 8, 0))
         adaptive: Any = adaptive_max_pool if is_maximum else adaptive_avg_pool
@@ -175,7 +175,7 @@ def _padded(b: Builder, x: Value, slid: Window, filler: float) -> Value:
     y = x
     if any([*starts, *ends]):
         axes = list(range(2, 2 + len(dims)))
-        y = b(Pad, x, vector(b, [*starts, *ends]), b.constant(np.float32(filler)), vector(b, axes))
+        y = b(Pad, x, vector(b, [*starts, *ends]), b.constant(np.float32(filler)), axes)
     return y
 
 
@@ -218,7 +218,7 @@ def _decompose_dilated_pooling(b: Builder, x: Value, slid: Window, *, is_maximum
         stops = [
             start + (n - 1) * step + 1 for start, n, step in zip(starts, sizes(slid.lengths), slid.strides, strict=True)
         ]
-        parts.append(b(Slice, extended, vector(b, starts), vector(b, stops), axes, vector(b, slid.strides)))
+        parts.append(b(Slice, extended, starts, stops, axes, slid.strides))
     if is_maximum:
         return b(Max, *parts)
     share = _count_window_elements(b, x, slid, counts_padding=counts_padding)
@@ -231,7 +231,7 @@ def _powered(b: Builder, x: Value, p: float) -> Value:
 
 
 def _root(b: Builder, x: Value, p: float) -> Value:
-    return x if p == 1 else b(Sqrt, x) if p == 2 else b(Pow, x, b.like(x, 1 / p))
+    return x if p == 1 else b(Sqrt, x) if p == 2 else b(Pow, x, 1 / p)
 
 
 @LpPoolView.export_rule("ncnn")
@@ -242,7 +242,7 @@ def export_lp_pool(b: Builder, op: LpPoolView) -> Value:
         raise UnsupportedError(message)
     stated = {name: value for name, value in op.non_defaults().items() if name != "p"}
     size = b(AveragePool, _powered(b, op.x, op.p), count_include_pad=1, **stated)
-    return _root(b, b(Mul, size, b.like(op.x, float(prod(op.kernel_shape)))), op.p)
+    return _root(b, b(Mul, size, float(prod(op.kernel_shape))), op.p)
 
 
 @GlobalLpPool.export_rule("ncnn")

@@ -119,9 +119,9 @@ def rounded_rows(b: Builder, x: Value, axes: Sequence[int] = (-1,)) -> Value:
     """
     most = b(ReduceMax, b(Abs, x), b.constant(np.array(axes)), keepdims=1)
     zero, one = b.like(x, 0.0), b.like(x, 1.0)
-    scale = b(Where, b(Equal, most, zero), one, b(Div, b.like(x, float(_MOST)), most))
+    scale = b(Where, b(Equal, most, zero), one, b(Div, float(_MOST), most))
     scaled = b(Mul, x, scale)
-    codes = b(Mul, b(Sign, scaled), b(Floor, b(Add, b(Abs, scaled), b.like(x, 0.5))))
+    codes = b(Mul, b(Sign, scaled), b(Floor, b(Add, b(Abs, scaled), 0.5)))
     return b(Div, codes, scale)
 
 

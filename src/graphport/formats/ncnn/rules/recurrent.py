@@ -78,7 +78,7 @@ def _answered(at: Layer, y: Value, *last: Value) -> list[Value]:
     """Return the results of all steps, [time, directions * hidden], and the final states."""
     b = at.b
     # [time, direction, batch, hidden]
-    permuted = b(Reshape, b(Transpose, y, perm=(2, 0, 1, 3)), vector(b, [0, 0, -1]))
+    permuted = b(Reshape, b(Transpose, y, perm=(2, 0, 1, 3)), [0, 0, -1])
     return [permuted, *(b(Transpose, state, perm=(1, 0, 2)) for state in last)][: b.count]
 
 
@@ -116,7 +116,7 @@ def _dequantized(at: Layer, index: int, place: int, shape: Sequence[int]) -> Val
         raise UnsupportedError(message)
     steps = Computed(lambda array: inverse(array.reshape(-1)), (scales,), DType.FLOAT32, (rows,))
     codes = at.b.constant(at.stored(index).reshaped([rows, shape[2]]))
-    return at.b(Reshape, at.b(DequantizeLinear, codes, at.b.constant(steps), axis=0), vector(at.b, list(shape)))
+    return at.b(Reshape, at.b(DequantizeLinear, codes, at.b.constant(steps), axis=0), list(shape))
 
 
 def _bias(at: Layer, order: Sequence[int], hidden: int) -> Value:

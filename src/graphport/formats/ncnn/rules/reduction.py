@@ -73,7 +73,7 @@ def reduction(at: Layer) -> Value:
     keeps = bool(at.integer(4))
     y = at.b(op_def, at.x, vector(at.b, axes), keepdims=None if keeps else 0)
     if len(axes) == rank and not keeps:
-        y = at.b(Reshape, y, vector(at.b, [1, 1]))
+        y = at.b(Reshape, y, [1, 1])
     factor = at.float_value(2, 1.0)
     return y if factor == 1 else at.b(Mul, y, at.b.like(y, factor))
 
@@ -213,7 +213,7 @@ def export_cumsum(b: Builder, x: Value, axis: Value, *, exclusive: int = 0, reve
     own = blob_axis(place, len(b.dims(x)), batch_of(x))
     given = emitted(b, "Flip", x, p0=(own,)) if reverse else x
     y = emitted(b, "CumulativeSum", given, p0=own)
-    y = b(Pad, y, vector(b, [1, -1]), None, vector(b, [place])) if exclusive else y
+    y = b(Pad, y, [1, -1], None, [place]) if exclusive else y
     y = emitted(b, "Flip", y, p0=(own,)) if reverse else y
     dtype, length = x.dtype, b.dims(x)[place]
     if dtype is not None and dtype.is_integer:
@@ -265,9 +265,9 @@ def _searched(
     reserve(n)
     weights = np.arange(1, n + 1) if select_last_index else np.arange(n, 0, -1)
     score = b(Mul, b(Cast, b(Not, others), to=DType.FLOAT32), along(b, weights, at, len(dims), DType.FLOAT32))
-    found = b(ReduceMax, score, vector(b, [at]), keepdims=keepdims)
+    found = b(ReduceMax, score, [at], keepdims=keepdims)
     # The extreme of only infinite elements is the largest finite float in ncnn, which equals none of them.
-    found = b(Max, found, b(Sub, b.like(found, float(n)), b(Mul, found, b.like(found, float(n)))))
+    found = b(Max, found, b(Sub, b.like(found, float(n)), b(Mul, found, float(n))))
     one, last = (b.constant(np.float32(number)) for number in (1, n))
     return as_indices(b, b(Sub, found, one) if select_last_index else b(Sub, last, found), n)
 
@@ -289,17 +289,17 @@ def export_top_k(
     affordable(prod([size for size in dims if isinstance(size, int)]) * n)
     order = [*(each for each in range(rank) if each != at), at]
     moved = transposed(b, x, order)
-    one, other = b(Unsqueeze, moved, vector(b, [rank])), b(Unsqueeze, moved, vector(b, [rank - 1]))
+    one, other = b(Unsqueeze, moved, [rank]), b(Unsqueeze, moved, [rank - 1])
     # [.., i, j]: whether j is ranked before i.
     ahead = b(Greater if largest else Less, other, one)
     behind = b(Greater if largest else Less, one, other)
     first = b.constant(np.tril(np.ones((n, n), bool), -1).reshape(*[1] * (rank - 1), n, n))
     before = b(Or, ahead, b(And, b(Not, b(Or, ahead, behind)), first))
-    standing = b(ReduceSum, b(Cast, before, to=DType.FLOAT32), vector(b, [rank]), keepdims=0)
+    standing = b(ReduceSum, b(Cast, before, to=DType.FLOAT32), [rank], keepdims=0)
     wanted = along(b, np.arange(count), rank - 1, rank + 1, DType.FLOAT32)
-    rows = b(Cast, b(Equal, b(Unsqueeze, standing, vector(b, [rank - 1])), wanted), to=DType.FLOAT32)
+    rows = b(Cast, b(Equal, b(Unsqueeze, standing, [rank - 1]), wanted), to=DType.FLOAT32)
     weighted = b(Mul, rows, along(b, np.arange(n), rank, rank + 1, DType.FLOAT32))
-    numbers = b(ReduceSum, weighted, vector(b, [rank]), keepdims=0)
+    numbers = b(ReduceSum, weighted, [rank], keepdims=0)
     back = [order.index(each) for each in range(rank)]
     values = elements_of(b, moved, numbers, rank - 1)
     return transposed(b, values, back), as_indices(b, transposed(b, numbers, back), n)

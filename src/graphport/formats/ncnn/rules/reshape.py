@@ -167,7 +167,7 @@ def squeeze(at: Layer) -> Value:
     chosen = sorted({axis for axis in chosen if settle_equal(at.b.dims(at.x)[axis], 1)})
     # A blob has an axis at least.
     chosen = chosen[: at.rank - 1]
-    return at.b(Squeeze, at.x, vector(at.b, chosen)) if chosen else at.x
+    return at.b(Squeeze, at.x, chosen) if chosen else at.x
 
 
 @layer("ExpandDims")
@@ -182,7 +182,7 @@ def expand_dims(at: Layer) -> Value:
         # ncnn ignores them, and the next layer reads a blob with other axes than expected.
         message = f"axis {outside[0] if outside else int(axes[-1])} is out of range for rank {min(rank, MOST_AXES)}"
         raise UnsupportedError(message)
-    return at.b(Unsqueeze, at.x, vector(at.b, sorted(int(axis) % rank + 1 for axis in axes)))
+    return at.b(Unsqueeze, at.x, sorted(int(axis) % rank + 1 for axis in axes))
 
 
 @layer("Tile")
@@ -192,11 +192,11 @@ def tile(at: Layer) -> Value:
         missing = len(repeats) - at.rank
         # If an image becomes a volume, channels are kept, and the depth is new.
         new = [2] if at.rank == 3 and missing == 1 else list(range(1, 1 + missing))
-        x = at.b(Unsqueeze, at.x, vector(at.b, new)) if missing > 0 else at.x
-        return at.b(Tile, x, vector(at.b, [1, *[1] * -missing, *repeats]))
+        x = at.b(Unsqueeze, at.x, new) if missing > 0 else at.x
+        return at.b(Tile, x, [1, *[1] * -missing, *repeats])
     times = [1] * (at.rank + 1)
     times[at.axis(at.integer(0))] = at.integer(1, 1)
-    return at.b(Tile, at.x, vector(at.b, times))
+    return at.b(Tile, at.x, times)
 
 
 RULES.having(channel_shuffle=channel_shuffle, pixel_unshuffle=pixel_unshuffle).lower("""
@@ -213,7 +213,7 @@ ShuffleChannel(x, *, p0=1, p1=0) -> channel_shuffle(x, channels(x) // p0 if p1 e
 @layer("Fold")
 def fold(at: Layer) -> Value:
     picture, kernel = (at.integer(21, at.integer(20)), at.integer(20)), along(at, 2, 1, 0)
-    return at.b(Col2Im, at.x, vector(at.b, picture), vector(at.b, kernel), **slides(at, 2))
+    return at.b(Col2Im, at.x, picture, kernel, **slides(at, 2))
 
 
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,7 +16,7 @@ from graphport.formats.ncnn.rules.annotations import batch_of
 from graphport.formats.ncnn.rules.binding import Layer, layer
 from graphport.formats.ncnn.rules.emitting import blob_dims, computed, emitted, static_sizes
 from graphport.formats.ncnn.rules.shape_expressions import Length, joined, length_of, lengths_of_text
-from graphport.formats.pytorch.rules.binding import length, vector
+from graphport.formats.pytorch.rules.binding import length
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import folded
@@ -51,7 +51,7 @@ def interp(at: Layer) -> Value:
     b, rank = at.b, at.rank
     rows, columns = _sizes(at)
     if rank == 1:
-        return b(Expand, b(Unsqueeze, at.x, vector(b, [2, 3])), joined(at, [1, 1, rows, columns]))
+        return b(Expand, b(Unsqueeze, at.x, [2, 3]), joined(at, [1, 1, rows, columns]))
     if rank > _PICTURE:
         message = f"interpolation of a blob of rank {rank}"
         raise UnsupportedError(message)
@@ -119,7 +119,7 @@ def _multiplied(at: Layer, extent: Length, factor: np.float32) -> Length:
     if factor != int(factor):
         message = f"a dynamic size cannot be multiplied by {factor}; expected an integer factor"
         raise UnsupportedError(message)
-    return at.b(Mul, extent, vector(at.b, [int(factor)]))
+    return at.b(Mul, extent, [int(factor)])
 
 
 def _resized(at: Layer, mode: str, target: list[int]) -> Value:
@@ -127,7 +127,7 @@ def _resized(at: Layer, mode: str, target: list[int]) -> Value:
     b, attributes = at.b, _placing(at, mode)
     is_factor = at.parameters.get("9") is None and not at.integer(5) and not (at.integer(3) and at.integer(4))
     if not is_factor or (at.integer(6) and mode != "nearest"):
-        return b(Resize, at.x, None, None, vector(b, [1, *target]), **attributes)
+        return b(Resize, at.x, None, None, [1, *target], **attributes)
     factors = [1.0, 1.0, *([at.float_value(1, 1.0)] if at.rank == _PICTURE else []), at.float_value(2, 1.0)]
     if mode == "linear":
         # An axis that keeps its length keeps its points.
@@ -228,7 +228,7 @@ def _enlarge_by_filter(b: Builder, op: ResizeView, lengths: Sequence[Dim]) -> Va
     edges = [[pads[0] for _, pads, _ in axes], [pads[1] for _, pads, _ in axes]]
     crops = [crop for _, _, crop in axes]
     kernel = np.multiply.outer(axes[0][0], axes[1][0]).astype(np.float32)
-    x = b(Pad, op.x, vector(b, [0, 0, *edges[0], 0, 0, *edges[1]]), mode="edge")
+    x = b(Pad, op.x, [0, 0, *edges[0], 0, 0, *edges[1]], mode="edge")
     weight = b.constant(np.broadcast_to(kernel, (channels, 1, *kernel.shape)).copy())
     pads = (*(begin for begin, _ in crops), *(end for _, end in crops))
     return b(ConvTranspose, x, weight, group=channels, strides=tuple(steps[2:]), pads=pads)

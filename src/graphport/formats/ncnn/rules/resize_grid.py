@@ -45,7 +45,7 @@ def grid_sample(at: Layer) -> Value:
         positions = _placed(b, grid, sizes, aligns=aligns)
         if border == "reflection":
             positions, border = _mirrored(b, positions, sizes, aligns=aligns), "border"
-        whole = b(Floor, b(Add, positions, b.like(positions, 0.5)))
+        whole = b(Floor, b(Add, positions, 0.5))
         grid = _middles(b, whole, sizes, aligns=aligns)
     return b(GridSample, at.x, grid, mode=mode, padding_mode=border, align_corners=int(aligns) or None)
 

@@ -53,7 +53,7 @@ def _reversed(b: Builder, node: Node, x: Value) -> Value | None:
     if not (start == step == -1 and end < -(2**31)) or not isinstance(shape[int(axis) % max(len(shape), 1)], Symbolic):
         return None
     place = int(axis) % len(shape)
-    last = b(Sub, extent(b, x, place), vector(b, [1]))
+    last = b(Sub, extent(b, x, place), [1])
     return b(Gather, x, b(Sub, last, counted(b, extent(b, x, place))), axis=place)
 
 
@@ -82,12 +82,12 @@ def _resized(b: Builder, node: Node, x: Value) -> Value | None:
             factor = Fraction(scales[axis])
             if factor.denominator > _MAX_DENOMINATOR:
                 return None
-            wanted = b(Div, b(Mul, length, vector(b, [factor.numerator])), vector(b, [factor.denominator]))
+            wanted = b(Div, b(Mul, length, [factor.numerator]), [factor.denominator])
             scale = b.constant(scales[axis], DType.FLOAT32)
         else:
-            wanted = b(Gather, sizes, vector(b, [axis])) if isinstance(out, Symbolic) else vector(b, [out])
+            wanted = b(Gather, sizes, [axis]) if isinstance(out, Symbolic) else vector(b, [out])
             scale = b(Div, cast(b, wanted, DType.FLOAT32), cast(b, length, DType.FLOAT32))
-        last = cast(b, b(Sub, length, vector(b, [1])), DType.FLOAT32)
+        last = cast(b, b(Sub, length, [1]), DType.FLOAT32)
         position = _positions(b, str(coordinates), wanted, scale, last)
         if mode == "nearest":
             nearest = _rounded(b, position, str(node.attributes.get("nearest_mode", "round_prefer_floor")))
@@ -130,17 +130,17 @@ def _rounded(b: Builder, position: Value, nearest_mode: str) -> Value:
 
 
 def _index(b: Builder, position: Value, last: Value) -> Value:
-    held = b(Min, b(Clip, position, b.like(position, 0.0)), last)
+    held = b(Min, b(Clip, position, 0.0), last)
     return b(Cast, held, to=DType.INT64)
 
 
 def _mixed(b: Builder, y: Value, axis: int, position: Value, last: Value) -> Value:
     """Weighted sum of the two nearest elements along an axis."""
-    held = b(Min, b(Clip, position, b.like(position, 0.0)), last)
+    held = b(Min, b(Clip, position, 0.0), last)
     low = b(Floor, held)
     axes: Sequence[int] = range(1, len(b.dims(y)) - axis)
     weight = b(Sub, held, low)
-    weight = b(Unsqueeze, weight, vector(b, list(axes))) if axes else weight
-    high = b(Min, b(Add, low, b.like(low, 1.0)), last)
+    weight = b(Unsqueeze, weight, list(axes)) if axes else weight
+    high = b(Min, b(Add, low, 1.0), last)
     first, second = (b(Gather, y, b(Cast, place, to=DType.INT64), axis=axis) for place in (low, high))
     return b(Add, first, b(Mul, b(Sub, second, first), weight))

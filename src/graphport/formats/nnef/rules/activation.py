@@ -44,7 +44,7 @@ def softmax(b: Builder, x: Value, *, axes: tuple[int, ...]) -> Value:
     # Move the axes to the end, merge them, and undo both.
     order = (*(axis for axis in range(rank) if axis not in axes), *axes)
     moved = b(Transpose, x, perm=order)
-    joined = b(Reshape, moved, b.constant(np.array([*[0] * (rank - len(axes)), -1], np.int64)))
+    joined = b(Reshape, moved, [*[0] * (rank - len(axes)), -1])
     split = b(Reshape, b(Softmax, joined, axis=-1), b(Shape, moved))
     return b(Transpose, split, perm=tuple(int(place) for place in np.argsort(order)))
 
@@ -76,7 +76,7 @@ def prelu(b: Builder, x: Value, alpha: Value) -> Value:
     slopes = b.dims(alpha)
     if len(slopes) <= rank and all(slope in (1, dim) for slope, dim in zip(slopes, b.dims(x), strict=False)):
         return b(PRelu, x, alpha)
-    return b(Where, b(Less, x, b.like(x, 0)), b(Mul, x, alpha), x)
+    return b(Where, b(Less, x, 0), b(Mul, x, alpha), x)
 
 
 @PRelu.export_rule("nnef")

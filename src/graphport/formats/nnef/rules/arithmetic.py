@@ -85,7 +85,7 @@ def round_half_up(b: Builder, x: Value) -> Value:
     """
     below = b(Floor, x)
     dtype = x.dtype
-    goes_up = b(GreaterOrEqual, b(Sub, x, below), b.like(x, 0.5))
+    goes_up = b(GreaterOrEqual, b(Sub, x, below), 0.5)
     return b(Add, below, b(Cast, goes_up, to=dtype or DType.FLOAT32))
 
 
@@ -131,7 +131,7 @@ def export_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> tuple[Va
         rest = b(Mod, b(Cast, a, to=DType.FLOAT32), b(Cast, other, to=DType.FLOAT32), fmod=1)
         if not fmod:
             y = b(Cast, other, to=DType.FLOAT32)
-            rest = b(Where, b(Less, b(Mul, rest, y), b.like(rest, 0.0)), b(Add, rest, y), rest)
+            rest = b(Where, b(Less, b(Mul, rest, y), 0.0), b(Add, rest, y), rest)
         return (b(Cast, rest, to=dtype),)
     if dtype not in _HALVES:
         return None
@@ -142,7 +142,7 @@ def export_mod(b: Builder, a: Value, other: Value, *, fmod: int = 0) -> tuple[Va
     rest = b(Sub, b(Sub, a, b(Mul, whole, high)), b(Mul, whole, b(Sub, other, high)))
     size, sign = b(Abs, other), b(Sign, a if fmod else other)
     step = b(Mul, size, sign)
-    rest = b(Where, b(Less, b(Mul, rest, sign), b.like(rest, 0.0)), b(Add, rest, step), rest)
+    rest = b(Where, b(Less, b(Mul, rest, sign), 0.0), b(Add, rest, step), rest)
     return (b(Where, b(GreaterOrEqual, b(Abs, rest), size), b(Sub, rest, step), rest),)
 
 

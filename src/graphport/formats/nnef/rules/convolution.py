@@ -279,7 +279,7 @@ def _grown(
     cut = [max(begin, 0) for begin, _ in padding] + [max(end, 0) for _, end in padding]
     y = b(ConvTranspose, x, w, None, pads=tuple(cut), **attributes)
     around = [0, 0, *(max(-begin, 0) for begin, _ in padding), 0, 0, *(max(-end, 0) for _, end in padding)]
-    y = b(Pad, y, b.constant(np.array(around, np.int64)))
+    y = b(Pad, y, around)
     if bias is None:
         return (y,)
     behind = b.constant(np.arange(1, len(padding) + 1))

@@ -53,19 +53,15 @@ def _spatial(b: Builder, input: Value, rois: Value, sizes: Shaped) -> int:
     return count
 
 
-def _integers(b: Builder, *numbers: int) -> Value:
-    return b.constant(np.array(numbers, np.int64))
-
-
 def _column(b: Builder, rois: Value, number: int) -> Value:
     """Return one coordinate of all regions: [N, 1]."""
-    return b(Gather, rois, _integers(b, number), axis=1)
+    return b(Gather, rois, [number], axis=1)
 
 
 def _extent(b: Builder, input: Value, axis: int) -> Value:
     """The length of an axis: int64[1]."""
     dim = b.dims(input)[axis]
-    return _integers(b, dim) if isinstance(dim, int) else b(Shape, input, start=axis, end=axis + 1)
+    return b.integers([dim]) if isinstance(dim, int) else b(Shape, input, start=axis, end=axis + 1)
 
 
 # ── resampling ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -78,10 +74,10 @@ def roi_resample(
     """Resample each region at a grid of `output_size` points by linear interpolation."""
     count = _spatial(b, input, rois, output_size)
     strides = _strides(b, input, count)
-    image = b(Mul, b(Reshape, batch_index, _integers(b, -1, *[1] * count)), strides[0])
+    image = b(Mul, b(Reshape, batch_index, [-1, *[1] * count]), strides[0])
     corners = [_neighbours(b, input, rois, axis, size, method) for axis, size in enumerate(output_size)]
     order = (1, 0, *range(2, count + 2))
-    rows = b(Reshape, b(Transpose, input, perm=order), _integers(b, 0, -1))
+    rows = b(Reshape, b(Transpose, input, perm=order), [0, -1])
     total: Value | None = None
     for chosen in product((0, 1), repeat=count):
         place, share = image, None
@@ -99,7 +95,7 @@ def roi_resample(
 
 def _strides(b: Builder, input: Value, count: int) -> list[Value]:
     """Return the stride in pixels of the batch axis and each spatial axis."""
-    strides = [_integers(b, 1)]
+    strides = [b.integers([1])]
     for axis in range(count + 1, 1, -1):
         strides.insert(0, b(Mul, strides[0], _extent(b, input, axis)))
     return strides
@@ -108,7 +104,7 @@ def _strides(b: Builder, input: Value, count: int) -> list[Value]:
 def _along(b: Builder, value: Value, axis: int, count: int) -> Value:
     """[N, size] as [N, 1, …, size, …, 1] with `size` on spatial axis `axis`."""
     axes = [place + 1 for place in range(count) if place != axis]
-    return b(Unsqueeze, value, _integers(b, *axes)) if axes else value
+    return b(Unsqueeze, value, [*axes]) if axes else value
 
 
 def _neighbours(
@@ -118,10 +114,10 @@ def _neighbours(
     points = _points(b, input, rois, axis, size, method)
     below = b(Floor, points)
     above = b(Sub, points, below)
-    last = b(Sub, _extent(b, input, axis + 2), _integers(b, 1))
+    last = b(Sub, _extent(b, input, axis + 2), [1])
     place = b(Cast, below, to=DType.INT64)
-    indices = [b(Max, b(Min, each, last), _integers(b, 0)) for each in (place, b(Add, place, _integers(b, 1)))]
-    return (indices[0], b(Sub, b.like(points, 1.0), above)), (indices[1], above)
+    indices = [b(Max, b(Min, each, last), [0]) for each in (place, b(Add, place, [1]))]
+    return (indices[0], b(Sub, 1.0, above)), (indices[1], above)
 
 
 def _points(b: Builder, input: Value, rois: Value, axis: int, size: int, method: str) -> Value:
@@ -132,7 +128,7 @@ def _points(b: Builder, input: Value, rois: Value, axis: int, size: int, method:
     steps = np.arange(size, dtype=np.float64)[None]
     if method == "aligned":
         share = steps / max(size - 1, 1)
-        return b(Add, begin, b(Mul, b(Sub, length, b.like(rois, 1.0)), b.like(rois, share)))
+        return b(Add, begin, b(Mul, b(Sub, length, 1.0), b.like(rois, share)))
     shift = 0.5 if method == "symmetric" else 0.0
     if method not in ("symmetric", "asymmetric"):
         message = f"the method is {method!r}"
@@ -185,13 +181,13 @@ def max_roi_pool(b: Builder, input: Value, rois: Value, batch_index: Value, *, o
         moved = _moved(b, x, axis + 2)
         # Cell by cell: all cells together would need the memory of as many images.
         x = _restored(b, b(Concat, *_largest(b, moved, member, size, lowest), axis=-1), axis + 2)
-        some = b(ReduceMax, b(CastLike, member, x), _integers(b, -1), keepdims=0)
+        some = b(ReduceMax, b(CastLike, member, x), [-1], keepdims=0)
         others = [place for place in range(1, count + 2) if place != axis + 2]
-        share = b(Unsqueeze, some, _integers(b, *others))
+        share = b(Unsqueeze, some, [*others])
         coverage = share if coverage is None else b(Mul, coverage, share)
     if coverage is None:
         raise ValueError(count)
-    return b(Where, b(Cast, coverage, to=DType.BOOL), x, b.like(x, 0.0))
+    return b(Where, b(Cast, coverage, to=DType.BOOL), x, 0.0)
 
 
 def _largest(b: Builder, x: Value, member: Value, size: int, lowest: Value) -> list[Value]:
@@ -199,9 +195,9 @@ def _largest(b: Builder, x: Value, member: Value, size: int, lowest: Value) -> l
     found: list[Value] = []
     inner = range(1, len(b.dims(x)) - 2)
     for cell in range(size):
-        mask = b(Gather, member, _integers(b, cell), axis=1)
-        mask = b(Unsqueeze, mask, _integers(b, *inner)) if inner else mask
-        found.append(b(ReduceMax, b(Where, mask, x, lowest), _integers(b, -1), keepdims=1))
+        mask = b(Gather, member, [cell], axis=1)
+        mask = b(Unsqueeze, mask, [*inner]) if inner else mask
+        found.append(b(ReduceMax, b(Where, mask, x, lowest), [-1], keepdims=1))
     return found
 
 
@@ -212,18 +208,18 @@ def avg_roi_pool(b: Builder, input: Value, rois: Value, batch_index: Value, *, o
     x = _images(b, input, batch_index)
     for axis, size in enumerate(output_size):
         member = b(CastLike, _members(b, input, rois, axis, size), x)
-        number = b(Max, b(ReduceSum, member, _integers(b, -1), keepdims=1), b.like(x, 1.0))
+        number = b(Max, b(ReduceSum, member, [-1], keepdims=1), 1.0)
         # All elements of a cell have the same weight along an axis: [N, 1, …, length, size].
         share = b(Transpose, b(Div, member, number), perm=(0, 2, 1))
         if count > 1:
-            share = b(Unsqueeze, share, _integers(b, *range(1, count)))
+            share = b(Unsqueeze, share, [*range(1, count)])
         x = _restored(b, b(MatMul, _moved(b, x, axis + 2), share), axis + 2)
     return x
 
 
 def _images(b: Builder, input: Value, batch_index: Value) -> Value:
     """Gather the image of each region."""
-    return b(Gather, input, b(Reshape, batch_index, _integers(b, -1)), axis=0)
+    return b(Gather, input, b(Reshape, batch_index, [-1]), axis=0)
 
 
 def _moved(b: Builder, x: Value, axis: int) -> Value:
@@ -242,12 +238,12 @@ def _members(b: Builder, input: Value, rois: Value, axis: int, size: int) -> Val
     """Return which elements of an axis belong to each of the `size` cells of a region: bool [N, size, length]."""
     count = len(b.dims(input)) - 2
     begin, end = (_rounded(b, _column(b, rois, number)) for number in (axis, axis + count))
-    share = b(Div, b(Max, b(Sub, end, begin), b.like(rois, 0.0)), b.like(rois, float(size)))
+    share = b(Div, b(Max, b(Sub, end, begin), 0.0), float(size))
     steps = b.like(rois, np.arange(size, dtype=np.float64)[None])
     first = b(Add, begin, b(Mul, b(Floor, share), steps))
     behind = b(Add, first, b(Ceil, share))
     indices = _indices(b, input, axis + 2, rois)
-    last = _integers(b, 2)
+    last = b.integers([2])
     return b(
         And,
         b(GreaterOrEqual, indices, b(Unsqueeze, first, last)),
@@ -257,7 +253,7 @@ def _members(b: Builder, input: Value, rois: Value, axis: int, size: int) -> Val
 
 def _rounded(b: Builder, x: Value) -> Value:
     """Round to the nearest integer, ties upward."""
-    return b(Floor, b(Add, x, b.like(x, 0.5)))
+    return b(Floor, b(Add, x, 0.5))
 
 
 def _indices(b: Builder, input: Value, axis: int, like: Value) -> Value:
@@ -265,9 +261,9 @@ def _indices(b: Builder, input: Value, axis: int, like: Value) -> Value:
     dim = b.dims(input)[axis]
     if isinstance(dim, int):
         return b.like(like, np.arange(reserve(dim), dtype=np.float64))
-    numbers = b(Range, *(_scalar(b, value) for value in (_integers(b, 0), _extent(b, input, axis), _integers(b, 1))))
+    numbers = b(Range, *(_scalar(b, value) for value in (b.integers([0]), _extent(b, input, axis), b.integers([1]))))
     return b(CastLike, numbers, like)
 
 
 def _scalar(b: Builder, value: Value) -> Value:
-    return b(Squeeze, value, _integers(b, 0))
+    return b(Squeeze, value, [0])

@@ -50,7 +50,7 @@ def export_one_hot(b: Builder, indices: Value, depth: Value, values: Value, *, a
     off, on = (b.like(values, np.full([1] * rank, number)) for number in chosen.numpy())
     place = axis % rank
     positions = _from_front(b, indices, n)
-    wide = emit("Unsqueeze", positions, b.constant(np.array([place], np.int64)))
+    wide = emit("Unsqueeze", positions, [place])
     every = np.arange(reserve(n), dtype=np.float32).reshape([n if at == place else 1 for at in range(rank)])
     return (emit("Where", emit("Equal", wide, b.constant(every)), on, off),)
 
@@ -71,7 +71,7 @@ def export_gather_nd(b: Builder, data: Value, indices: Value, *, batch_dims: int
         raise UnsupportedError(message)
     flat = np.ravel_multi_index(tuple(positions.T), tuple(extents[:count]))
     emit, rest = OpBuilder(b), extents[count:]
-    joined = emit("Reshape", data, b.constant(np.array([int(lengths.prod()), *rest], np.int64)))
+    joined = emit("Reshape", data, [int(lengths.prod()), *rest])
     wanted = np.asarray(flat).reshape(storage.shape[:-1]).astype(np.int64)
     return (emit("Gather", joined, b.constant(wanted), axis=0),)
 
@@ -92,8 +92,8 @@ def export_gather_elements(b: Builder, data: Value, indices: Value, *, axis: int
     chosen = _one_hot(b, indices, n)
     order = [at for at in range(len(extents)) if at != place]
     behind = emit("Transpose", data, perm=(*order, place))
-    entries = emit("Unsqueeze", behind, b.constant(np.array([place], np.int64)))
-    return (_total(b, emit("Where", chosen, entries, b.like(data, 0.0)), -1),)
+    entries = emit("Unsqueeze", behind, [place])
+    return (_total(b, emit("Where", chosen, entries, 0.0), -1),)
 
 
 @ScatterElementsView.export_rule("nnef")
@@ -106,7 +106,7 @@ def export_scatter_elements(b: Builder, op: ScatterElementsView) -> Any:
     if not dtype_of(op.data).is_floating or op.reduction not in (_NONE, "add") or not is_small:
         return None
     chosen = _one_hot(b, op.indices, n)
-    wide = emit("Unsqueeze", op.updates, b.constant(np.array([-1], np.int64)))
+    wide = emit("Unsqueeze", op.updates, [-1])
     zero, one = b.like(op.data, 0.0), b.like(op.data, 1.0)
     arrived = _move_and_pad(b, _total(b, emit("Where", chosen, wide, zero), place), place, extents)
     if op.reduction == "add":
@@ -123,7 +123,7 @@ def _move_and_pad(b: Builder, x: Value, place: int, extents: tuple[int, ...]) ->
     missing = [extent - has for extent, has in zip(extents, sizes(b.dims(x)), strict=True)]
     if not any(missing):
         return x
-    return emit("Pad", x, b.constant(np.array([0] * rank + missing, np.int64)))
+    return emit("Pad", x, [0] * rank + missing)
 
 
 @TopKView.export_rule("nnef")
@@ -137,17 +137,17 @@ def export_top_k(b: Builder, op: TopKView) -> Any:
         return None
     order = (*(at for at in range(len(extents)) if at != place), place)
     x = emit("Transpose", op.x, perm=order)
-    one, other = (emit("Unsqueeze", x, b.constant(np.array([at], np.int64))) for at in (-1, -2))
+    one, other = (emit("Unsqueeze", x, [at]) for at in (-1, -2))
     zero = b.like(op.x, 0.0)
     # Ties: the first element comes first.
     earlier = np.tril(np.ones((n, n), np.bool_), -1).reshape([1] * (len(extents) - 1) + [n, n])
     is_same = emit("And", emit("Equal", other, one), b.constant(earlier))
     is_before = emit("Or", emit("Greater" if op.largest else "Less", other, one), is_same)
-    ranks = _total(b, emit("Where", is_before, b.like(op.x, 1.0), zero), -1)
+    ranks = _total(b, emit("Where", is_before, 1.0, zero), -1)
     every = np.arange(known[0]).reshape([1] * (len(extents) - 1) + [known[0], 1])
-    chosen = emit("Equal", emit("Unsqueeze", ranks, b.constant(np.array([-2], np.int64))), b.like(op.x, every))
+    chosen = emit("Equal", emit("Unsqueeze", ranks, [-2]), b.like(op.x, every))
     values = _total(b, emit("Where", chosen, other, zero), -1)
-    indices = emit("ArgMax", emit("Where", chosen, b.like(op.x, 1.0), zero), axis=-1, keepdims=0)
+    indices = emit("ArgMax", emit("Where", chosen, 1.0, zero), axis=-1, keepdims=0)
     back = tuple(int(at) for at in np.argsort(order))
     return emit("Transpose", values, perm=back), emit("Transpose", indices, perm=back)
 
@@ -155,7 +155,7 @@ def export_top_k(b: Builder, op: TopKView) -> Any:
 def _one_hot(b: Builder, indices: Value, n: int) -> Value:
     """Compare indices with every position: boolean […, n]."""
     emit = OpBuilder(b)
-    wide = emit("Unsqueeze", _from_front(b, indices, n), b.constant(np.array([-1], np.int64)))
+    wide = emit("Unsqueeze", _from_front(b, indices, n), [-1])
     every = np.arange(reserve(n), dtype=np.float32).reshape([1] * len(b.dims(indices)) + [n])
     return emit("Equal", wide, b.constant(every))
 

@@ -16,7 +16,7 @@ from graphport.ops.definitions.matmul.shapes import multiplied
 from graphport.ops.definitions.reduction import ReduceSum
 from graphport.ops.definitions.reshape import Reshape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.leading_broadcast import append_axes, prepend_axes
-from graphport.ops.lowering.operands import sizes, vector
+from graphport.ops.lowering.operands import sizes
 from graphport.ops.views.matmul import GemmView
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def export_matmul(b: Builder, left: Value, right: Value) -> tuple[Value, ...] | 
     split = _before_reshape(b, left) if ranks[1] == 2 else None
     if split is not None:
         lengths = sizes((*b.dims(left)[:-1], b.dims(right, at_least=2)[1]))
-        return (b(Reshape, b(MatMul, split, right), vector(b, lengths)),)
+        return (b(Reshape, b(MatMul, split, right), lengths),)
     a = left if ranks[0] > 1 else _unsqueezed(b, left, 0)
     c = right if ranks[1] > 1 else _unsqueezed(b, right, 1)
     a, c = prepend_axes(b, a, c)
@@ -83,12 +83,12 @@ def _is_integer(value: Value) -> bool:
 
 def _multiply_integers(b: Builder, left: Value, right: Value) -> Value:
     """Multiply integers by broadcasting and summing: NNEF's matmul is real-valued, and tract 0.23.9 aborts."""
-    a = left if len(b.dims(left)) > 1 else b(Unsqueeze, left, vector(b, [0]))
-    c = right if len(b.dims(right)) > 1 else b(Unsqueeze, right, vector(b, [1]))
-    products = b(Mul, b(Unsqueeze, a, vector(b, [-1])), b(Unsqueeze, c, vector(b, [-3])))
-    total = b(ReduceSum, products, vector(b, [-2]), keepdims=0)
+    a = left if len(b.dims(left)) > 1 else b(Unsqueeze, left, [0])
+    c = right if len(b.dims(right)) > 1 else b(Unsqueeze, right, [1])
+    products = b(Mul, b(Unsqueeze, a, [-1]), b(Unsqueeze, c, [-3]))
+    total = b(ReduceSum, products, [-2], keepdims=0)
     axes = [axis for axis, x in ((-2, left), (-1, right)) if len(b.dims(x)) == 1]
-    return b(Squeeze, total, vector(b, axes)) if axes else total
+    return b(Squeeze, total, axes) if axes else total
 
 
 def _before_reshape(b: Builder, value: Value) -> Value | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def _rounded(b: Builder, x: Value) -> Value:
     """Round to the nearest integer, ties upward."""
-    return b(Floor, b(Add, x, b.like(x, 0.5)))
+    return b(Floor, b(Add, x, 0.5))
 
 
 def _check(bits: int) -> None:
@@ -61,7 +61,7 @@ def zero_point_linear_quantize(
     smallest = 0 if not signed else -largest if symmetric else -largest - 1
     shift = b(CastLike, zero_point, x)
     codes = b(Add, _rounded(b, b(Div, x, scale)), shift)
-    codes = b(Max, b(Min, codes, b.like(x, float(largest))), b.like(x, float(smallest)))
+    codes = b(Max, b(Min, codes, float(largest)), float(smallest))
     return b(Mul, b(Sub, codes, shift), scale)
 
 
@@ -71,7 +71,7 @@ def logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: int) -> Valu
     _check(bits)
     x, top = append_axes(b, x, max)
     highest = _next_exponent(b, top)
-    lowest = b(Sub, highest, b.like(x, float(2**bits - 1)))
+    lowest = b(Sub, highest, float(2**bits - 1))
     codes = _rounded(b, b(Max, b(Min, _log_2(b, b(Abs, x)), highest), lowest))
     return b(Mul, b(Sign, x), _power_of_2(b, codes))
 
@@ -82,17 +82,17 @@ def provisional_logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: 
     _check(bits)
     x, top = append_axes(b, x, max)
     largest = _next_exponent(b, top)
-    least = _power_of_2(b, b(Sub, largest, b.like(x, float(bits))))
+    least = _power_of_2(b, b(Sub, largest, float(bits)))
     clamped = b(Max, b(Min, x, _power_of_2(b, largest)), least)
     return _power_of_2(b, _rounded(b, _log_2(b, b(Div, clamped, least))))
 
 
 def _log_2(b: Builder, x: Value) -> Value:
-    return b(Div, b(Log, x), b.like(x, float(np.log(2.0))))
+    return b(Div, b(Log, x), float(np.log(2.0)))
 
 
 def _power_of_2(b: Builder, x: Value) -> Value:
-    return b(Pow, b.like(x, 2.0), x)
+    return b(Pow, 2.0, x)
 
 
 def _next_exponent(b: Builder, x: Value) -> Value:

@@ -14,7 +14,7 @@ from graphport.ops.definitions.arithmetic.cast import Cast
 from graphport.ops.definitions.convolution import Conv
 from graphport.ops.definitions.matmul import MatMul, MatMulInteger
 from graphport.ops.definitions.reshape import Unsqueeze
-from graphport.ops.lowering.operands import dtype_of, sizes, vector
+from graphport.ops.lowering.operands import dtype_of, sizes
 from graphport.ops.views.convolution import ConvIntegerView, QLinearConvView
 from graphport.ops.views.matmul import QLinearMatMulView
 
@@ -38,7 +38,7 @@ def _led(b: Builder, numbers: Value | None, behind: int) -> Value | None:
     """Append axes of length 1 to per-entry parameters; a scalar is unchanged."""
     if numbers is None or behind < 1 or b.dims(numbers) in ((), (1,)):
         return numbers
-    return b(Unsqueeze, numbers, vector(b, list(range(1, behind + 1))))
+    return b(Unsqueeze, numbers, list(range(1, behind + 1)))
 
 
 def _check_exact(count: int) -> None:

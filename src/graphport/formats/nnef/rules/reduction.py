@@ -24,7 +24,7 @@ from graphport.ops.definitions.reduction import (
 )
 from graphport.ops.definitions.reshape import Concat, Identity, Reshape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.lowering.infinities import infinities
-from graphport.ops.lowering.operands import dtype_of, integers, sizes, slice_axis, vector
+from graphport.ops.lowering.operands import dtype_of, integers, sizes, slice_axis
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import axis_index
 
@@ -180,7 +180,7 @@ def export_product(
             y = b(Concat, halves, slice_axis(b, y, axis, n - 1, n), axis=axis) if n % 2 else halves
             n = half + n % 2
     y = b(Identity, y) if y is data else y
-    return (y,) if keepdims or not chosen else (b(Squeeze, y, vector(b, chosen)),)
+    return (y,) if keepdims or not chosen else (b(Squeeze, y, chosen),)
 
 
 @CumSum.export_rule("nnef")
@@ -235,9 +235,9 @@ def _register_arg(op_def: OpDef, op_type: str) -> None:
         # Several axes count as one, in row-major order.
         order = (*(axis for axis in range(rank) if axis not in axes), *sorted(axes))
         moved = b(Transpose, input, perm=order)
-        joined = b(Reshape, moved, b.constant(np.array([*[0] * (rank - len(axes)), -1], np.int64)))
+        joined = b(Reshape, moved, [*[0] * (rank - len(axes)), -1])
         found = b(op_def, joined, axis=-1, keepdims=0)
-        return b(Unsqueeze, found, b.constant(np.array(sorted(axes), np.int64)))
+        return b(Unsqueeze, found, sorted(axes))
 
     @export_rule("nnef", op_def.name)
     def exported(b: Builder, data: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Exported:

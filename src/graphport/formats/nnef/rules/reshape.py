@@ -46,10 +46,6 @@ def _axis(axis: int, rank: int) -> int:
     return axis
 
 
-def _vector(b: Builder, numbers: Sequence[int]) -> Value:
-    return b.constant(np.array(numbers, np.int64))
-
-
 # Shapes
 
 
@@ -66,7 +62,7 @@ def reshape(b: Builder, input: Value, *, shape: tuple[Dim, ...], axis_start: int
     target = (*dims[:axis_start], *middle, *dims[stop:])
     numbers = emitted_shape(dims, target)
     if numbers is not None:
-        return b(Reshape, input, _vector(b, numbers))
+        return b(Reshape, input, numbers)
     protect_copies = [b(Shape, input, start=0, end=axis_start), b(Shape, input, start=stop, end=len(dims))]
     return b(
         Reshape,
@@ -96,10 +92,10 @@ def _replaced(b: Builder, input: Value, middle: Sequence[Dim], start: int, stop:
         message = "more than one unknown extent in the result"
         raise UnsupportedError(message)
     entries = [
-        _vector(b, [number]) if number else b(Shape, input, start=start + place, end=start + place + 1)
+        b.integers([number]) if number else b(Shape, input, start=start + place, end=start + place + 1)
         for place, number in enumerate(numbers)
     ]
-    return b(Concat, *entries, axis=0) if entries else _vector(b, [])
+    return b(Concat, *entries, axis=0) if entries else b.integers([])
 
 
 @Reshape.export_rule("nnef")
@@ -139,7 +135,7 @@ def squeeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
     rank = len(b.dims(input))
     if not axes:
         return input
-    return b(Squeeze, input, _vector(b, [_axis(axis, rank) for axis in axes]))
+    return b(Squeeze, input, [_axis(axis, rank) for axis in axes])
 
 
 @Squeeze.export_rule("nnef")
@@ -157,7 +153,7 @@ def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Export
 def unsqueeze(b: Builder, input: Value, *, axes: tuple[int, ...]) -> Value:
     """Insert axes of length 1 at these indices of the result."""
     rank = len(b.dims(input)) + len(axes)
-    return b(Unsqueeze, input, _vector(b, [_axis(axis, rank) for axis in axes]))
+    return b(Unsqueeze, input, [_axis(axis, rank) for axis in axes])
 
 
 @Unsqueeze.export_rule("nnef")
@@ -201,7 +197,7 @@ def export_concat(b: Builder, *inputs: Value, axis: int) -> Exported:
 def stack(b: Builder, *values: Value, axis: int) -> Value:
     """Concatenate along a new axis."""
     _axis(axis, (len(b.dims(values[0])) if values else 0) + 1)
-    place = _vector(b, [axis])
+    place = b.integers([axis])
     return b(Concat, *(b(Unsqueeze, value, place) for value in values), axis=axis)
 
 
@@ -211,10 +207,10 @@ def unstack(b: Builder, value: Value, *, axis: int) -> tuple[Value, ...]:
     dims = b.dims(value)
     extent = dims[_axis(axis, len(dims))]
     count = extent if isinstance(extent, int) else b.count
-    place = _vector(b, [axis])
+    place = b.integers([axis])
     if count == 1:
         return (b(Squeeze, value, place),)
-    parts = b.results(Split, count, value, _vector(b, [1] * count), axis=axis)
+    parts = b.results(Split, count, value, [1] * count, axis=axis)
     return tuple(b(Squeeze, part, place) for part in parts)
 
 
@@ -227,7 +223,7 @@ def split(b: Builder, value: Value, *, axis: int, ratios: tuple[int, ...]) -> tu
         message = f"the ratios {list(ratios)} do not divide an extent of {extent}"
         raise ShapeError(message)
     if isinstance(extent, int):
-        lengths = _vector(b, [ratio * (extent // total) for ratio in ratios])
+        lengths = b.integers([ratio * (extent // total) for ratio in ratios])
         return b.results(Split, len(ratios), value, lengths, axis=axis)
     if len(set(ratios)) > 1:
         message = f"ratios {list(ratios)} of an unknown extent"
@@ -259,7 +255,7 @@ def tile(b: Builder, input: Value, *, repeats: tuple[Dim, ...]) -> Value:
     if len(numbers) < len(repeats):
         message = "the repeats depend on an unknown extent"
         raise UnsupportedError(message)
-    return b(Tile, input, _vector(b, numbers))
+    return b(Tile, input, numbers)
 
 
 @Tile.export_rule("nnef")

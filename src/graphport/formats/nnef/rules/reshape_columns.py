@@ -33,7 +33,7 @@ def export_col2im(b: Builder, op: Col2ImView) -> tuple[Value, ...] | None:
     reserve(columns, rows, what="im2col filters")
     filters = np.tile(np.eye(rows).reshape(rows, 1, *block), (channels, *[1] * (axes + 1)))
     emit = OpBuilder(b)
-    split = emit("Reshape", op.input, b.constant(np.array([batch, columns, *counts], np.int64)))
+    split = emit("Reshape", op.input, [batch, columns, *counts])
     y = emit(
         "ConvTranspose",
         split,

@@ -19,7 +19,7 @@ from graphport.ops.definitions.pooling import AveragePool
 from graphport.ops.definitions.reshape import Identity
 from graphport.ops.definitions.resize import Resize, target
 from graphport.ops.definitions.resize.sampling import Axis, resampled
-from graphport.ops.lowering.operands import dtype_of, transposed, vector
+from graphport.ops.lowering.operands import dtype_of, transposed
 from graphport.ops.lowering.operands import sizes as known
 from graphport.ops.views.resize import ResizeView
 
@@ -256,7 +256,7 @@ def _by_axes(
             continue
         plan = Axis(0, n, out, ratio)
         if picks:
-            y = b(Gather, y, vector(b, resample(np.arange(reserve(max(n, out))), plan)), axis=axis)
+            y = b(Gather, y, resample(np.arange(reserve(max(n, out))), plan), axis=axis)
         else:
             reserve(n, max(n, out))
             y = _mixed(b, y, axis, resample(np.eye(n), plan))

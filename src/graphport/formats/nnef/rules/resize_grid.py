@@ -33,28 +33,28 @@ def export_grid_sample(b: Builder, op: GridSampleView) -> Any:
     count = points[0] * points[1]
     reserve(batch, channels, plane[0], count, what="interpolation weights")
     emit, is_near = OpBuilder(b), op.mode in _NEAREST
-    flat = emit("Reshape", op.grid, _vector(b, batch, count, _PLANE))
+    flat = emit("Reshape", op.grid, [batch, count, _PLANE])
     columns, rows = (
         _weights(b, flat, at, plane[1 - at], bool(op.align_corners), is_near, op.padding_mode == "border")
         for at in (0, 1)
     )
-    over = emit("MatMul", emit("Reshape", op.x, _vector(b, batch, channels * plane[0], plane[1])), columns)
-    over = emit("Reshape", over, _vector(b, batch, channels, plane[0], count))
-    weighted = emit("Mul", over, emit("Unsqueeze", rows, _vector(b, 1)))
-    y = emit("ReduceSum", weighted, _vector(b, 2), keepdims=0)
-    return (emit("Reshape", y, _vector(b, batch, channels, *points)),)
+    over = emit("MatMul", emit("Reshape", op.x, [batch, channels * plane[0], plane[1]]), columns)
+    over = emit("Reshape", over, [batch, channels, plane[0], count])
+    weighted = emit("Mul", over, emit("Unsqueeze", rows, [1]))
+    y = emit("ReduceSum", weighted, [2], keepdims=0)
+    return (emit("Reshape", y, [batch, channels, *points]),)
 
 
 def _weights(b: Builder, grid: Value, axis: int, length: int, aligned: bool, is_near: bool, is_held: bool) -> Value:
     """Return the weight of each element of an axis in each sample point: [batch, length, points]."""
     emit = OpBuilder(b)
-    ends = [_vector(b, axis), _vector(b, axis + 1), _vector(b, 2)]
+    ends = [b.integers([axis]), b.integers([axis + 1]), b.integers([2])]
     place = emit("Transpose", emit("Slice", grid, *ends), perm=(0, 2, 1))
     # From -1 to 1 lie the middles of the outer entries, or their far edges.
     scale, shift = ((length - 1) / 2, (length - 1) / 2) if aligned else (length / 2, (length - 1) / 2)
     place = emit("Add", emit("Mul", place, b.like(grid, scale)), b.like(grid, shift))
     if is_held:
-        place = emit("Clip", place, b.like(grid, 0.0), b.like(grid, float(length - 1)))
+        place = emit("Clip", place, 0.0, float(length - 1))
     every = b.like(grid, np.arange(length).reshape(1, length, 1))
     if is_near:
         same = emit("Equal", emit("Round", place), every)
@@ -75,8 +75,4 @@ def export_affine_grid(b: Builder, theta: Value, size: Value, *, align_corners: 
     emit = OpBuilder(b)
     flat = b.like(theta, coordinates.reshape(1, -1, axes + 1))
     y = emit("MatMul", flat, emit("Transpose", theta, perm=(0, 2, 1)))
-    return (emit("Reshape", y, _vector(b, extents[0], *plane, axes)),)
-
-
-def _vector(b: Builder, *numbers: int) -> Value:
-    return b.constant(np.array(numbers, np.int64))
+    return (emit("Reshape", y, [extents[0], *plane, axes]),)

@@ -152,12 +152,12 @@ def _standardized(b: Builder, x: Value, axes: tuple[int, ...], epsilon: float) -
     axes_value = b.constant(np.array(axes, np.int64))
     shifted = b(Sub, x, b(ReduceMean, x, axes_value))
     variance = b(ReduceMean, _squared(b, shifted), axes_value)
-    return b(Div, shifted, b(Sqrt, b(Add, variance, b.like(x, epsilon))))
+    return b(Div, shifted, b(Sqrt, b(Add, variance, epsilon)))
 
 
 def _squared(b: Builder, x: Value) -> Value:
     """Return x² as a Pow, a pattern that ONNX Runtime fuses to one normalization kernel."""
-    return b(Pow, x, b.like(x, 2.0))
+    return b(Pow, x, 2.0)
 
 
 @LayerNormalizationView.export_rule("onnx", until=16)
@@ -188,7 +188,7 @@ def group_normalization_in_steps(b: Builder, op: GroupNormalizationView) -> Valu
     scale, bias = op.scale, op.bias
     unsupported((op.stash_type != 1, "mean and variance must have the element type of x"))
     rank = len(b.dims(op.x))
-    groups = b(Reshape, op.x, b.constant(np.array([0, op.num_groups, -1], np.int64)))
+    groups = b(Reshape, op.x, [0, op.num_groups, -1])
     if isinstance(op.x.fact, TensorFact) and op.x.fact.dtype is DType.BFLOAT16:
         normalized = _standardized(b, groups, (2,), op.epsilon)  # instances of that type came with opset 22
     else:

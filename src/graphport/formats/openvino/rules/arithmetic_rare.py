@@ -13,7 +13,7 @@ from graphport.ops.definitions.arithmetic import Add, Div, Mul, Round, Sub
 from graphport.ops.definitions.indexing import Gather, Slice
 from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Tile
-from graphport.ops.lowering.operands import cast, dtype_of, index, scalar, vector
+from graphport.ops.lowering.operands import cast, dtype_of, scalar, vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ def _nv12(b: Builder, y: Value, uv: Value | None) -> tuple[Value, Value, Value]:
     pairs = _rows(b, y, height, parted(b, times(b, height, 3), 2)) if uv is None else uv
     bright = _rows(b, y, 0, height) if uv is None else y
     pairs = shaped(b, pairs, [n, parted(b, height, 2), parted(b, width, 2), 2])
-    u, v = (b(Gather, pairs, vector(b, [place]), axis=3) for place in (0, 1))
+    u, v = (b(Gather, pairs, [place], axis=3) for place in (0, 1))
     return bright, u, v
 
 
@@ -96,7 +96,7 @@ def _i420(b: Builder, y: Value, u: Value | None, v: Value | None) -> tuple[Value
     quarter = parted(b, height, 2), parted(b, width, 2)
     # Both chroma planes follow Y, each with a quarter of its size.
     both = shaped(b, _rows(b, y, height, parted(b, times(b, height, 3), 2)), [n, 2, *quarter, 1])
-    u, v = (b(Gather, both, index(b, place), axis=1) for place in (0, 1))
+    u, v = (b(Gather, both, place, axis=1) for place in (0, 1))
     return _rows(b, y, 0, height), u, v
 
 
@@ -122,7 +122,7 @@ def _doubled(b: Builder, x: Value) -> Value:
     """Repeat each pixel of [N, h, w, 1] in a 2x2 block: [N, 2h, 2w, 1]."""
     n, h, w, *_ = lengths(b, x, 4)
     wide = shaped(b, x, [n, h, 1, w, 1, 1])
-    spread = b(Tile, wide, vector(b, [1, 1, 2, 1, 2, 1]))
+    spread = b(Tile, wide, [1, 1, 2, 1, 2, 1])
     return shaped(b, spread, [n, times(b, h, 2), times(b, w, 2), 1])
 
 
@@ -142,15 +142,15 @@ def _planes(b: Builder, x: Value, order: Sequence[int], single_plane: bool) -> t
     bright = _mixed(b, x, [_BRIGHTNESS[place] for place in order], 16)
     sides = [_mixed(b, x, [shares[place] for place in order], 128) for shares in _CHROMA]
     split = shaped(b, b(Concat, *sides, axis=3), [n, half[0], 2, half[1], 2, 2])
-    pairs = b(ReduceMean, split, vector(b, [2, 4]), keepdims=0)
+    pairs = b(ReduceMean, split, [2, 4], keepdims=0)
     if not single_plane:
         return bright, pairs
     return (b(Concat, bright, shaped(b, pairs, [n, half[0], width, 1]), axis=1),)
 
 
 def _mixed(b: Builder, x: Value, shares: Sequence[float], shift: float) -> Value:
-    total = b(ReduceSum, b(Mul, x, b.like(x, shares)), vector(b, [3]), keepdims=1)
-    return b(Clip, b(Add, total, b.like(x, shift)), b.like(x, 0), b.like(x, 255))
+    total = b(ReduceSum, b(Mul, x, b.like(x, shares)), [3], keepdims=1)
+    return b(Clip, b(Add, total, shift), 0, 255)
 
 
 RULES.having(nv12=_nv12, i420=_i420, coloured=_coloured, planes=_planes).lower("""

@@ -93,7 +93,7 @@ def _rowed(b: Builder, mask: Value, q: Value) -> Value:
     if len(dims) > 1 and decide_equal(dims[-2], length) is True:
         return mask
     rows = vector(b, [length]) if isinstance(length, int) else b(Shape, q, start=2, end=3)
-    return b(Expand, mask, b(Concat, rows, vector(b, [1]), axis=0))
+    return b(Expand, mask, b(Concat, rows, [1], axis=0))
 
 
 def _decomposed(
@@ -108,7 +108,7 @@ def _decomposed(
     hidden = scalar(b, -np.inf, dtype)
     if causal:
         rows, columns = (counted(b, extent(b, scores, axis)) for axis in (-2, -1))
-        scores = b(Where, b(LessOrEqual, columns, b(Unsqueeze, rows, vector(b, [1]))), scores, hidden)
+        scores = b(Where, b(LessOrEqual, columns, b(Unsqueeze, rows, [1])), scores, hidden)
     elif mask is not None and dtype_of(mask) is DType.BOOL:
         scores = b(Where, mask, scores, hidden)
     elif mask is not None:

@@ -19,7 +19,7 @@ from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.extents import counted, extent, gather_index, joined
-from graphport.ops.lowering.operands import cast, dtype_of, scalar, sizes, vector
+from graphport.ops.lowering.operands import cast, dtype_of, scalar, sizes
 from graphport.ops.lowering.windows import padding_of
 from graphport.ops.views.convolution import DeformConvView
 
@@ -72,14 +72,14 @@ def _clamp_offsets(
     for axis in (0, 1):
         every = b(Mul, counted(b, extent(b, offsets, 2 + axis)), scalar(b, strides[axis], DType.INT64))
         first = b.constant((taps[axis] * dilations[axis] - pads[axis]).reshape(-1, 1, 1))
-        own = b(Reshape, every, vector(b, [1, -1, 1] if axis == 0 else [1, 1, -1]))
+        own = b(Reshape, every, [1, -1, 1] if axis == 0 else [1, 1, -1])
         place = cast(b, b(Add, first, own), dtype_of(offsets))
         wanted = b(Add, gather_index(b, split, axis, 3), place)
         length = cast(b, extent(b, x, 2 + axis), dtype_of(offsets))
         zero = b.like(offsets, 0)
         is_inside = b(And, b(GreaterOrEqual, wanted, zero), b(Less, wanted, length))
-        held = b(Where, is_inside, b(Min, wanted, b(Sub, length, b.like(offsets, 1))), b.like(offsets, -2))
-        parts.append(b(Unsqueeze, b(Sub, held, place), vector(b, [3])))
+        held = b(Where, is_inside, b(Min, wanted, b(Sub, length, 1)), -2)
+        parts.append(b(Unsqueeze, b(Sub, held, place), [3]))
     return b(Reshape, b(Concat, *parts, axis=3), b(Shape, offsets))
 
 
@@ -116,4 +116,4 @@ def extract_image_patches(
     copied = convolved(b, cast(b, x, wide), filters, channels, stated)
     # Filters came channel by channel, the result is place by place.
     order = np.arange(reserve(channels, *sizes)).reshape(channels, -1).T.reshape(-1)
-    return cast(b, b(Gather, copied, vector(b, [int(n) for n in order]), axis=1), dtype)
+    return cast(b, b(Gather, copied, [int(n) for n in order], axis=1), dtype)

@@ -23,7 +23,7 @@ from graphport.ops.definitions.convolution import ConvTranspose
 from graphport.ops.definitions.padding import Pad
 from graphport.ops.definitions.reshape import Squeeze, Unsqueeze
 from graphport.ops.definitions.reshape.columns import Col2Im
-from graphport.ops.lowering.operands import as_int64, cast, check_counts, dtype_of, integers, needed, sizes, vector
+from graphport.ops.lowering.operands import as_int64, cast, check_counts, dtype_of, integers, needed, sizes
 from graphport.ops.lowering.windows import transposed_window_of
 from graphport.ops.views.convolution import ConvTransposeView
 from graphport.ops.views.reshape import Col2ImView
@@ -118,7 +118,7 @@ def _trimmed(
     stated = steps(strides, dilations) | {"group": group, "kernel_shape": tuple(kernel)}
     if min(begins) < 0 or any(n >= max(s, d) for n, s, d in zip(more, strides, dilations, strict=True)):
         edges = [-n for n in (0, 0, *begins, 0, 0, *ends)]
-        return b(Pad, b(ConvTranspose, x, w, **stated), vector(b, edges))
+        return b(Pad, b(ConvTranspose, x, w, **stated), edges)
     pads = (*begins, *(max(end, 0) for end in ends))
     stated |= {"pads": pads if any(pads) else None, "output_padding": tuple(more) if any(more) else None}
     return b(ConvTranspose, x, w, **stated)
@@ -204,11 +204,11 @@ def col2im(
     """Add the columns of sliding windows into an image (Col2Im); operands without a batch axis have rank 2."""
     dtype, is_single = dtype_of(x), len(b.dims(x)) == 2
     wide = dtype if dtype.is_floating and dtype.bits >= 32 else DType.FLOAT32
-    columns = cast(b, b(Unsqueeze, x, vector(b, [0])) if is_single else x, wide)
+    columns = cast(b, b(Unsqueeze, x, [0]) if is_single else x, wide)
     pads = (*(pads_begin or (0, 0)), *(pads_end or (0, 0)))
     stated: dict[str, Any] = steps(strides or (1, 1), dilations or (1, 1)) | {"pads": pads if any(pads) else None}
     image = cast(b, b(Col2Im, columns, as_int64(b, output_size), as_int64(b, kernel_size), **stated), dtype)
-    return b(Squeeze, image, vector(b, [0])) if is_single else image
+    return b(Squeeze, image, [0]) if is_single else image
 
 
 @Col2ImView.export_rule("openvino")

@@ -144,7 +144,7 @@ def _padded(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any])
 def cropped(b: Builder, x: Value, pads: Sequence[int]) -> Value:
     """Pad `x` with zeros, or crop it where pads are negative; order (begins…, ends…)."""
     rank = len(pads) // 2
-    return b(Pad, x, vector(b, [0, 0, *pads[:rank], 0, 0, *pads[rank:]]))
+    return b(Pad, x, [0, 0, *pads[:rank], 0, 0, *pads[rank:]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,15 +284,15 @@ def binary_convolution(b: Builder, op: Sliding, x: Value, filters: Value, *, mod
         raise UnsupportedError(message)
     dtype = dtype_of(x)
     # One byte per value: only floats can be negative.
-    signs = b(Where, b(Greater, x, b.like(x, 0)), b.constant(np.float32(1)), b.constant(np.float32(-1)))
+    signs = b(Where, b(Greater, x, 0), b.constant(np.float32(1)), b.constant(np.float32(-1)))
     bits = cast(b, _lowest_first(b, filters), DType.FLOAT32)
-    weights = b(Sub, b(Mul, bits, b.like(bits, 2)), b.like(bits, 1))
+    weights = b(Sub, b(Mul, bits, 2), 1)
     stated = op.borders(len(b.dims(filters)) - 2)
     if pad_value != 0:
         slid = window(b.dims(x)[2:], b.dims(filters)[2:], **stated)
         starts, stops = padding_of(slid)
         edge = b.constant(np.float32(1 if pad_value == 1 else -1))
-        signs = b(Pad, signs, vector(b, [0, 0, *starts, 0, 0, *stops]), edge)
+        signs = b(Pad, signs, [0, 0, *starts, 0, 0, *stops], edge)
         stated |= {"pads": None, "auto_pad": None}
     return cast(b, b(Conv, signs, weights, **stated), dtype)
 
@@ -308,5 +308,5 @@ def _lowest_first(b: Builder, filters: Value) -> Value:
     if count % 8:
         message = f"binary filters of {count} bits, expected a multiple of 8"
         raise UnsupportedError(message)
-    swapped = b(Gather, reshaped(b, filters, [count // 8, 8]), vector(b, range(7, -1, -1)), axis=1)
+    swapped = b(Gather, reshaped(b, filters, [count // 8, 8]), range(7, -1, -1), axis=1)
     return reshaped(b, swapped, shape)

@@ -31,7 +31,6 @@ from graphport.ops.lowering.operands import (
     reshaped,
     scalar,
     sizes,
-    vector,
 )
 from graphport.ops.shapes import axis_index
 from graphport.ops.view import Attributes
@@ -131,7 +130,7 @@ def suppression_9(
     results = [cast(b, kept, op.output_type)]
     if b.count > 1:
         owners = cast(b, cut(b, kept, 0, 2, 1), dtype_of(marks))
-        results.append(b(Concat, owners, b(Unsqueeze, marks, vector(b, [1])), axis=1))
+        results.append(b(Concat, owners, b(Unsqueeze, marks, [1]), axis=1))
     if b.count > 2:
         results.append(cast(b, b(Shape, kept, start=0, end=1), op.output_type))
     return tuple(results)
@@ -194,7 +193,7 @@ def roi_align(
         message = "max pooling with a sample count that depends on the region size"
         raise UnsupportedError(message)
     if aligned_mode == "half_pixel":
-        rois = b(Add, rois, b.like(rois, 0.5))
+        rois = b(Add, rois, 0.5)
     # OpenVINO takes the maximum of samples, ONNX of their terms: so each sample is its own cell first.
     finer = 1 if mode == "avg" else op.sampling_ratio
     found = b(
@@ -212,7 +211,7 @@ def roi_align(
     if mode == "avg":
         return found
     sides = (finer, finer)
-    return b(Max, b(MaxPool, found, kernel_shape=sides, strides=sides), b.like(found, 0))
+    return b(Max, b(MaxPool, found, kernel_shape=sides, strides=sides), 0)
 
 
 RULES.export_rules("""

@@ -103,21 +103,21 @@ def proposal(
     dtype = dtype_of(scores)
     scores, deltas, picture = (cast(b, x, DType.FLOAT32) for x in (scores, deltas, picture))
     _check(b, scores, anchors, pre_nms_topn, post_nms_topn)
-    size = b(Gather, picture, vector(b, [0, 1] if anchors.is_tensorflow else [1, 0]), axis=0)
+    size = b(Gather, picture, [0, 1] if anchors.is_tensorflow else [1, 0], axis=0)
     start = _around_cells(b, scores, anchors, feat_stride)
     if anchors.is_tensorflow:
         start = inside(b, start, size)
     moves = per_cell(b, deltas, 4)
     shifts, growth = cut(b, moves, 0, 2, -1), cut(b, moves, 2, 4, -1)
-    shifts = b(Div, shifts, b.like(shifts, box_coordinate_scale))
-    growth = b(Div, growth, b.like(growth, box_size_scale))
+    shifts = b(Div, shifts, box_coordinate_scale)
+    growth = b(Div, growth, box_size_scale)
     boxes = b(Concat, *grown(b, start, shifts, growth, anchors.offset), axis=-1)
     if clip_before_nms:
         boxes = inside(b, boxes, b(Sub, size, b.like(size, anchors.offset)))
     # One scale for both axes, or one for each, of which height is the first.
-    scales = b(Concat, *(b(Gather, picture, vector(b, [place]), axis=0) for place in (-1, 2)), axis=0)
-    least = b(Mul, scales, b.like(scales, min_size))
-    marks = b(Squeeze, per_cell(b, cut(b, scores, anchors.count, 2 * anchors.count, 1), 1), vector(b, [2]))
+    scales = b(Concat, *(b(Gather, picture, [place], axis=0) for place in (-1, 2)), axis=0)
+    least = b(Mul, scales, min_size)
+    marks = b(Squeeze, per_cell(b, cut(b, scores, anchors.count, 2 * anchors.count, 1), 1), [2])
     marks = b(Mul, marks, cast(b, are_large(b, boxes, anchors.offset, least), DType.FLOAT32))
     found, indices = best(b, marks, pre_nms_topn)
     boxes = rows_of(b, boxes, indices)
@@ -151,12 +151,12 @@ def _around_cells(b: Builder, scores: Value, anchors: Anchors, stride: int) -> V
     axes: list[Value] = []
     for axis, shape in ((2, [-1, 1, 1, 1]), (3, [1, -1, 1, 1])):
         steps = cast(b, counted(b, extent(b, scores, axis)), DType.FLOAT32)
-        axes.append(b(Reshape, b(Mul, steps, b.like(steps, stride)), vector(b, shape)))
+        axes.append(b(Reshape, b(Mul, steps, stride), shape))
     # [H, 1, 1, 1] and [1, W, 1, 1]; boxes begin with x.
     x, y = axes if anchors.is_tensorflow else reversed(axes)
     columns = [np.array([number, 1 - number] * 2, np.float32) for number in (1, 0)]
     shifts = b(Add, *(b(Mul, side, b.constant(column)) for side, column in zip((x, y), columns, strict=True)))
-    return b(Reshape, b(Add, shifts, b.constant(anchors.corners())), vector(b, [1, -1, 4]))
+    return b(Reshape, b(Add, shifts, b.constant(anchors.corners())), [1, -1, 4])
 
 
 def _listed(b: Builder, is_kept: Value, boxes: Value, scores: Value, most: int) -> tuple[Value, Value]:
@@ -169,16 +169,16 @@ def _listed(b: Builder, is_kept: Value, boxes: Value, scores: Value, most: int) 
     ]
     # TopK puts the first of equal elements first, so the order is preserved.
     found, indices = best(b, padded[0], most)
-    is_there = b(Greater, found, b.like(found, 0))
+    is_there = b(Greater, found, 0)
     column = vector(b, [2])
     chosen = b(Squeeze, rows_of(b, b(Unsqueeze, padded[1], column), indices), column)
-    chosen = b(Where, is_there, chosen, b.like(chosen, 0))
+    chosen = b(Where, is_there, chosen, 0)
     rows = rows_of(b, padded[2], indices)
-    rows = b(Where, b(Unsqueeze, is_there, column), rows, b.like(rows, 0))
-    count = b(ReduceSum, marks, vector(b, [1]))
+    rows = b(Where, b(Unsqueeze, is_there, column), rows, 0)
+    count = b(ReduceSum, marks, [1])
     steps = cast(b, counted(b, vector(b, [most])), DType.FLOAT32)
     is_end = b(Equal, steps, count)
-    owners = b(Unsqueeze, cast(b, counted(b, batch), DType.FLOAT32), vector(b, [1]))
+    owners = b(Unsqueeze, cast(b, counted(b, batch), DType.FLOAT32), [1])
     owners = b(Where, is_there, owners, b(Where, is_end, b.like(found, -1), b.like(found, 0)))
     rows = b(Concat, b(Unsqueeze, owners, column), rows, axis=2)
-    return b(Reshape, rows, vector(b, [-1, 5])), b(Reshape, chosen, vector(b, [-1]))
+    return b(Reshape, rows, [-1, 5]), b(Reshape, chosen, [-1])

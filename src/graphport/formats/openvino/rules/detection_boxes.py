@@ -29,14 +29,14 @@ LOWEST = float(np.finfo(np.float32).min)
 
 def rows_of(b: Builder, table: Value, indices: Value) -> Value:
     """Gather rows [N, K, D] of a table [N, M, D] by indices [N, K]."""
-    return b(GatherND, table, b(Unsqueeze, indices, vector(b, [-1])), batch_dims=1)
+    return b(GatherND, table, b(Unsqueeze, indices, [-1]), batch_dims=1)
 
 
 def best(b: Builder, scores: Value, most: int = -1) -> tuple[Value, Value]:
     """Return the `most` (-1: all) largest entries of the last axis, descending, and their indices; ties by index."""
     count = extent(b, scores, -1)
     if most >= 0:
-        count = b(Min, count, vector(b, [most]))
+        count = b(Min, count, [most])
     found, indices = b.results(TopK, 2, scores, count, axis=-1)
     return found, indices
 
@@ -107,9 +107,9 @@ class Overlap:
         if self.must_touch:
             found += [b(LessOrEqual, start, end) for start, end in zip(low, high, strict=True)]
         if self.shares_something:
-            found += [b(Greater, side, b.like(side, 0)) for side in sides]
+            found += [b(Greater, side, 0) for side in sides]
         if self.must_have_area:
-            found += [b(Greater, area, b.like(area, 0)) for area in (own, others)]
+            found += [b(Greater, area, 0) for area in (own, others)]
         return found
 
 
@@ -129,7 +129,7 @@ class Greedy:
         """Return which boxes [G, K, n] are kept as 0 or 1 [G, K]; `usable` [G, K] selects candidates."""
         areas = self.overlap.area(b, boxes)
         steps = counted(b, extent(b, boxes, 1))
-        none = b(Mul, usable, b.like(usable, 0))
+        none = b(Mul, usable, 0)
         limit = b.like(usable, self.threshold) if isinstance(self.threshold, int | float) else self.threshold
         limits = b(Add, cut(b, none, 0, 1, 1), limit)
         scanned = [b(Transpose, boxes, perm=(1, 0, 2)), b(Transpose, areas, perm=(1, 0)), b(Transpose, usable), steps]
@@ -154,7 +154,7 @@ class Greedy:
     def _adapted(self, b: Builder, limits: Value, new: Value) -> Value:
         if self.eta >= 1:
             return b(Identity, limits)
-        is_lowered = b(And, b(Greater, new, b.like(new, 0)), b(Greater, limits, b.like(limits, 0.5)))
+        is_lowered = b(And, b(Greater, new, 0), b(Greater, limits, 0.5))
         return b(Where, is_lowered, b(Mul, limits, b.like(limits, self.eta)), limits)
 
 
@@ -169,9 +169,9 @@ def narrowed(b: Builder, usable: Value, *others: Value) -> list[Value]:
 
     Usable entries come first; the cost of the following steps is quadratic in K.
     """
-    counts = b(ReduceSum, cast(b, usable, DType.INT64), vector(b, [-1]), keepdims=0)
-    most = b(Max, b(Reshape, b(ReduceMax, counts, keepdims=0), vector(b, [1])), vector(b, [1]))
-    return [b(Slice, each, vector(b, [0]), most, vector(b, [-1])) for each in (usable, *others)]
+    counts = b(ReduceSum, cast(b, usable, DType.INT64), [-1], keepdims=0)
+    most = b(Max, b(Reshape, b(ReduceMax, counts, keepdims=0), [1]), [1])
+    return [b(Slice, each, [0], most, [-1]) for each in (usable, *others)]
 
 
 def selected_boxes(
@@ -181,18 +181,16 @@ def selected_boxes(
 
     Shapes: `found` and `indices` [N, C, K]; discarded boxes have the lowest score.
     """
-    numbers = [
-        b(Unsqueeze, counted(b, extent(b, found, axis)), vector(b, behind)) for axis, behind in ((0, [1, 2]), (1, [1]))
-    ]
+    numbers = [b(Unsqueeze, counted(b, extent(b, found, axis)), behind) for axis, behind in ((0, [1, 2]), (1, [1]))]
     shape = b(Shape, found)
-    flat = b(Reshape, found, vector(b, [-1]))
-    owners = [b(Reshape, b(Expand, each, shape), vector(b, [-1, 1])) for each in numbers]
-    rows = b(Concat, *owners, b(Reshape, indices, vector(b, [-1, 1])), axis=1)
+    flat = b(Reshape, found, [-1])
+    owners = [b(Reshape, b(Expand, each, shape), [-1, 1]) for each in numbers]
+    rows = b(Concat, *owners, b(Reshape, indices, [-1, 1]), axis=1)
     if is_sorted:
         order = in_order(b, flat, largest=True)
         rows, flat = b(Gather, rows, order), b(Gather, flat, order)
-    is_there = b(Greater, flat, b.like(flat, LOWEST))
+    is_there = b(Greater, flat, LOWEST)
     rows, flat = b(Compress, rows, is_there, axis=0), b(Compress, flat, is_there, axis=0)
-    columns = [cast(b, cut(b, rows, 0, 2, 1), DType.FLOAT32), b(Unsqueeze, flat, vector(b, [1]))]
+    columns = [cast(b, cut(b, rows, 0, 2, 1), DType.FLOAT32), b(Unsqueeze, flat, [1])]
     count = b(Shape, rows, start=0, end=1)
     return cast(b, rows, output_type), cast(b, b(Concat, *columns, axis=1), dtype), cast(b, count, output_type)

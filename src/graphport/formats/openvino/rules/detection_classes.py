@@ -72,7 +72,7 @@ def matrix_suppression(
     candidates = b(Reshape, candidates, joined(b, b(Shape, indices), 4))
     overlap = replace(op.overlap, inverted_is_empty=True)
     marks = b(Mul, found, _decay(b, candidates, overlap, decay_function, gaussian_sigma))
-    kept = b(And, usable, b(Greater, marks, b.like(marks, post_threshold)))
+    kept = b(And, usable, b(Greater, marks, post_threshold))
     across = op.sort_result_type if op.sort_result_across_batch else "none"
     table = _Table.shared(b, boxes, scores)
     marks = table.marks(b, scores, indices, marks, kept, op.background_class)
@@ -83,19 +83,19 @@ def _decay(b: Builder, boxes: Value, overlap: Overlap, function: str, sigma: flo
     """Return the decay factors of the scores [N, C, K] of sorted boxes, at most 1."""
     area = overlap.area(b, boxes)
     row, column = vector(b, [-2]), vector(b, [-1])
-    pairs = [(b(Unsqueeze, boxes, vector(b, [at])), b(Unsqueeze, area, along)) for at, along in ((3, column), (2, row))]
+    pairs = [(b(Unsqueeze, boxes, [at]), b(Unsqueeze, area, along)) for at, along in ((3, column), (2, row))]
     shared = overlap(b, *pairs[0], *pairs[1])
     every = counted(b, extent(b, boxes, 2))
-    is_better = b(Less, every, b(Unsqueeze, every, vector(b, [1])))
+    is_better = b(Less, every, b(Unsqueeze, every, [1]))
     counts = b(And, is_better, b(Not, b(IsNaN, shared)))
-    worst = b(ReduceMax, b(Where, counts, shared, b.like(shared, 0)), column, keepdims=0)
+    worst = b(ReduceMax, b(Where, counts, shared, 0), column, keepdims=0)
     limit = b(Unsqueeze, worst, row)
     one = b.like(shared, 1)
     if function == "gaussian":
         gap = b(Sub, b(Mul, limit, limit), b(Mul, shared, shared))
-        each = b(Exp, b(Mul, gap, b.like(shared, sigma)))
+        each = b(Exp, b(Mul, gap, sigma))
     else:
-        each = b(Div, b(Sub, one, shared), b(Add, b(Sub, one, limit), b.like(shared, 1e-10)))
+        each = b(Div, b(Sub, one, shared), b(Add, b(Sub, one, limit), 1e-10))
     return b(ReduceMin, b(Where, counts, each, one), column, keepdims=0)
 
 
@@ -122,7 +122,7 @@ def multiclass_suppression(
     overlap = replace(op.overlap, must_touch=False, must_have_area=True)
     greedy = Greedy(overlap, iou_threshold, at_threshold=True, eta=nms_eta)
     kept = greedy(b, candidates, cast(b, grouped(b, usable, 1), dtype_of(boxes)))
-    kept = b(Reshape, b(Greater, kept, b.like(kept, 0)), b(Shape, indices))
+    kept = b(Reshape, b(Greater, kept, 0), b(Shape, indices))
     marks = table.marks(b, scores, indices, found, kept, op.background_class)
     order = op.sort_result_type
     within, across = ("none", order) if op.sort_result_across_batch else (order, "none")
@@ -140,7 +140,7 @@ class _Table:
     def shared(cls, b: Builder, boxes: Value, scores: Value) -> _Table:
         """Create a table from boxes [N, M, 4] that all classes of scores [N, C, M] share."""
         shape = joined(b, b(Shape, scores), 4)
-        return cls(b(Expand, b(Unsqueeze, boxes, vector(b, [1])), shape), per_class=False)
+        return cls(b(Expand, b(Unsqueeze, boxes, [1]), shape), per_class=False)
 
     @classmethod
     def owned(cls, b: Builder, boxes: Value, scores: Value, counts: Value) -> tuple[_Table, Value]:
@@ -149,15 +149,15 @@ class _Table:
         Scores are returned as [N, C, M]; boxes of other images get the lowest score.
         """
         counts = as_int64(b, counts)
-        ends = b(CumSum, counts, index(b, 0))
+        ends = b(CumSum, counts, 0)
         starts = b(Sub, ends, counts)
         every = counted(b, extent(b, scores, 1))
         column = vector(b, [1])
         is_begun = b(GreaterOrEqual, every, b(Unsqueeze, starts, column))
         is_own = b(And, b(Less, every, b(Unsqueeze, ends, column)), is_begun)
-        found = b(Where, b(Unsqueeze, is_own, column), b(Unsqueeze, scores, vector(b, [0])), b.like(scores, LOWEST))
+        found = b(Where, b(Unsqueeze, is_own, column), b(Unsqueeze, scores, [0]), b.like(scores, LOWEST))
         shape = joined(b, b(Shape, found), 4)
-        return cls(b(Expand, b(Unsqueeze, boxes, vector(b, [0])), shape), per_class=True), found
+        return cls(b(Expand, b(Unsqueeze, boxes, [0]), shape), per_class=True), found
 
     def marks(self, b: Builder, scores: Value, indices: Value, found: Value, kept: Value, background: int) -> Value:
         """Return scores [N, C * M] of kept boxes; all others get the lowest score."""
@@ -165,7 +165,7 @@ class _Table:
         marks = b(ScatterElements, nothing, indices, b(Where, kept, found, b.like(found, LOWEST)), axis=2)
         if background >= 0:
             is_background = b(Equal, counted(b, extent(b, scores, 1)), index(b, background))
-            marks = b(Where, b(Unsqueeze, is_background, vector(b, [1])), b.like(marks, LOWEST), marks)
+            marks = b(Where, b(Unsqueeze, is_background, [1]), b.like(marks, LOWEST), marks)
         return b(Reshape, marks, joined(b, extent(b, marks, 0), -1))
 
     def detections(
@@ -181,21 +181,21 @@ class _Table:
             order = in_order(b, self._classes(b, found, indices, length), largest=False)
             found, indices = (b(GatherElements, each, order, axis=1) for each in (found, indices))
         is_there = b(Greater, found, b.like(found, LOWEST))
-        counts = b(ReduceSum, cast(b, is_there, DType.INT64), vector(b, [1]), keepdims=0)
+        counts = b(ReduceSum, cast(b, is_there, DType.INT64), [1], keepdims=0)
         boxes = b(Reshape, self.boxes, joined(b, extent(b, self.boxes, 0), -1, 4))
-        corners = b(Reshape, rows_of(b, boxes, indices), vector(b, [-1, 4]))
-        pictures = b(Unsqueeze, counted(b, extent(b, found, 0)), vector(b, [1]))
-        numbers = b(Reshape, self._box_numbers(b, pictures, indices, length), vector(b, [-1]))
-        classes = b(Reshape, self._classes(b, found, indices, length), vector(b, [-1]))
-        found = b(Reshape, found, vector(b, [-1]))
+        corners = b(Reshape, rows_of(b, boxes, indices), [-1, 4])
+        pictures = b(Unsqueeze, counted(b, extent(b, found, 0)), [1])
+        numbers = b(Reshape, self._box_numbers(b, pictures, indices, length), [-1])
+        classes = b(Reshape, self._classes(b, found, indices, length), [-1])
+        found = b(Reshape, found, [-1])
         columns = [cast(b, classes, dtype_of(found)), found]
-        rows = b(Concat, *(b(Unsqueeze, each, vector(b, [1])) for each in columns), corners, axis=1)
+        rows = b(Concat, *(b(Unsqueeze, each, [1]) for each in columns), corners, axis=1)
         is_there = b(Greater, found, b.like(found, LOWEST))
         if across != "none":
             order = in_order(b, *((found,) if across == "score" else (classes,)), largest=across == "score")
             rows, numbers, is_there = (b(Gather, each, order) for each in (rows, numbers, is_there))
         rows, numbers = (b(Compress, each, is_there, axis=0) for each in (rows, numbers))
-        numbers = cast(b, b(Unsqueeze, numbers, vector(b, [1])), output_type)
+        numbers = cast(b, b(Unsqueeze, numbers, [1]), output_type)
         return rows, numbers, cast(b, counts, output_type)
 
     def _classes(self, b: Builder, found: Value, indices: Value, length: Value) -> Value:

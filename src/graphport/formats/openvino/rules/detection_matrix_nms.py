@@ -42,7 +42,7 @@ def matrix_nms_scores(
     most, least = limits
     marks = cast(b, scores, DType.FLOAT32)
     corners = _sort_corners(b, cast(b, boxes, DType.FLOAT32), is_center=is_center)
-    table = b(Expand, b(Unsqueeze, corners, vector(b, [1])), joined(b, b(Shape, scores), 4))
+    table = b(Expand, b(Unsqueeze, corners, [1]), joined(b, b(Shape, scores), 4))
     steps = as_scalar(b, b(Min, most, extent(b, scores, 2)))
     own = grouped(b, marks, 1)
     own = b(Where, b(Greater, own, least), own, b.like(own, LOWEST))
@@ -55,7 +55,7 @@ def _sort_corners(b: Builder, boxes: Value, *, is_center: bool) -> Value:
     """Return boxes as (lower corner, upper corner), converted from center and size if `is_center`."""
     first, second = cut(b, boxes, 0, 2, -1), cut(b, boxes, 2, 4, -1)
     if is_center:
-        half = b(Mul, second, b.like(boxes, 0.5))
+        half = b(Mul, second, 0.5)
         first, second = b(Sub, first, half), b(Add, first, half)
     return b(Concat, b(Min, first, second), b(Max, first, second), axis=-1)
 
@@ -77,9 +77,9 @@ def _step(b: Builder, own: Value, boxes: Value, areas: Value, least: Value, sigm
     place = b(ArgMax, own, axis=1)
     found = b(ReduceMax, own, column, keepdims=0)
     box = rows_of(b, boxes, place)
-    area = rows_of(b, b(Unsqueeze, areas, vector(b, [2])), place)
-    shared = _OVERLAP(b, box, b(Squeeze, area, vector(b, [2])), boxes, areas)
-    fall = b(Exp, b(Mul, b(Mul, shared, shared), b.like(own, -0.5 / sigma)))
+    area = rows_of(b, b(Unsqueeze, areas, [2]), place)
+    shared = _OVERLAP(b, box, b(Squeeze, area, [2]), boxes, areas)
+    fall = b(Exp, b(Mul, b(Mul, shared, shared), -0.5 / sigma))
     left = b(Mul, own, fall)
     every = counted(b, extent(b, own, 1))
     stays = b(And, b(Greater, own, lowest), b(Not, b(Equal, every, place)))

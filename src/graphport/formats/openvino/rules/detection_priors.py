@@ -14,7 +14,7 @@ from graphport.ops.definitions.activation import Clip
 from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mul, Sqrt, Sub
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.extents import counted, cut, gather_index, joined
-from graphport.ops.lowering.operands import as_int64, cast, vector
+from graphport.ops.lowering.operands import as_int64, cast
 from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:
@@ -167,10 +167,10 @@ def prior_box(
     middle = 0.5
     if not op.scale_all_sizes and step != -1:
         height = gather_index(b, whole, 0)
-        steps = steps if step == 0 else b(Expand, b(Mul, height, b.like(height, step)), vector(b, [2]))
+        steps = steps if step == 0 else b(Expand, b(Mul, height, step), [2])
         middle = 0.5 if step == 0 else offset
     elif not op.scale_all_sizes:
-        steps, middle = b(Expand, cut(b, steps, 0, 1, 0), vector(b, [2])), offset
+        steps, middle = b(Expand, cut(b, steps, 0, 1, 0), [2]), offset
     elif step != 0:
         steps, middle = b.constant(np.full(2, step, np.float32)), offset
     return _prior_boxes(b, output_size, whole, steps, middle, boxes, clip=clip, variance=variance)
@@ -225,12 +225,12 @@ def _prior_boxes(
     for axis, behind in ((1, [0, 2]), (0, [1, 2])):
         side = gather_index(b, whole, axis, 0)
         every = cast(b, counted(b, cut(b, map_, axis, axis + 1, 0)), DType.FLOAT32)
-        middle = b(Mul, b(Add, every, b.like(every, offset)), gather_index(b, steps, axis, 0))
+        middle = b(Mul, b(Add, every, offset), gather_index(b, steps, axis, 0))
         shifts = np.array([box.x if axis else box.y for box in boxes], np.float32)
-        middle = b(Add, b(Unsqueeze, middle, vector(b, behind)), b.constant(shifts))
+        middle = b(Add, b(Unsqueeze, middle, behind), b.constant(shifts))
         reach = _half_sizes(b, [box.w if axis else box.h for box in boxes], boxes, whole)
         for ends, end in ((low, b(Sub, middle, reach)), (high, b(Add, middle, reach))):
-            ends.append(b(Unsqueeze, b(Expand, b(Div, end, side), shape), vector(b, [3])))
+            ends.append(b(Unsqueeze, b(Expand, b(Div, end, side), shape), [3]))
     starts, stops = b(Concat, *low, axis=3), b(Concat, *high, axis=3)
     clipped = np.array([[box.is_clipped] for box in boxes])
     if clipped.any():
@@ -238,9 +238,9 @@ def _prior_boxes(
         stops = b(Min, stops, b.constant(np.where(clipped, 1, np.inf).astype(np.float32)))
     corners = b(Concat, starts, stops, axis=3)
     if clip:
-        corners = b(Clip, corners, b.like(corners, 0), b.like(corners, 1))
+        corners = b(Clip, corners, 0, 1)
     factors = b.constant(np.resize(np.array(variance or (0.1,), np.float32), 4))
-    both = [b(Reshape, each, vector(b, [1, -1])) for each in (corners, b(Expand, factors, b(Shape, corners)))]
+    both = [b(Reshape, each, [1, -1]) for each in (corners, b(Expand, factors, b(Shape, corners)))]
     return b(Concat, *both, axis=0)
 
 

@@ -33,9 +33,9 @@ _MOST_GROWTH = log(1000 / 16)
 
 def _moved(b: Builder, boxes: Value, deltas: Value, offset: float, most: float = _MOST_GROWTH) -> Value:
     """Apply deltas [..., 4] (shift, log growth up to `most`) to corners [..., 4]; `offset` is the size of a pixel."""
-    growth = b(Min, cut(b, deltas, 2, 4, -1), b.like(boxes, most))
+    growth = b(Min, cut(b, deltas, 2, 4, -1), most)
     low, high = grown(b, boxes, cut(b, deltas, 0, 2, -1), growth, offset)
-    return b(Concat, low, b(Sub, high, b.like(boxes, offset)), axis=-1)
+    return b(Concat, low, b(Sub, high, offset), axis=-1)
 
 
 def grown(b: Builder, boxes: Value, shifts: Value, growth: Value, offset: float) -> tuple[Value, Value]:
@@ -52,12 +52,12 @@ def grown(b: Builder, boxes: Value, shifts: Value, growth: Value, offset: float)
 def inside(b: Builder, boxes: Value, size: Value) -> Value:
     """Clip corners [..., 4] to images of size (width, height) [..., 2]."""
     ends = b(Concat, size, size, axis=-1)
-    return b(Max, b(Min, boxes, ends), b.like(boxes, 0))
+    return b(Max, b(Min, boxes, ends), 0)
 
 
 def are_large(b: Builder, boxes: Value, offset: float, least: Value) -> Value:
     """Return which boxes [N, K, 4] are at least as wide and as high as `least` [N, 1, 2]."""
-    sides = b(Add, b(Sub, cut(b, boxes, 2, 4, -1), cut(b, boxes, 0, 2, -1)), b.like(boxes, offset))
+    sides = b(Add, b(Sub, cut(b, boxes, 2, 4, -1), cut(b, boxes, 0, 2, -1)), offset)
     is_large = b(LessOrEqual, least, sides)
     return b(And, gather_index(b, is_large, 0), gather_index(b, is_large, 1))
 
@@ -65,7 +65,7 @@ def are_large(b: Builder, boxes: Value, offset: float, least: Value) -> Value:
 def ranked(b: Builder, kept: Value, most: int) -> Value:
     """Keep only the first `most` of the kept boxes [N, K]."""
     ranks = b(CumSum, kept, scalar(b, 1, DType.INT64))
-    return b(And, b(Greater, kept, b.like(kept, 0)), b(LessOrEqual, ranks, b.like(kept, most)))
+    return b(And, b(Greater, kept, 0), b(LessOrEqual, ranks, most))
 
 
 def per_cell(b: Builder, x: Value, parts: int) -> Value:
@@ -104,19 +104,19 @@ def generate_proposals(
         raise UnsupportedError(message)
     dtype, offset = dtype_of(anchors), 0.0 if normalized else 1.0
     pictures, anchors, deltas, scores = (cast(b, x, DType.FLOAT32) for x in (pictures, anchors, deltas, scores))
-    boxes = _moved(b, b(Reshape, anchors, vector(b, [1, -1, 4])), per_cell(b, deltas, 4), offset)
-    image_sizes = b(Unsqueeze, b(Gather, pictures, vector(b, [1, 0]), axis=1), vector(b, [1]))
+    boxes = _moved(b, b(Reshape, anchors, [1, -1, 4]), per_cell(b, deltas, 4), offset)
+    image_sizes = b(Unsqueeze, b(Gather, pictures, [1, 0], axis=1), [1])
     boxes = inside(b, boxes, b(Sub, image_sizes, b.like(boxes, offset)))
-    marks = b(Squeeze, per_cell(b, scores, 1), vector(b, [2]))
+    marks = b(Squeeze, per_cell(b, scores, 1), [2])
     found, indices = best(b, marks, op.pre_nms_count)
     boxes = rows_of(b, boxes, indices)
     is_large = are_large(b, boxes, offset, _least(b, pictures, op.min_size))
     kept = Greedy(Overlap(offset), op.nms_threshold)(b, boxes, cast(b, is_large, DType.FLOAT32))
     is_kept = ranked(b, kept, op.post_nms_count)
-    counts = b(ReduceSum, cast(b, is_kept, DType.INT64), vector(b, [1]), keepdims=0)
-    every = b(Reshape, is_kept, vector(b, [-1]))
-    rows = b(Compress, b(Reshape, boxes, vector(b, [-1, 4])), every, axis=0)
-    marks = b(Compress, b(Reshape, found, vector(b, [-1])), every, axis=0)
+    counts = b(ReduceSum, cast(b, is_kept, DType.INT64), [1], keepdims=0)
+    every = b(Reshape, is_kept, [-1])
+    rows = b(Compress, b(Reshape, boxes, [-1, 4]), every, axis=0)
+    marks = b(Compress, b(Reshape, found, [-1]), every, axis=0)
     return cast(b, rows, dtype), cast(b, marks, dtype), cast(b, counts, roi_num_type)
 
 
@@ -128,9 +128,9 @@ def _least(b: Builder, pictures: Value, size: float) -> Value:
         raise UnsupportedError(message)
     indices = [3, 2] if columns == 4 else [2, 2]
     if columns == 2:
-        return b(Reshape, b.like(pictures, [size, size]), vector(b, [1, 1, 2]))
-    scales = b(Gather, pictures, vector(b, indices), axis=1)
-    return b(Unsqueeze, b(Mul, scales, b.like(pictures, size)), vector(b, [1]))
+        return b(Reshape, b.like(pictures, [size, size]), [1, 1, 2])
+    scales = b(Gather, pictures, indices, axis=1)
+    return b(Unsqueeze, b(Mul, scales, size), [1])
 
 
 @Choice.lower("openvino", "opset6.ExperimentalDetectronGenerateProposalsSingleImage")
@@ -142,16 +142,16 @@ def single_image_proposals(
     front = vector(b, [0])
     picture, anchors, deltas, scores = (cast(b, x, DType.FLOAT32) for x in (picture, anchors, deltas, scores))
     moves = per_cell(b, b(Unsqueeze, deltas, front), 4)
-    boxes = _moved(b, b(Reshape, anchors, vector(b, [1, -1, 4])), moves, 1.0)
-    size = b(Gather, picture, vector(b, [1, 0]), axis=0)
-    boxes = inside(b, boxes, b(Sub, size, b.like(size, 1)))
-    marks = b(Squeeze, per_cell(b, b(Unsqueeze, scores, front), 1), vector(b, [2]))
-    least = b(Reshape, b.like(boxes, [op.min_size, op.min_size]), vector(b, [1, 1, 2]))
+    boxes = _moved(b, b(Reshape, anchors, [1, -1, 4]), moves, 1.0)
+    size = b(Gather, picture, [1, 0], axis=0)
+    boxes = inside(b, boxes, b(Sub, size, 1))
+    marks = b(Squeeze, per_cell(b, b(Unsqueeze, scores, front), 1), [2])
+    least = b(Reshape, b.like(boxes, [op.min_size, op.min_size]), [1, 1, 2])
     marks = b(Mul, marks, cast(b, are_large(b, boxes, 1.0, least), DType.FLOAT32))
     found, indices = best(b, marks, op.pre_nms_count)
     boxes = rows_of(b, boxes, indices)
     kept = Greedy(Overlap(), op.nms_threshold)(b, boxes, b(Expand, b.like(found, 1), b(Shape, found)))
-    every = b(Reshape, ranked(b, kept, op.post_nms_count), vector(b, [-1]))
+    every = b(Reshape, ranked(b, kept, op.post_nms_count), [-1])
     rows = b(Compress, b(Squeeze, boxes, front), every, axis=0)
     chosen = b(Compress, b(Squeeze, found, front), every, axis=0)
     rows = _zero_padded(b, rows, op.post_nms_count, 4)
@@ -186,12 +186,12 @@ def prior_grid(
         whole = cast(b, extent(b, picture, axis), DType.FLOAT32)
         step = b.constant(np.array([stride], np.float32)) if stride else b(Div, whole, cast(b, length, DType.FLOAT32))
         every = cast(b, counted(b, length), DType.FLOAT32)
-        sides.append(b(Mul, b(Add, every, b.like(every, 0.5)), step))
-    x, y = b(Reshape, sides[0], vector(b, [1, -1, 1, 1])), b(Reshape, sides[1], vector(b, [-1, 1, 1, 1]))
-    shape = b(Concat, b(Shape, y, start=0, end=1), b(Shape, x, start=1, end=2), vector(b, [1, 1]), axis=0)
+        sides.append(b(Mul, b(Add, every, 0.5), step))
+    x, y = b(Reshape, sides[0], [1, -1, 1, 1]), b(Reshape, sides[1], [-1, 1, 1, 1])
+    shape = b(Concat, b(Shape, y, start=0, end=1), b(Shape, x, start=1, end=2), [1, 1], axis=0)
     middles = [b(Expand, side, shape) for side in (x, y)]
     found = b(Add, cast(b, priors, DType.FLOAT32), b(Concat, *middles, *middles, axis=3))
-    return cast(b, b(Reshape, found, vector(b, [-1, 4])) if flatten else found, dtype)
+    return cast(b, b(Reshape, found, [-1, 4]) if flatten else found, dtype)
 
 
 @lower("openvino", "opset6.ExperimentalDetectronTopKROIs")
@@ -225,23 +225,23 @@ def detectron_output(
     del picture
     dtype = dtype_of(regions)
     regions, deltas, scores = (cast(b, x, DType.FLOAT32) for x in (regions, deltas, scores))
-    moves = b(Reshape, deltas, vector(b, [-1, num_classes, 4]))
+    moves = b(Reshape, deltas, [-1, num_classes, 4])
     moves = b(Div, moves, b.constant(np.array(deltas_weights, np.float32)))
-    boxes = _moved(b, b(Unsqueeze, regions, vector(b, [1])), moves, 1.0, max_delta_log_wh)
-    boxes = b(Max, boxes, b.like(boxes, 0))
+    boxes = _moved(b, b(Unsqueeze, regions, [1]), moves, 1.0, max_delta_log_wh)
+    boxes = b(Max, boxes, 0)
     sides = b(Sub, cut(b, regions, 2, 4, 1), cut(b, regions, 0, 2, 1))
-    is_box = b(Greater, sides, b.like(sides, 0))
-    is_box = b(Unsqueeze, b(And, gather_index(b, is_box, 0), gather_index(b, is_box, 1)), vector(b, [1]))
-    marks = b(Where, is_box, b(Reshape, scores, vector(b, [-1, num_classes])), b.like(scores, 0))
-    boxes = b(Where, b(Unsqueeze, is_box, vector(b, [2])), boxes, b.like(boxes, 0))
+    is_box = b(Greater, sides, 0)
+    is_box = b(Unsqueeze, b(And, gather_index(b, is_box, 0), gather_index(b, is_box, 1)), [1])
+    marks = b(Where, is_box, b(Reshape, scores, [-1, num_classes]), 0)
+    boxes = b(Where, b(Unsqueeze, is_box, [2]), boxes, 0)
     boxes, marks = transposed(b, boxes, [1, 0, 2]), b(Transpose, marks, perm=(1, 0))
     is_class = b.constant(np.arange(num_classes)[:, None] > 0)
-    usable = b(And, b(Greater, marks, b.like(marks, score_threshold)), is_class)
+    usable = b(And, b(Greater, marks, score_threshold), is_class)
     marks = b(Where, usable, marks, b.like(marks, LOWEST))
     found, indices = best(b, marks)
     is_good = cast(b, b(Greater, found, b.like(found, LOWEST)), DType.FLOAT32)
     kept = Greedy(Overlap(1.0, shares_something=True), nms_threshold)(b, rows_of(b, boxes, indices), is_good)
-    is_kept = ranked(b, kept, post_nms_count) if post_nms_count >= 0 else b(Greater, kept, b.like(kept, 0))
+    is_kept = ranked(b, kept, post_nms_count) if post_nms_count >= 0 else b(Greater, kept, 0)
     found = b(Where, is_kept, found, b.like(found, LOWEST))
     return _detected(b, boxes, found, indices, max_detections_per_image, dtype)
 
@@ -251,13 +251,13 @@ def _detected(b: Builder, boxes: Value, found: Value, indices: Value, most: int,
     nothing = b(Expand, b.like(found, LOWEST), b(Shape, found))
     by_region = b(Transpose, b(ScatterElements, nothing, indices, found, axis=1), perm=(1, 0))
     classes = extent(b, by_region, 1)
-    flat = b(Reshape, by_region, vector(b, [-1]))
-    count = b(ReduceSum, cast(b, b(Greater, flat, b.like(flat, LOWEST)), DType.INT64), vector(b, [0]), keepdims=0)
+    flat = b(Reshape, by_region, [-1])
+    count = b(ReduceSum, cast(b, b(Greater, flat, b.like(flat, LOWEST)), DType.INT64), [0], keepdims=0)
     top, spots = best(b, flat, most)
     # Sorted by score if boxes are dropped, else class by class.
-    own = b(Reshape, b(Expand, b(Unsqueeze, counted(b, classes), vector(b, [1])), b(Shape, found)), vector(b, [-1]))
-    listed = b(Concat, b(Reshape, found, vector(b, [-1])), fill(b, LOWEST, DType.FLOAT32, most), axis=0)
-    regions = b(Concat, b(Reshape, indices, vector(b, [-1])), fill(b, 0, DType.INT64, most), axis=0)
+    own = b(Reshape, b(Expand, b(Unsqueeze, counted(b, classes), [1]), b(Shape, found)), [-1])
+    listed = b(Concat, b(Reshape, found, [-1]), fill(b, LOWEST, DType.FLOAT32, most), axis=0)
+    regions = b(Concat, b(Reshape, indices, [-1]), fill(b, 0, DType.INT64, most), axis=0)
     own = b(Concat, own, fill(b, 0, DType.INT64, most), axis=0)
     is_there = b(Greater, listed, b.like(listed, LOWEST))
     in_turn = [_zero_padded(b, b(Compress, each, is_there, axis=0), most) for each in (listed, own, regions)]
@@ -268,10 +268,10 @@ def _detected(b: Builder, boxes: Value, found: Value, indices: Value, most: int,
     scores, kinds, indices = (b(Where, is_over, a, c) for a, c in zip(ranked, in_turn, strict=True))
     exists = b(Less, counted(b, vector(b, [most])), b(Min, count, limit))
     spots = b(Add, b(Mul, kinds, extent(b, boxes, 1)), indices)
-    rows = b(Gather, b(Reshape, boxes, vector(b, [-1, 4])), spots, axis=0)
-    rows = b(Where, b(Unsqueeze, exists, vector(b, [1])), rows, b.like(rows, 0))
-    scores = b(Where, exists, scores, b.like(scores, 0))
-    kinds = b(Where, exists, kinds, b.like(kinds, 0))
+    rows = b(Gather, b(Reshape, boxes, [-1, 4]), spots, axis=0)
+    rows = b(Where, b(Unsqueeze, exists, [1]), rows, 0)
+    scores = b(Where, exists, scores, 0)
+    kinds = b(Where, exists, kinds, 0)
     return cast(b, rows, dtype), cast(b, kinds, DType.INT32), cast(b, scores, dtype)
 
 
@@ -306,7 +306,7 @@ def pyramid_features(
         moved = b(Sub, rois, b.like(rois, 0.5 * scale)) if aligned else rois
         found = _roi_samples(b, features, moved, scale, output_size, sampling_ratio)
         is_own = b(And, has_area, b(Equal, levels, b.like(levels, level)))
-        total = b(Where, b(Unsqueeze, is_own, vector(b, [1, 2, 3])), found, total)
+        total = b(Where, b(Unsqueeze, is_own, [1, 2, 3]), found, total)
     return (cast(b, total, dtype), b(Identity, regions))[: b.count]
 
 
@@ -330,8 +330,8 @@ def _levels(b: Builder, rois: Value, count: int) -> tuple[Value, Value]:
     """Return the pyramid level of each region (by the logarithm of its size), and whether its area is positive."""
     sides = b(Sub, cut(b, rois, 2, 4, 1), cut(b, rois, 0, 2, 1))
     area = b(Mul, gather_index(b, sides, 0), gather_index(b, sides, 1))
-    has_area = b(Greater, area, b.like(area, 0))
-    side = b(Div, b(Sqrt, b(Where, has_area, area, b.like(area, 1))), b.like(area, _USUAL_SIDE))
-    octaves = b(Div, b(Log, b(Add, side, b.like(side, 1e-6))), b.like(side, log(2)))
-    level = b(Floor, b(Add, octaves, b.like(side, _USUAL_LEVEL)))
-    return b(Max, b(Min, level, b.like(level, count - 1)), b.like(level, 0)), has_area
+    has_area = b(Greater, area, 0)
+    side = b(Div, b(Sqrt, b(Where, has_area, area, 1)), _USUAL_SIDE)
+    octaves = b(Div, b(Log, b(Add, side, 1e-6)), b.like(side, log(2)))
+    level = b(Floor, b(Add, octaves, _USUAL_LEVEL))
+    return b(Max, b(Min, level, count - 1), 0), has_area

@@ -61,13 +61,13 @@ def rotated_suppression(
     floor = cast(b, least, DType.FLOAT32)
     usable, found, indices = narrowed(b, b(Greater, found, floor), found, indices)
     corners = _corners(b, cast(b, boxes, DType.FLOAT32), clockwise=clockwise)
-    table = b(Expand, b(Unsqueeze, corners, vector(b, [1])), joined(b, b(Shape, scores), 9))
+    table = b(Expand, b(Unsqueeze, corners, [1]), joined(b, b(Shape, scores), 9))
     candidates = rows_of(b, grouped(b, table, 2), grouped(b, indices, 1))
-    limit = b(Reshape, cast(b, overlap, DType.FLOAT32), vector(b, []))
+    limit = b(Reshape, cast(b, overlap, DType.FLOAT32), [])
     kept = Greedy(RotatedOverlap(), limit)(b, candidates, cast(b, grouped(b, usable, 1), DType.FLOAT32))
     ranks = b(CumSum, kept, scalar(b, 1, DType.INT64))
     allowed = cast(b, as_vector(b, most), DType.FLOAT32)
-    is_kept = b(And, b(Greater, kept, b.like(kept, 0)), b(LessOrEqual, ranks, allowed))
+    is_kept = b(And, b(Greater, kept, 0), b(LessOrEqual, ranks, allowed))
     found = b(Where, b(Reshape, is_kept, b(Shape, indices)), found, b.like(found, LOWEST))
     return selected_boxes(b, found, indices, dtype, output_type, is_sorted=sort_result_descending)
 
@@ -84,7 +84,7 @@ def _corners(b: Builder, boxes: Value, *, clockwise: bool) -> Value:
     for axis, middle in enumerate((x, y)):
         plus, minus = b(Add, along[axis], across[axis]), b(Sub, along[axis], across[axis])
         parts += [b(Add, middle, plus), b(Sub, middle, minus), b(Sub, middle, plus), b(Add, middle, minus)]
-    return b(Concat, *(b(Unsqueeze, part, vector(b, [-1])) for part in (*parts, b(Mul, w, h))), axis=-1)
+    return b(Concat, *(b(Unsqueeze, part, [-1]) for part in (*parts, b(Mul, w, h))), axis=-1)
 
 
 class RotatedOverlap:
@@ -105,7 +105,7 @@ class RotatedOverlap:
             [b(Sub, cut(b, box, 4 * axis, 4 * axis + 4, -1), origin[axis]) for axis in (0, 1)] for box in (one, other)
         )
         swept = b(Add, self._swept(b, first, second, others, 1), self._swept(b, second, first, own, -1))
-        shared = b(Max, b(Mul, swept, b.like(one, 0.5)), zero)
+        shared = b(Max, b(Mul, swept, 0.5), zero)
         found = b(Div, shared, b(Sub, b(Add, own, others), shared))
         has_area = b(And, b(Greater, own, zero), b(Greater, others, zero))
         return b(Where, has_area, found, zero)
@@ -118,7 +118,7 @@ class RotatedOverlap:
         walls = [b(Sub, b(Gather, each, after, axis=-1), each) for each in sides]
         px, py, dx, dy = (b(Unsqueeze, each, column) for each in (*edges, *steps))
         qx, qy, ex, ey = (b(Unsqueeze, each, row) for each in (*sides, *walls))
-        near = b(Mul, b(Unsqueeze, area, vector(b, [-1, -2])), b.like(area, sign * _CLOSE))
+        near = b(Mul, b(Unsqueeze, area, [-1, -2]), sign * _CLOSE)
         # Inside is to the left of a wall: how far a corner is from it, and how much nearer the next one.
         far = b(Add, b(Sub, b(Mul, ex, b(Sub, py, qy)), b(Mul, ey, b(Sub, px, qx))), near)
         rise = b(Sub, b(Mul, ex, dy), b(Mul, ey, dx))
@@ -173,8 +173,8 @@ def roi_align_rotated(
     found = b(
         RoiAlign,
         data,
-        b(Reshape, boxes, vector(b, [-1, 4])),
-        b(Reshape, owners, vector(b, [-1])),
+        b(Reshape, boxes, [-1, 4]),
+        b(Reshape, owners, [-1]),
         coordinate_transformation_mode="half_pixel",
         mode="avg",
         output_height=1,
@@ -203,24 +203,24 @@ def _checked(regions: Sequence[Dim], cells: tuple[int, int], ratio: int) -> None
 
 def _append_axes(b: Builder, x: Value, count: int) -> Value:
     """Append `count` axes of length 1 to `x` [r]."""
-    return b(Unsqueeze, x, vector(b, list(range(1, count + 1))))
+    return b(Unsqueeze, x, list(range(1, count + 1)))
 
 
 def _points(b: Builder, size: Value, cells: int, ratio: int) -> Points:
     """Sample positions along a side of length `size` [r]; a ratio of 0 takes one sample per element."""
     side = _append_axes(b, size, 2)
-    cell = b(Div, side, b.like(size, cells))
+    cell = b(Div, side, cells)
     number = None if ratio else b(Ceil, cell)
     if number is None:
-        every, step = b.like(size, np.arange(ratio)), b(Div, cell, b.like(size, ratio))
+        every, step = b.like(size, np.arange(ratio)), b(Div, cell, ratio)
     else:
         # The maximum over all regions; 1 if there are no regions.
-        known = b(Concat, b(Reshape, number, vector(b, [-1])), b.like(size, np.ones(1)), axis=0)
-        most = as_int64(b, b(ReduceMax, known, vector(b, [0])))
-        every, step = cast(b, counted(b, most), dtype_of(size)), b(Div, cell, b(Max, number, b.like(size, 1)))
-    first = b(Div, b(Neg, side), b.like(size, 2))
+        known = b(Concat, b(Reshape, number, [-1]), b.like(size, np.ones(1)), axis=0)
+        most = as_int64(b, b(ReduceMax, known, [0]))
+        every, step = cast(b, counted(b, most), dtype_of(size)), b(Div, cell, b(Max, number, 1))
+    first = b(Div, b(Neg, side), 2)
     begin = b(Add, first, b(Mul, b.like(size, np.arange(cells).reshape(-1, 1)), cell))
-    return b(Add, begin, b(Mul, step, b(Add, every, b.like(size, 0.5)))), number
+    return b(Add, begin, b(Mul, step, b(Add, every, 0.5))), number
 
 
 def _rotated(b: Builder, down: Value, across: Value, middle: tuple[Value, Value], angle: Value) -> Value:
@@ -228,12 +228,12 @@ def _rotated(b: Builder, down: Value, across: Value, middle: tuple[Value, Value]
 
     `RoiAlign` subtracts half a pixel, like OpenVINO from the center.
     """
-    y, x = b(Unsqueeze, down, vector(b, [3, 4])), b(Unsqueeze, across, vector(b, [1, 2]))
+    y, x = b(Unsqueeze, down, [3, 4]), b(Unsqueeze, across, [1, 2])
     sine, cosine = (_append_axes(b, b(op_def, angle), 4) for op_def in (Sin, Cos))
     line, column = (_append_axes(b, part, 4) for part in middle)
     rows = b(Add, b(Sub, b(Mul, y, cosine), b(Mul, x, sine)), line)
     columns = b(Add, b(Add, b(Mul, y, sine), b(Mul, x, cosine)), column)
-    sides = [b(Unsqueeze, part, vector(b, [5])) for part in (columns, rows)]
+    sides = [b(Unsqueeze, part, [5]) for part in (columns, rows)]
     return b(Concat, *sides, *sides, axis=5)
 
 
@@ -246,8 +246,8 @@ def _averaged(b: Builder, found: Value, down: Value | None, across: Value | None
     for number, axis in ((down, 2), (across, 4)):
         shape = [1, 1, 1, 1, 1, 1]
         shape[axis] = -1
-        every = b(Reshape, cast(b, counted(b, extent(b, found, axis)), dtype_of(number)), vector(b, shape))
-        is_asked = b(Less, every, b(Unsqueeze, number, vector(b, [3, 4, 5])))
-        found = b(Where, is_asked, found, b.like(found, 0))
+        every = b(Reshape, cast(b, counted(b, extent(b, found, axis)), dtype_of(number)), shape)
+        is_asked = b(Less, every, b(Unsqueeze, number, [3, 4, 5]))
+        found = b(Where, is_asked, found, 0)
     count = b(Max, b(Mul, down, across), one)
-    return b(Div, b(ReduceSum, found, axes, keepdims=0), b(Unsqueeze, count, vector(b, [3])))
+    return b(Div, b(ReduceSum, found, axes, keepdims=0), b(Unsqueeze, count, [3]))

@@ -95,7 +95,7 @@ class _Detector:
     ) -> Value:
         b, stated = self.b, self.stated
         width = 4 if stated.normalized else 5
-        count = b(Div, extent(b, priors, 2), vector(b, [width]))
+        count = b(Div, extent(b, priors, 2), [width])
         boxes, variances, is_used = self._priors(priors, count, width)
         if first_locations is not None:
             boxes = self._decoded(boxes, self._offsets(first_locations, count), variances)
@@ -116,16 +116,16 @@ class _Detector:
         own = b(Reshape, cut(b, priors, 0, 1, 1), joined(b, 0, 1, count, width))
         variances = None
         if not stated.variance_encoded_in_target:
-            flat = b(Slice, cut(b, priors, 1, 2, 1), vector(b, [0]), self._times(count, 4), vector(b, [2]))
+            flat = b(Slice, cut(b, priors, 1, 2, 1), vector(b, [0]), self._times(count, 4), [2])
             variances = b(Reshape, flat, joined(b, 0, 1, count, 4))
         if stated.normalized:
             return own, variances, None
-        is_end = b(Equal, gather_index(b, own, 0), b.like(own, -1))
+        is_end = b(Equal, gather_index(b, own, 0), -1)
         ended = b(CumSum, cast(b, is_end, DType.INT64), scalar(b, 2, DType.INT64))
-        return cut(b, own, 1, 5, 3), variances, b(Equal, ended, b.like(ended, 0))
+        return cut(b, own, 1, 5, 3), variances, b(Equal, ended, 0)
 
     def _times(self, length: Value, factor: int) -> Value:
-        return self.b(Mul, length, vector(self.b, [factor]))
+        return self.b(Mul, length, [factor])
 
     def _offsets(self, locations: Value, count: Value) -> Value:
         """Return offsets [N, L, P, 4], L being 1 if classes share locations."""
@@ -155,20 +155,20 @@ class _Detector:
         return b(Concat, b(Sub, middle, reach), b(Add, middle, reach), axis=3)
 
     def _clipped(self, boxes: Value) -> Value:
-        return self.b(Clip, boxes, self.b.like(boxes, 0), self.b.like(boxes, 1))
+        return self.b(Clip, boxes, 0, 1)
 
     def _refined(self, marks: Value, first: Value) -> Value:
         """Refine scores [N, C, P]: boxes with low objectness [N, P, 2] are background."""
         b, stated = self.b, self.stated
         is_nothing = b(Less, gather_index(b, first, 1), b.like(first, stated.objectness_score))
-        classes = b(Unsqueeze, counted(b, extent(b, marks, 1)), vector(b, [1]))
+        classes = b(Unsqueeze, counted(b, extent(b, marks, 1)), [1])
         background = cast(b, b(Equal, classes, scalar(b, stated.background_label_id, DType.INT64)), dtype_of(marks))
-        return b(Where, b(Unsqueeze, is_nothing, vector(b, [1])), background, marks)
+        return b(Where, b(Unsqueeze, is_nothing, [1]), background, marks)
 
     def _candidates(self, marks: Value) -> Value:
         """Return scores [N, C, P], with the lowest float32 for scores below the threshold and the background."""
         b, stated = self.b, self.stated
-        classes = b(Unsqueeze, counted(b, extent(b, marks, 1)), vector(b, [1]))
+        classes = b(Unsqueeze, counted(b, extent(b, marks, 1)), [1])
         is_background = b(Equal, classes, scalar(b, stated.background_label_id, DType.INT64))
         lowest = b.like(marks, LOWEST)
         if not stated.decrease_label_id:
@@ -201,7 +201,7 @@ class _Detector:
         boxes = rows_of(b, grouped(b, table, 2), grouped(b, indices, 1))
         greedy = Greedy(Overlap(shares_something=True), stated.nms_threshold)
         kept = greedy(b, boxes, cast(b, grouped(b, usable, 1), DType.FLOAT32))
-        kept = b(Reshape, b(Greater, kept, b.like(kept, 0)), b(Shape, indices))
+        kept = b(Reshape, b(Greater, kept, 0), b(Shape, indices))
         nothing = b(Expand, b.like(marks, LOWEST), b(Shape, marks))
         return b(ScatterElements, nothing, indices, b(Where, kept, found, b.like(found, LOWEST)), axis=2)
 
@@ -212,25 +212,24 @@ class _Detector:
         """Return the detections by image and class, descending by score: [1, 1, n, 7]."""
         b, stated = self.b, self.stated
         found, indices = best(b, marks)
-        corners = b(GatherElements, table, b(Expand, b(Unsqueeze, indices, vector(b, [3])), b(Shape, table)), axis=2)
+        corners = b(GatherElements, table, b(Expand, b(Unsqueeze, indices, [3]), b(Shape, table)), axis=2)
         if stated.clip_after_nms:
             corners = self._clipped(corners)
         numbers = [counted(b, extent(b, marks, axis)) for axis in (0, 1)]
         if stated.decrease_label_id:
             numbers[1] = b(Sub, numbers[1], scalar(b, 1, DType.INT64))
         named = [
-            b(Unsqueeze, cast(b, each, DType.FLOAT32), vector(b, axes))
-            for each, axes in zip(numbers, ([1, 2], [1]), strict=True)
+            b(Unsqueeze, cast(b, each, DType.FLOAT32), axes) for each, axes in zip(numbers, ([1, 2], [1]), strict=True)
         ]
-        columns = [b(Unsqueeze, b(Expand, each, b(Shape, found)), vector(b, [3])) for each in named]
-        scores = b(Unsqueeze, found, vector(b, [3]))
-        rows = b(Reshape, b(Concat, *columns, scores, corners, axis=3), vector(b, [-1, 7]))
-        is_there = b(Greater, b(Reshape, found, vector(b, [-1])), b.like(found, LOWEST))
+        columns = [b(Unsqueeze, b(Expand, each, b(Shape, found)), [3]) for each in named]
+        scores = b(Unsqueeze, found, [3])
+        rows = b(Reshape, b(Concat, *columns, scores, corners, axis=3), [-1, 7])
+        is_there = b(Greater, b(Reshape, found, [-1]), b.like(found, LOWEST))
         rows = b(Compress, rows, is_there, axis=0)
         length = self._length(marks)
         end = b.constant(np.array([[-1, 0, 0, 0, 0, 0, 0]], np.float32))
         whole = b(Concat, rows, end, fill(b, 0.0, DType.FLOAT32, length, 7), axis=0)
-        return b(Unsqueeze, b(Slice, whole, vector(b, [0]), length, vector(b, [0])), vector(b, [0, 1]))
+        return b(Unsqueeze, b(Slice, whole, [0], length, [0]), [0, 1])
 
     def _length(self, marks: Value) -> Value:
         """Return the number of output rows."""

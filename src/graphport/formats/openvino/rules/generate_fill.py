@@ -15,7 +15,7 @@ from graphport.ops.definitions.comparison import Equal
 from graphport.ops.definitions.generate import ConstantOfShape, EyeLike
 from graphport.ops.definitions.reshape import Concat, Expand, Unsqueeze
 from graphport.ops.lowering.extents import counted
-from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, index, integers, vector
+from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, index, integers
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -48,13 +48,13 @@ def eye(
         matrix = cast(b, b(EyeLike, zeros, k=known[0]), output_type)
     if batch is None or b.dims(batch) == (0,):
         return matrix
-    return b(Expand, matrix, b(Concat, as_vector(b, batch), vector(b, [1, 1]), axis=0))
+    return b(Expand, matrix, b(Concat, as_vector(b, batch), [1, 1], axis=0))
 
 
 def _diagonal(b: Builder, rows: Value, columns: Value, diagonal: Value, dtype: DType) -> Value:
     """Emit ones on the diagonal whose offset is computed at run time."""
     down, across = (counted(b, as_int64(b, side)) for side in (rows, columns))
-    wanted = b(Unsqueeze, b(Add, down, as_vector(b, diagonal)), vector(b, [1]))
+    wanted = b(Unsqueeze, b(Add, down, as_vector(b, diagonal)), [1])
     return cast(b, b(Equal, across, wanted), dtype)
 
 

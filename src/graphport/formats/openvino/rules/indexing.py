@@ -72,7 +72,7 @@ def gather(b: Builder, data: Value, indices: Value, axis: Value, *, batch_dims: 
     if not batch:
         return b(Gather, data, as_index(b, indices), axis=at)
     order = [*range(batch), at, *(axis for axis in range(batch, rank) if axis != at)]
-    index_tuples = b(Unsqueeze, as_int64(b, indices), vector(b, [-1]))
+    index_tuples = b(Unsqueeze, as_int64(b, indices), [-1])
     found = b(GatherND, transposed(b, data, order), index_tuples, batch_dims=batch)
     # [batch, indices, axes before, axes after]: move the axes before in front of the indices.
     count, before = len(b.dims(indices)) - batch, at - batch
@@ -96,9 +96,9 @@ def _narrowed(b: Builder, data: Value, indices: Value, axis: int) -> Value:
 def _counted_below(b: Builder, x: Value, bounds: Value, dtype: DType | None, *, inclusive: bool) -> Value:
     """Count the bounds that are less than each element (`inclusive`: or equal), as int64 by default."""
     common = dtype_of(x) if dtype_of(bounds) is dtype_of(x) else DType.FLOAT64
-    column = b(Unsqueeze, x, vector(b, [-1]))
+    column = b(Unsqueeze, x, [-1])
     is_below = b(GreaterOrEqual if inclusive else Greater, cast(b, column, common), cast(b, bounds, common))
-    counts = b(ReduceSum, cast(b, is_below, DType.INT64), vector(b, [-1]), keepdims=0)
+    counts = b(ReduceSum, cast(b, is_below, DType.INT64), [-1], keepdims=0)
     return cast(b, counts, dtype or DType.INT64)
 
 
@@ -170,7 +170,7 @@ def scatter_update(b: Builder, data: Value, indices: Value, updates: Value, axis
     order = [at, *(axis for axis in range(rank) if axis != at)]
     behind = [axis for axis in range(rank + count - 1) if not at <= axis < at + count]
     parts = transposed(b, updates, [*range(at, at + count), *behind])
-    index_tuples = b(Unsqueeze, as_int64(b, indices), vector(b, [-1]))
+    index_tuples = b(Unsqueeze, as_int64(b, indices), [-1])
     moved = b(ScatterND, transposed(b, data, order), index_tuples, parts)
     return transposed(b, moved, [int(axis) for axis in np.argsort(order)])
 
@@ -235,12 +235,12 @@ def slice_scatter(
 ) -> Value:
     """Replace a slice of `data`; the same slice of the element indices gives the positions."""
     whole = b(Shape, data)
-    flat = b(Reshape, data, vector(b, [-1]))
+    flat = b(Reshape, data, [-1])
     count = b(Size, data)
     positions = b(Reshape, counted(b, count), whole)
     ends = [None if end is None else as_vector(b, end) for end in (start, stop, axes, step)]
-    taken = b(Reshape, b(Slice, positions, *ends), vector(b, [-1, 1]))
-    return b(Reshape, b(ScatterND, flat, taken, b(Reshape, updates, vector(b, [-1]))), whole)
+    taken = b(Reshape, b(Slice, positions, *ends), [-1, 1])
+    return b(Reshape, b(ScatterND, flat, taken, b(Reshape, updates, [-1])), whole)
 
 
 @lower("openvino", "opset1.ReverseSequence")
@@ -264,7 +264,7 @@ def reverse(b: Builder, x: Value, axes: Value, *, mode: str = "index") -> Value:
     if not reversed_axes:
         return b(Identity, x)
     starts, stops, back = (vector(b, [n] * len(reversed_axes)) for n in (-1, _FIRST, -1))
-    return b(Slice, x, starts, stops, vector(b, reversed_axes), back)
+    return b(Slice, x, starts, stops, reversed_axes, back)
 
 
 def _hot_in(dtype: DType) -> DType:
@@ -291,7 +291,7 @@ def one_hot(
     int_indices = as_int64(b, indices)
     if negative_indices_mode == "ignore_negative":
         # ONNX counts negative indices from the end, so they are moved past it.
-        int_indices = b(Where, b(Less, int_indices, b.like(int_indices, 0)), count, int_indices)
+        int_indices = b(Where, b(Less, int_indices, 0), count, int_indices)
     ends = [as_vector_of(b, off), as_vector_of(b, on)]
     dtype = dtype_of(on)
     # Runtimes have OneHot kernels for few dtypes.
@@ -299,8 +299,8 @@ def one_hot(
     if b.dims(int_indices):
         return cast(b, b(OneHot, int_indices, count, values, axis=axis), dtype)
     # ONNX OneHot does not accept a scalar index, so use a vector of one index.
-    line = b(OneHot, b(Unsqueeze, int_indices, vector(b, [0])), count, values, axis=-1)
-    return cast(b, b(Squeeze, line, vector(b, [0])), dtype)
+    line = b(OneHot, b(Unsqueeze, int_indices, [0]), count, values, axis=-1)
+    return cast(b, b(Squeeze, line, [0]), dtype)
 
 
 def as_vector_of(b: Builder, value: Value) -> Value:
@@ -336,16 +336,16 @@ def roll(b: Builder, x: Value, shift: Value, axes: Value) -> Value:
         count = extent(b, x, axis)
         ahead = as_vector(b, as_int64(b, shift))
         if b.dims(ahead) != (1,):
-            ahead = b(Gather, ahead, vector(b, [number]))
+            ahead = b(Gather, ahead, [number])
         # A modulus of at least 1 avoids division by zero on empty axes.
-        x = b(Gather, x, b(Mod, b(Sub, counted(b, count), ahead), b(Max, count, vector(b, [1]))), axis=axis)
+        x = b(Gather, x, b(Mod, b(Sub, counted(b, count), ahead), b(Max, count, [1])), axis=axis)
     return x if rolled_axes else b(Identity, x)
 
 
 def _shift_of_each(b: Builder, rank: int, shift: Value, axes: Value) -> Value:
     """Return the shift of each axis if `axes` is known only at run time; shifts of one axis are added."""
     rolled_axes = as_vector(b, as_int64(b, axes))
-    rolled_axes = b(Mod, rolled_axes, vector(b, [rank]))
+    rolled_axes = b(Mod, rolled_axes, [rank])
     by = b(Expand, as_vector(b, as_int64(b, shift)), b(Shape, rolled_axes))
     return b(ScatterElements, vector(b, [0] * rank), rolled_axes, by, axis=0, reduction="add")
 

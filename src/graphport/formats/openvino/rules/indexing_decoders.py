@@ -28,11 +28,11 @@ def greedy_decoder(b: Builder, scores: Value, mask: Value, *, ctc_merge_repeated
     classes = b(Shape, scores, start=2)
     is_over = b(Equal, cast(b, mask, DType.FLOAT32), b.constant(np.array(0, np.float32)))
     # All steps after the first masked one are masked.
-    ended = b(CumSum, cast(b, is_over, DType.INT64), index(b, 0))
-    going = b(Transpose, b(Equal, ended, b.like(ended, 0)), perm=(1, 0))
-    blank = b(Sub, classes, vector(b, [1]))
+    ended = b(CumSum, cast(b, is_over, DType.INT64), 0)
+    going = b(Transpose, b(Equal, ended, 0), perm=(1, 0))
+    blank = b(Sub, classes, [1])
     found, _ = _collapse_classes(b, best, going, blank, merges=ctc_merge_repeated)
-    return b(Unsqueeze, cast(b, found, DType.FLOAT32), vector(b, [2, 3]))
+    return b(Unsqueeze, cast(b, found, DType.FLOAT32), [2, 3])
 
 
 @lower("openvino", "opset6.CTCGreedyDecoderSeqLen")
@@ -49,8 +49,8 @@ def greedy_decoder_of_lengths(
     """Greedy CTC decoder with sequence lengths: classes [N, T], padded with -1, and their number."""
     best = b(ArgMax, scores, axis=2, keepdims=0)
     steps = counted(b, extent(b, best, 1))
-    going = b(Less, steps, b(Unsqueeze, as_int64(b, lengths), vector(b, [1])))
-    nothing = as_vector(b, blank) if blank is not None else b(Sub, b(Shape, scores, start=2), vector(b, [1]))
+    going = b(Less, steps, b(Unsqueeze, as_int64(b, lengths), [1]))
+    nothing = as_vector(b, blank) if blank is not None else b(Sub, b(Shape, scores, start=2), [1])
     found, count = _collapse_classes(b, best, going, nothing, merges=merge_repeated)
     return cast(b, found, classes_index_type), cast(b, count, sequence_length_type)
 
@@ -64,7 +64,7 @@ def _collapse_classes(b: Builder, best: Value, going: Value, blank: Value, *, me
         kept = b(And, kept, b(Not, b(Equal, best, before)))
     steps = counted(b, extent(b, best, 1))
     moved, count = packed(b, best, kept, steps)
-    is_there = b(Less, steps, b(Unsqueeze, count, vector(b, [1])))
+    is_there = b(Less, steps, b(Unsqueeze, count, [1]))
     return b(Where, is_there, moved, index(b, -1)), count
 
 
@@ -74,7 +74,7 @@ def packed(b: Builder, x: Value, kept: Value, steps: Value) -> tuple[Value, Valu
     # Discarded entries sort after all others.
     late = b(Mul, cast(b, b(Not, kept), DType.INT64), length)
     _, order = b.results(TopK, 2, b(Add, late, steps), length, axis=1, largest=0)
-    count = b(ReduceSum, cast(b, kept, DType.INT64), vector(b, [1]), keepdims=0)
+    count = b(ReduceSum, cast(b, kept, DType.INT64), [1], keepdims=0)
     return b(GatherElements, x, order, axis=1), count
 
 
@@ -85,7 +85,7 @@ def gather_tree(b: Builder, steps: Value, parents: Value, lengths: Value, end_to
     dtype = dtype_of(steps)
     ids, owners = as_int64(b, steps), as_int64(b, parents)
     token = as_scalar(b, as_int64(b, end_token))
-    ends = b(Unsqueeze, as_int64(b, lengths), vector(b, [1]))
+    ends = b(Unsqueeze, as_int64(b, lengths), [1])
     beams = counted(b, b(Shape, ids, start=2))
     current = b(Expand, beams, b(Shape, ids, start=1))
     found: list[Value] = []
@@ -95,9 +95,9 @@ def gather_tree(b: Builder, steps: Value, parents: Value, lengths: Value, end_to
         own = b(GatherElements, b(Gather, ids, place), current, axis=1)
         found.append(b(Where, is_inside, own, token))
         current = b(Where, is_inside, b(GatherElements, b(Gather, owners, place), current, axis=1), current)
-    lines = [b(Unsqueeze, line, vector(b, [0])) for line in reversed(found)]
+    lines = [b(Unsqueeze, line, [0]) for line in reversed(found)]
     whole = b(Concat, *lines, axis=0)
     # All steps after the first end token are end tokens.
     is_end = cast(b, b(Equal, whole, token), DType.INT64)
-    seen = b(CumSum, is_end, index(b, 0))
-    return cast(b, b(Where, b(Equal, seen, b.like(seen, 0)), whole, token), dtype)
+    seen = b(CumSum, is_end, 0)
+    return cast(b, b(Where, b(Equal, seen, 0), whole, token), dtype)

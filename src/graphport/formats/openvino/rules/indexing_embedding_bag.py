@@ -37,7 +37,7 @@ def _membership(b: Builder, indices: Value, offsets: Value) -> Value:
     """Return the membership matrix [bags, n]; bag i spans the indices from offset i to offset i + 1."""
     starts, count = as_int64(b, offsets), b(Shape, indices)
     ends = b(Concat, cut(b, starts, 1, np.iinfo(np.int64).max, 0), count, axis=0)
-    starts, ends = (b(Unsqueeze, each, vector(b, [1])) for each in (starts, ends))
+    starts, ends = (b(Unsqueeze, each, [1]) for each in (starts, ends))
     every = counted(b, count)
     return b(And, b(GreaterOrEqual, every, starts), b(Less, every, ends))
 
@@ -56,21 +56,21 @@ def _sum_rows(
         message = f"bags reduced by {reduction}"
         raise UnsupportedError(message)
     dtype = dtype_of(table)
-    rows = b(Reshape, b(Gather, table, as_index(b, indices)), b(Concat, b(Shape, indices), vector(b, [-1]), axis=0))
+    rows = b(Reshape, b(Gather, table, as_index(b, indices)), b(Concat, b(Shape, indices), [-1], axis=0))
     shares = cast(b, held, dtype)
     found = b(MatMul, shares if weights is None else b(Mul, shares, weights), rows)
-    sizes = b(ReduceSum, shares, vector(b, [1]))
+    sizes = b(ReduceSum, shares, [1])
     if reduction == "mean":
-        found = b(Div, found, b(Max, sizes, b.like(sizes, 1)))
+        found = b(Div, found, b(Max, sizes, 1))
     known = integers(default)
     if known is not None and len(known) != 1:
         message = f"the default index has {len(known)} elements, expected 1"
         raise ShapeError(message)
     if default is not None and (known is None or known[0] >= 0):
         place, zero = as_index(b, as_vector(b, default)), b.like(sizes, 0)
-        own = b(Reshape, b(Gather, table, b(Max, place, b.like(place, 0))), vector(b, [1, -1]))
+        own = b(Reshape, b(Gather, table, b(Max, place, 0)), [1, -1])
         # A negative default index selects zeros and may be known only at run time.
-        own = b(Where, b(Less, place, b.like(place, 0)), zero, own) if known is None else own
+        own = b(Where, b(Less, place, 0), zero, own) if known is None else own
         found = b(Where, b(Equal, sizes, zero), own, found)
     count = b(Shape, held, start=0, end=1)
     return b(Reshape, found, b(Concat, count, b(Shape, table, start=1), axis=0))
@@ -96,7 +96,7 @@ def embedding_bag_packed(
     rows = b(Gather, table, as_index(b, indices))
     if weights is not None:
         behind = list(range(2, len(b.dims(rows))))
-        rows = b(Mul, rows, b(Unsqueeze, weights, vector(b, behind)) if behind else weights)
+        rows = b(Mul, rows, b(Unsqueeze, weights, behind) if behind else weights)
     return b(ReduceMean if reduction == "mean" else ReduceSum, rows, vector(b, [1]), keepdims=0)
 
 
@@ -106,7 +106,7 @@ def segment_max(
 ) -> Value:
     """Return the maximum of the rows of each segment; empty segments are 0 or the lowest number of the dtype."""
     owners = as_int64(b, segments)
-    behind_last = b(Add, b(Gather, owners, index(b, -1)), index(b, 1)) if count is None else as_int64(b, count)
+    behind_last = b(Add, b(Gather, owners, -1), index(b, 1)) if count is None else as_int64(b, count)
     total = as_scalar(b, behind_last)
     dtype = dtype_of(data)
     if not (dtype.is_floating or dtype.is_integer):
@@ -116,15 +116,15 @@ def segment_max(
     start = lowest if dtype.is_floating else int(np.iinfo(dtype.numpy).min)
     # ONNX Runtime has no float16 maximum here. Rows of segments out of range go to an extra last row.
     rows = cast(b, data, DType.FLOAT32) if dtype is DType.FLOAT16 else data
-    shape = b(Concat, b(Reshape, b(Add, total, index(b, 1)), vector(b, [1])), b(Shape, data, start=1), axis=0)
-    indices = b(Unsqueeze, b(Min, owners, total), vector(b, [1]))
+    shape = b(Concat, b(Reshape, b(Add, total, index(b, 1)), [1]), b(Shape, data, start=1), axis=0)
+    indices = b(Unsqueeze, b(Min, owners, total), [1])
     found = b(ScatterND, b(Expand, b.like(rows, start), shape), indices, rows, reduction="max")
-    asked = b(Reshape, total, vector(b, [1]))
-    found = cast(b, b(Slice, found, vector(b, [0]), asked, vector(b, [0])), dtype)
+    asked = b(Reshape, total, [1])
+    found = cast(b, b(Slice, found, [0], asked, [0]), dtype)
     if fill_mode != "zero":
         return found
-    held = cast(b, b(Equal, owners, b(Unsqueeze, counted(b, total), vector(b, [1]))), DType.INT32)
-    is_held = cast(b, b(ReduceMax, held, vector(b, [1]), keepdims=0), DType.BOOL)
+    held = cast(b, b(Equal, owners, b(Unsqueeze, counted(b, total), [1])), DType.INT32)
+    is_held = cast(b, b(ReduceMax, held, [1], keepdims=0), DType.BOOL)
     behind = list(range(1, len(b.dims(data))))
-    mask = b(Unsqueeze, is_held, vector(b, behind)) if behind else is_held
-    return b(Where, mask, found, b.like(data, 0))
+    mask = b(Unsqueeze, is_held, behind) if behind else is_held
+    return b(Where, mask, found, 0)

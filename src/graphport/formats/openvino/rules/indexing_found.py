@@ -12,7 +12,7 @@ from graphport.ops.definitions.indexing import Gather, NonZero, ScatterND, Uniqu
 from graphport.ops.definitions.reduction import TopK
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.emitting import emits
-from graphport.ops.lowering.operands import as_int64, cast, dtype_of, index, needed_integer, scalar, vector
+from graphport.ops.lowering.operands import as_int64, cast, dtype_of, index, needed_integer, scalar
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -37,7 +37,7 @@ _SORTED = {
 
 def _countable(b: Builder, x: Value) -> Value:
     """Cast to a type that NonZero supports; a scalar becomes a vector."""
-    x = x if b.dims(x) else b(Reshape, x, vector(b, [1]))
+    x = x if b.dims(x) else b(Reshape, x, [1])
     return x if dtype_of(x) in _COUNTED else cast(b, x, DType.BOOL)
 
 
@@ -96,13 +96,13 @@ def sparse_fill_empty_rows(
         message = f"{entries} values for {named} indices, expected equal counts"
         raise ShapeError(message)
     int_indices = as_int64(b, indices)
-    length = b(Gather, as_int64(b, dense_shape), vector(b, [0]))
+    length = b(Gather, as_int64(b, dense_shape), [0])
     is_empty = _without(b, _column(b, int_indices, 0), length)
-    empty = b(Reshape, b(NonZero, is_empty), vector(b, [-1, 1]))
+    empty = b(Reshape, b(NonZero, is_empty), [-1, 1])
     count = b(Shape, empty, start=0, end=1)
     first = b(Concat, empty, _fill(b, 0, b(Shape, empty)), axis=1)
     every = b(Concat, int_indices, first, axis=0)
-    own = b(Expand, b(Reshape, default, vector(b, [1])), count)
+    own = b(Expand, b(Reshape, default, [1]), count)
     numbers = b(Concat, values, own, axis=0)
     order = _row_by_row(b, every)
     found = cast(b, b(Gather, every, order), dtype_of(indices))
@@ -120,7 +120,7 @@ def _fill(b: Builder, number: int, shape: Value) -> Value:
 
 def _without(b: Builder, rows: Value, length: Value) -> Value:
     """Return a mask [length] of the integers that are not in `rows`."""
-    at = b(Unsqueeze, rows, vector(b, [1]))
+    at = b(Unsqueeze, rows, [1])
     # A row may occur more than once, so all updates of a row are equal.
     held = b(ScatterND, _fill(b, 0, length), at, _fill(b, 1, b(Shape, rows)), reduction="max")
     return b(Not, cast(b, held, DType.BOOL))

@@ -51,14 +51,14 @@ def strided_slice(
         starts = _ends(b, begin, cut, first)
         stops = _stops(b, starts, end, cut, end_mask, steps)
         strides_of = [1 if entry.kind == "shrink" else steps[entry.place] for entry in cut]
-        data = b(Slice, data, starts, stops, vector(b, [entry.axis for entry in cut]), vector(b, strides_of))
+        data = b(Slice, data, starts, stops, [entry.axis for entry in cut], strides_of)
     dropped = [entry.axis for entry in cut if entry.kind == "shrink"]
     if dropped:
-        data = b(Squeeze, data, vector(b, dropped))
+        data = b(Squeeze, data, dropped)
     left = [entry.kind for entry in entries if entry.kind != "shrink"]
     added = [axis for axis, kind in enumerate(left) if kind == "new"]
     if added:
-        return b(Unsqueeze, data, vector(b, added))
+        return b(Unsqueeze, data, added)
     return data if cut else b(Identity, data)
 
 
@@ -109,11 +109,11 @@ def _ends(b: Builder, operand: Value, cut: Sequence[SliceEntry], fixed: Sequence
     known = integers(operand)
     if known is not None:
         return vector(b, [known[entry.place] if own is None else own for entry, own in zip(cut, fixed, strict=True)])
-    stated = b(Gather, as_int64(b, operand), vector(b, [entry.place for entry in cut]))
+    stated = b(Gather, as_int64(b, operand), [entry.place for entry in cut])
     if all(own is None for own in fixed):
         return stated
     mask = b.constant(np.array([own is not None for own in fixed]))
-    return b(Where, mask, vector(b, [own or 0 for own in fixed]), stated)
+    return b(Where, mask, [own or 0 for own in fixed], stated)
 
 
 def _stops(
@@ -129,8 +129,8 @@ def _stops(
     known, begins = integers(end), integers(starts)
     if known is None or begins is None:
         stops = _ends(b, end, cut, fixed)
-        is_last = b(Equal, starts, vector(b, [-1]))
-        behind = b(Where, is_last, vector(b, [_LAST]), b(Add, starts, vector(b, [1])))
+        is_last = b(Equal, starts, [-1])
+        behind = b(Where, is_last, vector(b, [_LAST]), b(Add, starts, [1]))
         return b(Where, b.constant(np.array([entry.kind == "shrink" for entry in cut])), behind, stops)
     found: list[int] = []
     for entry, begin, own in zip(cut, begins, fixed, strict=True):

@@ -25,7 +25,6 @@ from graphport.ops.lowering.operands import (
     cast,
     dtype_of,
     finite_limits,
-    index,
     integers,
     sizes,
     transposed,
@@ -213,8 +212,8 @@ def grouped_matmul(b: Builder, x: Value, weights: Value, offsets: Value | None =
     start, axis = vector(b, [0]), vector(b, [0])
     parts: list[Value] = []
     for group in range(groups):
-        end = b(Slice, ends, vector(b, [group]), vector(b, [group + 1]), axis)
-        own = b(Gather, transposed_weights, index(b, group), axis=0)
+        end = b(Slice, ends, [group], [group + 1], axis)
+        own = b(Gather, transposed_weights, group, axis=0)
         parts.append(b(MatMul, b(Slice, x, start, end, axis), own))
         start = end
     left = b(Sub, b(Shape, x, start=0, end=1), start)

@@ -199,7 +199,7 @@ def lrn(b: Builder, x: Value, axes: Value, *, alpha: float, beta: float, bias: f
         message = f"a window of more than {_WIDEST} elements"
         raise UnsupportedError(message)
     mean = _windowed_mean(b, b(Mul, x, x), sorted_axes, size)
-    scale = b(Add, b(Mul, mean, b.like(x, alpha)), b.like(x, bias))
+    scale = b(Add, b(Mul, mean, alpha), bias)
     return b(Div, x, b(Pow, scale, b.like(x, beta)))
 
 
@@ -210,11 +210,11 @@ def _windowed_mean(b: Builder, x: Value, axes: Sequence[int], size: int) -> Valu
     for axis in axes:
         edges = [(size - 1) // 2 if place == axis else 0 for place in range(rank)]
         edges += [size // 2 if place == axis else 0 for place in range(rank)]
-        wide = b(Pad, x, vector(b, edges))
+        wide = b(Pad, x, edges)
         ends = [last if n == size - 1 else n + 1 - size for n in range(size)]
         parts = [cut(b, wide, start, end, axis) for start, end in enumerate(ends)]
         x = b(Sum, *parts)
-    return b(Div, x, b.like(x, float(size) ** len(axes)))
+    return b(Div, x, float(size) ** len(axes))
 
 
 @LRNView.export_rule("openvino")

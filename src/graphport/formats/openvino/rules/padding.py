@@ -62,13 +62,13 @@ def _symmetric(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int])
         at, back = vector(b, [axis]), vector(b, [-1])
         parts = [x]
         if begin > 0:
-            parts.insert(0, b(Slice, x, vector(b, [begin - 1]), vector(b, [last]), at, back))
+            parts.insert(0, b(Slice, x, [begin - 1], [last], at, back))
         if end > 0:
-            parts.append(b(Slice, x, back, vector(b, [-end - 1]), at, back))
+            parts.append(b(Slice, x, back, [-end - 1], at, back))
         x = b(Concat, *parts, axis=axis) if len(parts) > 1 else x
         if begin < 0 or end < 0:
             stop = end if end < 0 else int(np.iinfo(np.int64).max)
-            x = b(Slice, x, vector(b, [max(-begin, 0)]), vector(b, [stop]), at)
+            x = b(Slice, x, [max(-begin, 0)], [stop], at)
     return x if any((*begins, *ends)) else b(Identity, x)
 
 

@@ -134,7 +134,7 @@ def adaptive_avg_pool(b: Builder, x: Value, output_shape: Value) -> Value:
     wanted = _adaptive_sizes(b, x, output_shape)
     rank = len(b.dims(x))
     if all(out == 1 for out in wanted):
-        return b(ReduceMean, x, vector(b, range(rank - len(wanted), rank)))
+        return b(ReduceMean, x, range(rank - len(wanted), rank))
     dims = b.dims(x)[-len(wanted) :]
     for number, (n, out) in enumerate(zip(dims, wanted, strict=True)):
         if decide_equal(n, out):
@@ -196,7 +196,7 @@ def adaptive_max_pool(
     front = [n if isinstance(n, int) else 0 for n in lead]
     read = b(Gather, reshaped(b, x, [*front, prod(dims)]), b.constant(table), axis=-1)
     shape = [*front, *wanted]
-    y = reshaped(b, b(ReduceMax, read, vector(b, [-1]), keepdims=0), shape)
+    y = reshaped(b, b(ReduceMax, read, [-1], keepdims=0), shape)
     if b.count == 1:
         return (y,)
     first = b(ArgMax, read, axis=-1, keepdims=1)

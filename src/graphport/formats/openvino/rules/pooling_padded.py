@@ -120,7 +120,7 @@ def _unpadded(b: Builder, x: Value, indices: Value, around: Surroundings, first:
 def _element_at(b: Builder, numbers: Extents, place: int) -> Value:
     if isinstance(numbers, np.ndarray):
         return index(b, int(numbers[place]))
-    return b(Gather, numbers, index(b, place), axis=0)
+    return b(Gather, numbers, place, axis=0)
 
 
 def padded_average_pool(
@@ -150,7 +150,7 @@ def _map(b: Builder, extents: Extents) -> Value:
     """Return the shape [1, 1, *extents]."""
     if isinstance(extents, np.ndarray):
         return vector(b, [1, 1, *extents.tolist()])
-    return b(Concat, vector(b, [1, 1]), extents, axis=0)
+    return b(Concat, [1, 1], extents, axis=0)
 
 
 def entries_from(b: Builder, x: Value, first: int) -> Value:

@@ -20,7 +20,7 @@ from graphport.ops.definitions.reduction import Einsum, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Expand, Unsqueeze
 from graphport.ops.definitions.resize import GridSample
 from graphport.ops.lowering.extents import extent, gather_index, joined
-from graphport.ops.lowering.operands import cast, dtype_of, index, reshaped, round_half_away, sizes, vector
+from graphport.ops.lowering.operands import cast, dtype_of, reshaped, round_half_away, sizes, vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,17 +60,17 @@ def _bilinear(b: Builder, x: Value, rois: Value, shape: Sequence[int]) -> Value:
     sides: list[Value] = []
     outside: list[Value] = []
     for axis, count, place in ((3, shape[1], 1), (2, shape[0], 2)):
-        last = b(Sub, cast(b, extent(b, x, axis), dtype_of(rois)), b.like(rois, 1))
-        first, end = (b(Unsqueeze, gather_index(b, rois, column), vector(b, [1])) for column in (place, place + 2))
+        last = b(Sub, cast(b, extent(b, x, axis), dtype_of(rois)), 1)
+        first, end = (b(Unsqueeze, gather_index(b, rois, column), [1]) for column in (place, place + 2))
         steps = np.arange(count) / (count - 1) if count > 1 else np.full(1, 0.5)
         at = b(Mul, b(Add, first, b(Mul, b(Sub, end, first), b.like(rois, steps))), last)
-        outside.append(b(Or, b(Less, at, b.like(rois, 0)), b(Greater, at, last)))
-        spread = b(Sub, b(Div, b(Mul, at, b.like(rois, 2)), b(Max, last, b.like(rois, 1))), b.like(rois, 1))
-        sides.append(b(Unsqueeze, spread, vector(b, [1 if axis == 3 else 2])))
-    grid = b(Concat, *(b(Unsqueeze, b(Expand, side, size), vector(b, [3])) for side in sides), axis=3)
+        outside.append(b(Or, b(Less, at, 0), b(Greater, at, last)))
+        spread = b(Sub, b(Div, b(Mul, at, 2), b(Max, last, 1)), 1)
+        sides.append(b(Unsqueeze, spread, [1 if axis == 3 else 2]))
+    grid = b(Concat, *(b(Unsqueeze, b(Expand, side, size), [3]) for side in sides), axis=3)
     found = b(GridSample, own, cast(b, grid, dtype_of(x)), mode="linear", padding_mode="border", align_corners=1)
-    is_outside = b(Or, b(Unsqueeze, outside[0], vector(b, [1])), b(Unsqueeze, outside[1], vector(b, [2])))
-    return b(Where, b(Unsqueeze, is_outside, vector(b, [1])), b.like(x, 0), found)
+    is_outside = b(Or, b(Unsqueeze, outside[0], [1]), b(Unsqueeze, outside[1], [2]))
+    return b(Where, b(Unsqueeze, is_outside, [1]), 0, found)
 
 
 def _map_of_each_cell(b: Builder, x: Value, maps: int, cells: int) -> tuple[int, int]:
@@ -140,7 +140,7 @@ def deformable_pooling(
     counts = cast(b, b(Mul, sides[0][1], sides[1][1]), dtype_of(x))
     one, none = b.like(x, 1), b.like(x, 0)
     mean = b(Div, total, b(Max, counts, one))
-    return b(Where, b(Less, b(Unsqueeze, owners, vector(b, [1, 2, 3])), zero), none, mean)
+    return b(Where, b(Less, b(Unsqueeze, owners, [1, 2, 3]), zero), none, mean)
 
 
 _SUM = "rcijhw,rcijh,rcijw->rcij"
@@ -158,7 +158,7 @@ def _moves(b: Builder, offsets: Value, maps: int, cells: int, factor: float, par
     for axis in (3, 4):
         found = b(Gather, found, b.constant(indices), axis=axis)
     found = b(Gather, found, b.constant(np.arange(maps) // (maps // classes)), axis=1)
-    return b(Mul, found, b.like(found, factor))
+    return b(Mul, found, factor)
 
 
 def _side(
@@ -172,19 +172,19 @@ def _side(
     half, factor = b.like(rois, 0.5), b.like(rois, scale)
     behind = vector(b, [1, 2, 3, 4])
     first = b(Sub, b(Mul, round_half_away(b, gather_index(b, rois, 1 + place)), factor), half)
-    last = b(Sub, b(Mul, b(Add, round_half_away(b, gather_index(b, rois, 3 + place)), b.like(rois, 1)), factor), half)
-    size = b(Unsqueeze, b(Max, b(Sub, last, first), b.like(rois, 0.1)), behind)
+    last = b(Sub, b(Mul, b(Add, round_half_away(b, gather_index(b, rois, 3 + place)), 1), factor), half)
+    size = b(Unsqueeze, b(Max, b(Sub, last, first), 0.1), behind)
     cell = b(Div, size, b.like(rois, cells))
     shape = (1, 1, cells, 1, 1) if place else (1, 1, 1, cells, 1)
     begin = b(Add, b(Unsqueeze, first, behind), b(Mul, b.like(rois, np.arange(cells).reshape(shape)), cell))
     if moves is not None:
-        moved = b(Unsqueeze, b(Gather, moves, index(b, place), axis=2), vector(b, [4]))
+        moved = b(Unsqueeze, b(Gather, moves, place, axis=2), [4])
         begin = b(Add, begin, b(Mul, cast(b, moved, dtype_of(rois)), size))
     step = b(Div, cell, b.like(rois, points))
     at = b(Add, begin, b(Mul, b.like(rois, np.arange(points)), step))
-    counted = b(And, b(GreaterOrEqual, at, b.like(rois, -0.5)), b(LessOrEqual, at, b.like(rois, length - 0.5)))
+    counted = b(And, b(GreaterOrEqual, at, -0.5), b(LessOrEqual, at, b.like(rois, length - 0.5)))
     counted = cast(b, counted, dtype_of(rois))
-    held = b(Unsqueeze, b(Clip, at, b.like(rois, 0), b.like(rois, length - 1)), vector(b, [5]))
+    held = b(Unsqueeze, b(Clip, at, b.like(rois, 0), b.like(rois, length - 1)), [5])
     near = b(Sub, b.like(rois, 1), b(Abs, b(Sub, held, b.like(rois, np.arange(reserve(length))))))
-    shares = b(Mul, b(Max, near, b.like(rois, 0)), b(Unsqueeze, counted, vector(b, [5])))
-    return b(ReduceSum, shares, vector(b, [4]), keepdims=0), b(ReduceSum, counted, vector(b, [4]), keepdims=0)
+    shares = b(Mul, b(Max, near, 0), b(Unsqueeze, counted, [5]))
+    return b(ReduceSum, shares, [4], keepdims=0), b(ReduceSum, counted, [4], keepdims=0)

@@ -231,7 +231,7 @@ def _permute_gates(b: Builder, x: Value) -> Value:
 
 def _both_biases(b: Builder, bias: Value) -> Value:
     """Append a recurrent bias of 0, which ONNX requires, to the input bias."""
-    return b(Concat, bias, b(Mul, bias, b.like(bias, 0)), axis=1)
+    return b(Concat, bias, b(Mul, bias, 0), axis=1)
 
 
 def _reset_biases(b: Builder, bias: Value, hidden: int) -> Value:
@@ -241,7 +241,7 @@ def _reset_biases(b: Builder, bias: Value, hidden: int) -> Value:
     """
     ends = (0, 3 * hidden), (0, 2 * hidden), (3 * hidden, 4 * hidden)
     entry, gates, state = (cut(b, bias, start, stop, 1) for start, stop in ends)
-    return b(Concat, entry, b(Mul, gates, b.like(bias, 0)), state, axis=1)
+    return b(Concat, entry, b(Mul, gates, 0), state, axis=1)
 
 
 # Lengths

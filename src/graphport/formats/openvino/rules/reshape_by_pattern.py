@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-
 from graphport.core.dims import Dim, decide_less, maximum, product
 from graphport.core.dtypes import DType
 from graphport.core.facts import OPEN, TensorFact
@@ -16,6 +14,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.definitions.reshape import Reshape, may_fill, resolve_copied_dims
 from graphport.ops.lowering.op_builder import OpBuilder
+from graphport.ops.lowering.operands import sizes
 
 _NO_DIM = -2
 """A dim that every runtime refuses: how an error that only a run can find is raised there."""
@@ -167,7 +166,7 @@ def _is_positive(dim: Dim) -> bool:
 
 
 def _emit_reshape(b: Builder, data: Value, dims: list[Dim] | tuple[Dim, ...], *, allowzero: bool = False) -> Value:
-    return b(Reshape, data, b.constant(np.array(dims, np.int64)), allowzero=int(allowzero))
+    return b(Reshape, data, sizes(dims), allowzero=int(allowzero))
 
 
 def _int64(b: Builder, value: Value) -> Value:
@@ -180,20 +179,16 @@ def _shared_out(b: Builder, data: Value, pattern: tuple[Dim, ...], found: Target
     emit = OpBuilder(b)
     extents = emit("Shape", data)
     counted = [axis for axis in range(rank) if axis not in found.copied]
-    shared = emit("ReduceProd", emit("Gather", extents, _vector(b, counted)), keepdims=1)
+    shared = emit("ReduceProd", emit("Gather", extents, counted), keepdims=1)
     fixed = product(entry for place, entry in enumerate(pattern) if place not in found.copied and entry != -1)
-    open_dim = _quotient(emit, shared, _vector(b, [fixed]), _vector(b, [_NO_DIM]))
+    open_dim = _quotient(emit, shared, b.integers(sizes([fixed])), b.integers([_NO_DIM]))
     pieces: list[Value] = []
     for place, entry in enumerate(pattern):
         if place in found.copied:
-            pieces.append(emit("Gather", extents, _vector(b, [place])))
+            pieces.append(emit("Gather", extents, [place]))
         else:
-            pieces.append(open_dim if entry == -1 else _vector(b, [entry]))
+            pieces.append(open_dim if entry == -1 else b.integers(sizes([entry])))
     return b(Reshape, data, emit("Concat", *pieces, axis=0), allowzero=1)
-
-
-def _vector(b: Builder, numbers: list[Dim] | list[int]) -> Value:
-    return b.constant(np.array(numbers, np.int64))
 
 
 def _quotient(emit: OpBuilder, shared: Value, fixed: Value, refused: Value) -> Value:
@@ -232,15 +227,15 @@ def _compute_dims(b: Builder, data: Value, pattern: Value) -> Value:
     copied = emit("Equal", pattern, 0)
     is_open = emit("Equal", pattern, -1)
     positions = emit("Range", 0, emit("Size", pattern), 1)
-    reachable = emit("Concat", extents, _vector(b, [_NO_DIM]), axis=0)
+    reachable = emit("Concat", extents, [_NO_DIM], axis=0)
     source = emit("Gather", reachable, emit("Min", positions, rank))
     # Whether an axis is copied: the pattern may be shorter or longer than the operand has axes.
     padded = emit("Concat", emit("Cast", copied, to=DType.INT64), emit("Mul", extents, 0), axis=0)
-    is_copied = emit("Cast", emit("Slice", padded, _vector(b, [0]), rank), to=DType.BOOL)
+    is_copied = emit("Cast", emit("Slice", padded, [0], rank), to=DType.BOOL)
     shared = emit("ReduceProd", emit("Where", is_copied, 1, extents), keepdims=1)
     fixed = emit("ReduceProd", emit("Where", emit("Greater", pattern, 0), pattern, 1), keepdims=1)
     opens = emit("ReduceSum", emit("Cast", is_open, to=DType.INT64), keepdims=1)
-    refused = _vector(b, [_NO_DIM])
+    refused = b.integers([_NO_DIM])
     quotient = emit("Where", emit("Greater", opens, 1), refused, _quotient(emit, shared, fixed, refused))
     return emit("Where", copied, source, emit("Where", is_open, quotient, pattern))
 

@@ -99,7 +99,7 @@ def squeeze(b: Builder, x: Value, axes: Value | None = None, *, allow_axis_skip:
         message = "unknown dim: Squeeze may drop its axis or not"
         raise UnsupportedError(message)
     ones = [axis for axis in wanted if dims[axis] == 1]
-    return b(Squeeze, x, vector(b, ones)) if ones else b(Identity, x)
+    return b(Squeeze, x, ones) if ones else b(Identity, x)
 
 
 @Squeeze.export_rule("openvino")
@@ -133,15 +133,15 @@ def variadic_split(b: Builder, x: Value, axis: Value, lengths: Value) -> tuple[V
         whole = extent(b, x, place)
         given = as_int64(b, lengths)
         # The sum of all lengths includes -1, so 1 is subtracted from the remainder.
-        left = b(Sub, b(Sub, whole, b(ReduceSum, given, vector(b, [0]))), vector(b, [1]))
-        return b.results(Split, b.count, x, b(Where, b(Less, given, vector(b, [0])), left, given), axis=place)
+        left = b(Sub, b(Sub, whole, b(ReduceSum, given, [0])), [1])
+        return b.results(Split, b.count, x, b(Where, b(Less, given, [0]), left, given), axis=place)
     if -1 not in parts:
-        return b.results(Split, len(parts), x, vector(b, parts), axis=place)
+        return b.results(Split, len(parts), x, parts, axis=place)
     whole = b.dims(x)[axis_index(place, len(b.dims(x)))]
     rest = sum(n for n in parts if n != -1)
     if isinstance(whole, int):
         known = [whole - rest if n == -1 else n for n in parts]
-        return b.results(Split, len(known), x, vector(b, known), axis=place)
+        return b.results(Split, len(known), x, known, axis=place)
     return tuple(_split_dynamic_axis(b, x, place, parts))
 
 
@@ -202,7 +202,7 @@ def _mapped(b: Builder, x: Value, axes: tuple[int, ...], target: Value) -> Value
     order = sorted(range(len(axes)), key=axes.__getitem__)
     missing = [axis for axis in range(rank) if axis not in axes]
     x = transposed(b, x, order)
-    return b(Unsqueeze, x, vector(b, missing)) if missing else x
+    return b(Unsqueeze, x, missing) if missing else x
 
 
 @lower("openvino", "opset1.Tile")
@@ -214,7 +214,7 @@ def tile(b: Builder, x: Value, repeats: Value) -> Value:
     if given < rank:
         counts = b(Concat, vector(b, [1] * (rank - given)), counts, axis=0)
     elif given > rank:
-        x = b(Unsqueeze, x, vector(b, range(given - rank)))
+        x = b(Unsqueeze, x, range(given - rank))
     return b(Tile, x, counts)
 
 

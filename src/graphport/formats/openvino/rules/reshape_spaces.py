@@ -46,7 +46,7 @@ def lengths(b: Builder, x: Value, rank: int | None = None, *, at_least: int = 0)
 
 def times(b: Builder, length: Length, factor: int) -> Length:
     """Multiply a length, static or computed, by an integer."""
-    return length * factor if isinstance(length, int) else b(Mul, length, vector(b, [factor]))
+    return length * factor if isinstance(length, int) else b(Mul, length, [factor])
 
 
 def parted(b: Builder, length: Length, count: int) -> Length:
@@ -54,7 +54,7 @@ def parted(b: Builder, length: Length, count: int) -> Length:
     if count < 1:
         message = f"a block size is {count}, expected at least 1"
         raise ShapeError(message)
-    return length // count if isinstance(length, int) else b(Div, length, vector(b, [count]))
+    return length // count if isinstance(length, int) else b(Div, length, [count])
 
 
 def shaped(b: Builder, x: Value, shape: Sequence[Length]) -> Value:
@@ -107,7 +107,7 @@ def space_to_batch(b: Builder, x: Value, block: Value, pads_begin: Value, pads_e
     if begins is None or ends is None:
         x = b(Pad, x, b(Concat, as_int64(b, pads_begin), as_int64(b, pads_end), axis=0))
     elif any((*begins, *ends)):
-        x = b(Pad, x, vector(b, (*begins, *ends)))
+        x = b(Pad, x, (*begins, *ends))
     n, *spatial = lengths(b, x, at_least=2)
     rank = len(spatial)
     left = [parted(b, p, s) for p, s in zip(spatial, k[1:], strict=True)]
@@ -134,7 +134,7 @@ def batch_to_space(b: Builder, x: Value, block: Value, crops_begin: Value, crops
     if ends is not None:
         # Crops at the end are negative indices, so dims need not be static.
         stops = vector(b, [-end if end else np.iinfo(np.int64).max for end in ends])
-    return b(Slice, whole, as_int64(b, crops_begin), stops, vector(b, range(rank + 1)))
+    return b(Slice, whole, as_int64(b, crops_begin), stops, range(rank + 1))
 
 
 @lower("openvino", "opset2.ReorgYolo")

@@ -196,7 +196,7 @@ def _by_op_def(b: Builder, x: Value, extents: _Extents, **words: Any) -> Value:
             known = list(zip(sizes(dims), factors, strict=True))
             lengths = [_own_length(n, s) for n, s in known]
             if lengths != [_length(n, s) for n, s in known]:
-                return b(Resize, x, None, None, vector(b, lengths), **words)
+                return b(Resize, x, None, None, lengths, **words)
         return b(Resize, x, None, cast(b, scales, DType.FLOAT32), **words)
     if wanted is None:
         message = "the node has neither a target shape nor scales"
@@ -240,7 +240,7 @@ def _mixed(
 def _padded(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int]) -> Value:
     rank = len(b.dims(x))
     edges = [(*side, *[0] * rank)[:rank] for side in (begins, ends)]
-    return b(Pad, x, vector(b, [*edges[0], *edges[1]])) if any(map(any, edges)) else x
+    return b(Pad, x, [*edges[0], *edges[1]]) if any(map(any, edges)) else x
 
 
 def _nearest_name(coordinates: str, nearest: str) -> tuple[str, str] | None:

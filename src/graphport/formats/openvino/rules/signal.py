@@ -73,7 +73,7 @@ def _plan(b: Builder, x: Value, axes: Value, lengths: Value | None, rank: int) -
 
 def _length(b: Builder, x: Value, axis: int, lengths: Value, number: int) -> Value:
     """Return a transform length that is computed at run time; -1 is replaced by the length of the axis."""
-    wanted = b(Gather, as_int64(b, lengths), index(b, number))
+    wanted = b(Gather, as_int64(b, lengths), number)
     own = as_scalar(b, b(Shape, x, start=axis, end=axis + 1))
     return b(Where, b(Equal, wanted, index(b, -1)), own, wanted)
 
@@ -82,7 +82,7 @@ def _transformed(
     b: Builder, x: Value, axis: int, length: int | Value | None, *, inverse: int, onesided: int = 0
 ) -> Value:
     count = index(b, length) if isinstance(length, int) else length
-    return b(DFT, x, count, index(b, axis), inverse=inverse, onesided=onesided)
+    return b(DFT, x, count, axis, inverse=inverse, onesided=onesided)
 
 
 def _over_axes(b: Builder, x: Value, axes: Value, lengths: Value | None, inverse: int) -> Value:
@@ -102,7 +102,7 @@ opset7.IDFT(x, axes, lengths=None) -> over_axes(x, axes, lengths, 1)
 def rdft(b: Builder, x: Value, axes: Value, lengths: Value | None = None) -> Value:
     """DFT of real numbers: one-sided along the last of the axes."""
     *others, last = _plan(b, x, axes, lengths, len(b.dims(x)))
-    found = _transformed(b, b(Unsqueeze, x, vector(b, [-1])), *last, inverse=0, onesided=1)
+    found = _transformed(b, b(Unsqueeze, x, [-1]), *last, inverse=0, onesided=1)
     for axis, length in others:
         found = _transformed(b, found, axis, length, inverse=0)
     return found
@@ -135,7 +135,7 @@ def _resize_axis(b: Builder, x: Value, axis: int, given: Dim, wanted: int) -> Va
         return x
     edges = [0] * (2 * len(b.dims(x)))
     edges[len(b.dims(x)) + axis] = wanted - given if isinstance(given, int) else wanted
-    padded = b(Pad, x, vector(b, edges))
+    padded = b(Pad, x, edges)
     return padded if isinstance(given, int) else cut(b, padded, 0, wanted, axis)
 
 
@@ -146,19 +146,19 @@ def stft(
     """One-sided STFT; `transpose_frames` puts the frequency axis before the frame axis."""
     length = needed_integer(frame_size, "the frame size")
     is_single = len(b.dims(signal)) == 1
-    x = b(Unsqueeze, signal, vector(b, [0, 2] if is_single else [2]))
+    x = b(Unsqueeze, signal, [0, 2] if is_single else [2])
     step = as_scalar(b, as_int64(b, frame_step))
-    found = b(STFT, x, step, centered(b, window, length), index(b, length), onesided=1)
+    found = b(STFT, x, step, centered(b, window, length), length, onesided=1)
     if transpose_frames:
         found = transposed(b, found, [0, 2, 1, 3])
-    return b(Squeeze, found, vector(b, [0])) if is_single else found
+    return b(Squeeze, found, [0]) if is_single else found
 
 
 def centered(b: Builder, window: Value, size: int) -> Value:
     """Center a window in a frame with zero padding."""
     (own,) = sizes(b.dims(window, 1), "the length of a window")
     before = (size - own) // 2
-    return b(Pad, window, vector(b, [before, size - own - before])) if own < size else window
+    return b(Pad, window, [before, size - own - before]) if own < size else window
 
 
 # The way to OpenVINO
@@ -299,7 +299,7 @@ def istft(
         raise ShapeError(message, "use positive values")
     dtype, is_single = dtype_of(data), len(b.dims(data)) == 3
     x = cast(b, data, DType.FLOAT32)
-    x = b(Unsqueeze, x, vector(b, [0])) if is_single else x
+    x = b(Unsqueeze, x, [0]) if is_single else x
     frames = irdft(b, b(Transpose, x, perm=(0, 2, 1, 3)), vector(b, [2]), vector(b, [size]))
     (own,) = sizes(b.dims(window, 1), "the length of a window")
     if own > size:
@@ -307,23 +307,23 @@ def istft(
         raise ShapeError(message)
     weights = centered(b, cast(b, window, DType.FLOAT32), size)
     count = b(Shape, x, start=2, end=3)
-    whole = b(Add, b(Mul, b(Sub, count, vector(b, [1])), vector(b, [step])), vector(b, [size]))
+    whole = b(Add, b(Mul, b(Sub, count, [1]), [step]), [size])
     total = _added(b, b(Mul, frames, weights), whole, size, step)
-    every = b(Concat, vector(b, [1]), count, vector(b, [size]), axis=0)
+    every = b(Concat, [1], count, [size], axis=0)
     squares = _added(b, b(Expand, b(Mul, weights, weights), every), whole, size, step)
     if normalized:
         total = b(Mul, total, b.like(total, sqrt(size)))
     zero = b.like(total, 0)
     found = b(Where, b(Equal, squares, zero), zero, b(Div, total, squares))
     found = _of_length(b, found, whole, signal_length, size, center=center)
-    return cast(b, b(Reshape, found, vector(b, [-1])) if is_single else found, dtype)
+    return cast(b, b(Reshape, found, [-1]) if is_single else found, dtype)
 
 
 def _added(b: Builder, frames: Value, whole: Value, size: int, step: int) -> Value:
     """Frames [N, T, size] added up where they overlap: [N, whole]."""
-    image = b(Concat, vector(b, [1]), whole, axis=0)
+    image = b(Concat, [1], whole, axis=0)
     columns = b(Transpose, frames, perm=(0, 2, 1))
-    return b(Reshape, b(Col2Im, columns, image, vector(b, [1, size]), strides=(1, step)), vector(b, [0, -1]))
+    return b(Reshape, b(Col2Im, columns, image, [1, size], strides=(1, step)), [0, -1])
 
 
 def _of_length(b: Builder, x: Value, whole: Value, length: Value | None, size: int, *, center: bool) -> Value:
@@ -333,7 +333,7 @@ def _of_length(b: Builder, x: Value, whole: Value, length: Value | None, size: i
     if length is None:
         return b(Slice, x, start, b(Sub, whole, start), axis) if center else x
     wanted = as_vector(b, length)
-    missing = b(Max, b(Sub, b(Add, wanted, start), whole), vector(b, [0]))
+    missing = b(Max, b(Sub, b(Add, wanted, start), whole), [0])
     zeros = vector(b, [0, 0, 0])
     longer = b(Pad, x, b(Concat, zeros, missing, axis=0), b.constant(np.float32(0)))
     return b(Slice, longer, start, b(Add, wanted, start), axis)

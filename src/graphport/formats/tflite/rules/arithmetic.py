@@ -33,7 +33,7 @@ from graphport.ops.definitions.arithmetic.bits import BitCast
 from graphport.ops.definitions.comparison import And, Equal, Greater, GreaterOrEqual, IsNaN, Less, Not, Or, Where, Xor
 from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.reshape import Unsqueeze
-from graphport.ops.lowering.operands import cast, dtype_of, scalar, vector
+from graphport.ops.lowering.operands import cast, dtype_of, scalar
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -50,7 +50,7 @@ def _compute_widened(b: Builder, operator: str, *operands: Value) -> Value:
 
 
 def _is_negative_zero(b: Builder, x: Value) -> Value:
-    return b(And, b(Equal, x, b.like(x, 0)), b(Less, b(Reciprocal, x), b.like(x, 0)))
+    return b(And, b(Equal, x, 0), b(Less, b(Reciprocal, x), 0))
 
 
 _ROWS = RULES.having(computed=_compute_widened, is_negative_zero=_is_negative_zero)
@@ -198,10 +198,10 @@ def _cast_saturating(b: Builder, x: Value, dtype: DType) -> Value:
     """Cast floats to integers with saturation; NaN maps to the maximum."""
     limits = np.iinfo(dtype.numpy)
     if dtype in NARROW:
-        kept = b(Min, b(Max, x, b.like(x, float(limits.min))), b.like(x, float(limits.max)))
-        return b(Cast, b(Where, b(IsNaN, x), b.like(x, float(limits.max)), kept), to=dtype)
-    inside = b(Cast, b(Max, x, b.like(x, float(limits.min))), to=dtype)
-    overflows = b(Or, b(GreaterOrEqual, x, b.like(x, float(int(limits.max) + 1))), b(IsNaN, x))
+        kept = b(Min, b(Max, x, float(limits.min)), float(limits.max))
+        return b(Cast, b(Where, b(IsNaN, x), float(limits.max), kept), to=dtype)
+    inside = b(Cast, b(Max, x, float(limits.min)), to=dtype)
+    overflows = b(Or, b(GreaterOrEqual, x, float(int(limits.max) + 1)), b(IsNaN, x))
     return b(Where, overflows, b.constant(np.array(limits.max, dtype.numpy)), inside)
 
 
@@ -219,7 +219,7 @@ def bitcast(op: Operator) -> Value:
         lane = DType.UINT64 if wide is DType.UINT64 else DType.UINT32
         whole = cast(b, x if own is wide else b(BitCast, x, to=wide), lane)
         bit_offsets = b.constant(shifts.astype(lane.numpy), lane)
-        moved = b(BitShift, b(Unsqueeze, whole, vector(b, [-1])), bit_offsets, direction="RIGHT")
+        moved = b(BitShift, b(Unsqueeze, whole, [-1]), bit_offsets, direction="RIGHT")
         parts = b(Cast, b(BitwiseAnd, moved, scalar(b, (1 << narrow.bits) - 1, lane)), to=narrow)
         return parts if dtype is narrow else b(BitCast, parts, to=dtype)
     parts = b(Cast, x if own is narrow else b(BitCast, x, to=narrow), to=DType.UINT64)

@@ -67,9 +67,9 @@ def _unsigned(b: Builder, a: Value, other: Value) -> Value:
 
     q = 2 * ((a >> 1) / b), plus one if the remainder is at least b; for b with the highest bit set, q = (a >= b).
     """
-    whole, half = b.like(other, 1 << 63), b(BitShift, a, b.like(a, 1), direction="RIGHT")
+    whole, half = b.like(other, 1 << 63), b(BitShift, a, 1, direction="RIGHT")
     is_large = b(GreaterOrEqual, other, whole)
-    divisor = b(Where, is_large, b.like(other, 1), other)
+    divisor = b(Where, is_large, 1, other)
     part = cast(b, b(Div, cast(b, half, DType.INT64), cast(b, divisor, DType.INT64)), DType.UINT64)
     quotient = b(Where, is_large, b.like(part, 0), b(Add, part, part))
     rest = b(Sub, a, b(Mul, quotient, other))

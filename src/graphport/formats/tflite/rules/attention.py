@@ -65,8 +65,8 @@ def _masked(
     like = operands[0]
     hidden = b.like(like, -np.inf)
     if mask is None:
-        return b(Where, seen, b.like(like, 0.0), hidden)
-    numbers = b(Where, mask, b.like(like, 0.0), hidden) if dtype_of(mask) is DType.BOOL else mask
+        return b(Where, seen, 0.0, hidden)
+    numbers = b(Where, mask, 0.0, hidden) if dtype_of(mask) is DType.BOOL else mask
     missing = keys - sizes(b.dims(mask)[-1:], "the columns of the mask")[0]
     if missing > 0:
         rows_of = sizes(b.dims(mask)[:-1], "the rows of the mask")
@@ -88,7 +88,7 @@ def export_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Exported:
     rotated = op.rotary_embedding_dim or size
     # [batch, 1, length, pairs]
     caches = [
-        b(Unsqueeze, cache if op.position_ids is None else b(Gather, cache, op.position_ids, axis=0), vector(b, [1]))
+        b(Unsqueeze, cache if op.position_ids is None else b(Gather, cache, op.position_ids, axis=0), [1])
         for cache in (op.cos_cache, op.sin_cache)
     ]
     y = _rotated(b, _columns(b, heads, 0, rotated), caches, rotated, interleaved=bool(op.interleaved))
@@ -110,7 +110,7 @@ def _rotated(b: Builder, x: Value, caches: Sequence[Value], size: int, *, interl
     other = b(Add, b(Mul, first, sin), b(Mul, second, cos))
     if not interleaved:
         return b(Concat, real, other, axis=3)
-    pairs = b(Concat, *(b(Unsqueeze, part, vector(b, [4])) for part in (real, other)), axis=4)
+    pairs = b(Concat, *(b(Unsqueeze, part, [4]) for part in (real, other)), axis=4)
     return reshaped(b, pairs, sizes(b.dims(x), "the rotated tensor"))
 
 
@@ -130,4 +130,4 @@ def export_tensor_scatter(b: Builder, op: TensorScatterView) -> Exported:
         indices = b(Add, indices, start)
     if op.mode == "circular":
         indices = b(Mod, indices, b.constant(np.asarray(dims[at], np.int64)))
-    return (b(ScatterElements, op.past_cache, b(Expand, indices, vector(b, given)), op.update, axis=at),)
+    return (b(ScatterElements, op.past_cache, b(Expand, indices, given), op.update, axis=at),)

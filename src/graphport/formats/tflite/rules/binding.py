@@ -358,7 +358,7 @@ def activated(b: Builder, value: Value, activation: int) -> Value:
     LiteRT's kernels clamp; they silently ignore other activations (TANH, SIGN_BIT).
     """
     if activation == RELU:
-        return b(Relu, value) if dtype_of(value).is_floating else b(Max, value, b.like(value, 0))
+        return b(Relu, value) if dtype_of(value).is_floating else b(Max, value, 0)
     bounds = _BOUNDS.get(activation)
     if bounds is None:
         return value

@@ -87,7 +87,7 @@ def _case(
 ) -> tuple[Value, ...]:
     if len(bodies) == 1:
         return tuple(inlined(b, bodies[0], operands))
-    is_this = b(Equal, number, b.like(number, first))
+    is_this = b(Equal, number, first)
     otherwise = Graph(f"{b.stem}.otherwise")
     if b.graph is not None:
         b.graph.share_names(otherwise)

@@ -126,7 +126,7 @@ def _convolve_transposed(op: Operator, perm: Sequence[int], axes: str) -> Value:
     if all(extra < s for extra, s in zip(more, strides, strict=True)):
         return to_channels_last(b, b(ConvTranspose, x, w, bias, output_padding=tuple(more), **stated))
     y = b(ConvTranspose, x, w, **stated)
-    return to_channels_last(b, _biased(b, b(Pad, y, vector(b, [0] * (2 + len(kernel)) + [0, 0, *more])), bias))
+    return to_channels_last(b, _biased(b, b(Pad, y, [0] * (2 + len(kernel)) + [0, 0, *more]), bias))
 
 
 def _biased(b: Builder, y: Value, bias: Value | None) -> Value:
@@ -136,11 +136,11 @@ def _biased(b: Builder, y: Value, bias: Value | None) -> Value:
 def _crop_dynamic(b: Builder, y: Value, wanted: Value, count: int) -> Value:
     """Crop or zero-pad the full result, of `count` spatial axes, to a dynamic output shape, channels-last."""
     axes = list(range(2, 2 + count))
-    lengths, whole = b(Slice, wanted, vector(b, [1]), vector(b, [1 + count])), b(Shape, y, start=2)
+    lengths, whole = b(Slice, wanted, [1], [1 + count]), b(Shape, y, start=2)
     zeros = vector(b, [0] * count)
-    begins = b(Div, b(Max, b(Sub, whole, lengths), zeros), vector(b, [2]))
+    begins = b(Div, b(Max, b(Sub, whole, lengths), zeros), [2])
     ends = b(Min, b(Add, begins, lengths), whole)
-    y = b(Slice, y, begins, ends, vector(b, axes))
+    y = b(Slice, y, begins, ends, axes)
     more = b(Sub, lengths, b(Sub, ends, begins))
     return b(Pad, y, b(Concat, vector(b, [0] * (4 + count)), more, axis=0))
 

@@ -202,10 +202,7 @@ def _convolve_groups(
         raise UnsupportedError(message)
     for place in range(group):
         rows = place * channels // group, (place + 1) * channels // group
-        taken = [
-            b(Slice, each, vector(b, rows[:1]), vector(b, rows[1:]), vector(b, [axis]))
-            for each, axis in ((x, 1), (w, 0))
-        ]
+        taken = [b(Slice, each, rows[:1], rows[1:], [axis]) for each, axis in ((x, 1), (w, 0))]
         if bias is not None:
             maps = vector(b, [place * own]), vector(b, [(place + 1) * own])
             taken.append(b(Slice, bias, *maps, vector(b, [0])))

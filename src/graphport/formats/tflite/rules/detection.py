@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 def _suppress(op: Operator) -> tuple[Value, Value, Value]:
     """Return the indices of the selected boxes, the requested count and the actual count."""
     b = op.b
-    boxes, scores = b(Unsqueeze, op[0], vector(b, [0])), b(Unsqueeze, op[1], vector(b, [0, 1]))
+    boxes, scores = b(Unsqueeze, op[0], [0]), b(Unsqueeze, op[1], [0, 1])
     most = as_vector(b, op.raw(2))
     # ONNX keeps boxes with an overlap equal to the threshold, TFLite suppresses them: use the next smaller float.
-    overlap = b(Mul, as_scalar(b, op.raw(3)), b.like(op.raw(3), 1 - 2.0**-24))
+    overlap = b(Mul, as_scalar(b, op.raw(3)), 1 - 2.0**-24)
     selected = b(NonMaxSuppression, boxes, scores, most, overlap, as_scalar(b, op.raw(4)))
-    numbers = reshaped(b, b(Slice, selected, vector(b, [2]), vector(b, [3]), vector(b, [1])), (-1,))
+    numbers = reshaped(b, b(Slice, selected, [2], [3], [1]), (-1,))
     return numbers, most, b(Shape, numbers)
 
 
 def _zero_padded(b: Builder, x: Value, most: Value) -> Value:
     """Zero-pad x to the requested count."""
     zeros = b(Expand, b.like(x, 0), most)
-    return b(Slice, b(Concat, x, zeros, axis=0), vector(b, [0]), most, vector(b, [0]))
+    return b(Slice, b(Concat, x, zeros, axis=0), [0], most, [0])
 
 
 @import_rule("NON_MAX_SUPPRESSION_V4")
@@ -90,12 +90,12 @@ def soft_nms(op: Operator) -> tuple[Value, Value, Value]:
     most, none = as_vector(b, as_int64(b, op.raw(2))), scalar(b, 0, DType.INT64)
     limits = [as_scalar(b, op.raw(index)) for index in (3, 4)]
     sigma = as_scalar(b, op.raw(5))
-    factor = b(Div, b.like(sigma, -0.5), sigma)
-    factor = b(Where, b(Greater, sigma, b.like(sigma, 0)), factor, b.like(sigma, 0))
+    factor = b(Div, -0.5, sigma)
+    factor = b(Where, b(Greater, sigma, 0), factor, 0)
     is_candidate = b(Greater, op[1], limits[1])
-    scores = b(Where, is_candidate, op[1], b.like(op[1], _NEVER))
+    scores = b(Where, is_candidate, op[1], _NEVER)
     # The loop runs at most once per box.
-    there = b(ReduceSum, cast(b, is_candidate, DType.INT64), vector(b, [0]), keepdims=1)
+    there = b(ReduceSum, cast(b, is_candidate, DType.INT64), [0], keepdims=1)
     rounds = as_scalar(b, b(Min, there, most))
     corners = reshaped(b, op[0], (-1, 2, 2))  # in any order
     first, far = (b(op_def, corners, vector(b, [1]), keepdims=0) for op_def in (ReduceMin, ReduceMax))
@@ -132,8 +132,8 @@ def _round(
     shared = _intersection_over_union(b, first, far, best)
     lowered = b(Mul, scores, b(Exp, b(Mul, factor, b(Mul, shared, shared))))
     stays = b(And, b(Less, shared, overlap), b(Greater, lowered, least))
-    left = b(Where, stays, lowered, b.like(lowered, _NEVER))
-    goes_on = b(Greater, b(ReduceMax, left, vector(b, [0]), keepdims=0), least)
+    left = b(Where, stays, lowered, _NEVER)
+    goes_on = b(Greater, b(ReduceMax, left, [0], keepdims=0), least)
     return [goes_on, left, kept, kept_scores, b(Add, count, scalar(b, 1, DType.INT64))]
 
 
@@ -147,4 +147,4 @@ def _intersection_over_union(b: Builder, first: Value, far: Value, best: Value) 
     areas = [b(ReduceProd, b(Sub, high, low), axis, keepdims=0) for low, high in ((first, far), (begin, end))]
     has_area = b(And, *(b(Greater, area, zero) for area in areas))
     every = b(Sub, b(Add, *areas), both)
-    return b(Where, has_area, b(Div, both, b(Where, has_area, every, b.like(every, 1))), zero)
+    return b(Where, has_area, b(Div, both, b(Where, has_area, every, 1)), zero)

@@ -18,7 +18,7 @@ from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reduction import ReduceMax, ReduceMean
 from graphport.ops.definitions.reshape import Unsqueeze
 from graphport.ops.lowering.emitting import emit, emits
-from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed, vector
+from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed
 from graphport.ops.views.detection import NonMaxSuppressionView, RoiAlignView
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def export_roi_align(b: Builder, op: RoiAlignView) -> Exported:
     left, top, right, bottom = (b(Gather, corners, b.constant(np.array([place])), axis=1) for place in range(4))
     sides = [b(Sub, far, near) for near, far in ((top, bottom), (left, right))]
     if not shift:
-        sides = [b(Max, side, b.like(side, 1)) for side in sides]
+        sides = [b(Max, side, 1) for side in sides]
     each = op.sampling_ratio
     if each * max(op.output_height, op.output_width) > _MAX_SAMPLES:
         samples = each * max(op.output_height, op.output_width)
@@ -105,13 +105,13 @@ def export_roi_align(b: Builder, op: RoiAlignView) -> Exported:
     corners = [_weighted(b, images, *pair) for pair in product(_sides(b, rows, height), _sides(b, columns, width))]
     (channels,) = sizes(b.dims(op.x)[1:2], "the channels")
     shape = (-1, channels, op.output_height, each, op.output_width, each)
-    return (b(ReduceMax, reshaped(b, b(Max, *corners), shape), vector(b, [3, 5]), keepdims=0),)
+    return (b(ReduceMax, reshaped(b, b(Max, *corners), shape), [3, 5], keepdims=0),)
 
 
 def _weighted(b: Builder, images: Value, rows: Value, columns: Value) -> Value:
     """Row weights x image x column weights.  Shapes: [R, C, H, W], [R, h, H], [R, w, W] → [R, C, h, w]."""
-    mixed = b(MatMul, b(Unsqueeze, rows, vector(b, [1])), images)
-    return b(MatMul, mixed, b(Unsqueeze, transposed(b, columns, (0, 2, 1)), vector(b, [1])))
+    mixed = b(MatMul, b(Unsqueeze, rows, [1]), images)
+    return b(MatMul, mixed, b(Unsqueeze, transposed(b, columns, (0, 2, 1)), [1]))
 
 
 def _points(b: Builder, start: Value, side: Value, count: int, n: int) -> tuple[Value, Value]:
@@ -121,10 +121,10 @@ def _points(b: Builder, start: Value, side: Value, count: int, n: int) -> tuple[
     """
     steps = (np.arange(count, dtype=np.float32) + np.float32(0.5)) / np.float32(count)
     points = b(Add, start, b(Mul, side, b.constant(steps[None])))
-    is_inside = b(And, b(LessOrEqual, b.like(points, -1), points), b(LessOrEqual, points, b.like(points, n)))
-    kept = b(Min, b(Max, points, b.like(points, 0)), b.like(points, n - 1))
+    is_inside = b(And, b(LessOrEqual, -1, points), b(LessOrEqual, points, n))
+    kept = b(Min, b(Max, points, 0), n - 1)
     found = (kept, cast(b, is_inside, DType.FLOAT32))
-    return b(Unsqueeze, found[0], vector(b, [2])), b(Unsqueeze, found[1], vector(b, [2]))
+    return b(Unsqueeze, found[0], [2]), b(Unsqueeze, found[1], [2])
 
 
 def _averaging_weights(b: Builder, points: tuple[Value, Value], cells: int, n: int) -> Value:
@@ -133,7 +133,7 @@ def _averaging_weights(b: Builder, points: tuple[Value, Value], cells: int, n: i
     offsets = b(Sub, place, b.constant(np.arange(n, dtype=np.float32)))
     weights = b(Mul, b(Relu, b(Sub, b.like(offsets, 1), b(Abs, offsets))), is_inside)
     (count,) = sizes(b.dims(place)[1:2], "the points")
-    return b(ReduceMean, reshaped(b, weights, (-1, cells, count // cells, n)), vector(b, [2]), keepdims=0)
+    return b(ReduceMean, reshaped(b, weights, (-1, cells, count // cells, n)), [2], keepdims=0)
 
 
 def _sides(b: Builder, points: tuple[Value, Value], n: int) -> list[Value]:
@@ -142,7 +142,7 @@ def _sides(b: Builder, points: tuple[Value, Value], n: int) -> list[Value]:
     pixels, low = b.constant(np.arange(n, dtype=np.float32)), b(Floor, place)
     far = b(Sub, place, low)
     found: list[Value] = []
-    high = b(Min, b(Add, low, b.like(low, 1)), b.like(low, n - 1))
-    for pixel, share in ((low, b(Sub, b.like(far, 1), far)), (high, far)):
+    high = b(Min, b(Add, low, 1), n - 1)
+    for pixel, share in ((low, b(Sub, 1, far)), (high, far)):
         found.append(b(Mul, cast(b, b(Equal, pixel, pixels), DType.FLOAT32), b(Mul, share, is_inside)))
     return found

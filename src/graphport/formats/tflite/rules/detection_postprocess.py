@@ -55,7 +55,7 @@ def detection_post_process(op: Operator) -> tuple[Value, Value, Value, Value]:
     corners = _corners(b, reshaped(b, op[0], (n, 4)), reshaped(b, op[2], (n, 4)), options.scales)
     scores = op[1]
     if columns > options.classes:
-        scores = b(Slice, scores, vector(b, [1]), vector(b, [columns]), vector(b, [2]))
+        scores = b(Slice, scores, [1], [columns], [2])
     scores = reshaped(b, scores, (n, options.classes))
     found = _regular(b, corners, scores, options) if options.is_regular else _fast(b, corners, scores, options)
     return _zero_padded(b, *found, options.most)
@@ -86,11 +86,7 @@ def _options(op: Operator) -> _Options:
 
 def _corners(b: Builder, boxes: Value, anchors: Value, scales: tuple[float, float, float, float]) -> Value:
     """Return the corners of boxes as ONNX expects: y, x, y, x."""
-    near, size, anchor, extent = (
-        b(Slice, x, vector(b, [start]), vector(b, [start + 2]), vector(b, [1]))
-        for x in (boxes, anchors)
-        for start in (0, 2)
-    )
+    near, size, anchor, extent = (b(Slice, x, [start], [start + 2], [1]) for x in (boxes, anchors) for start in (0, 2))
     steps = [b.constant(np.array(pair, np.float32)) for pair in (scales[:2], scales[2:])]
     centre = b(Add, b(Mul, b(Div, near, steps[0]), extent), anchor)
     half = b(Mul, b(Mul, b(Exp, b(Div, size, steps[1])), extent), b.constant(np.float32(0.5)))
@@ -105,19 +101,19 @@ def _suppressed_rows(b: Builder, corners: Value, scores: Value, most: int, optio
     # ONNX requires scores above the threshold.
     least = np.nextafter(np.float32(options.score), np.float32(-np.inf))
     limits = b.constant(np.array([options.overlap], np.float32)), b.constant(np.array([least], np.float32))
-    given = (b(Unsqueeze, x, vector(b, [0])) for x in (corners, scores))
+    given = (b(Unsqueeze, x, [0]) for x in (corners, scores))
     return b(NonMaxSuppression, *given, vector(b, [most]), *limits)
 
 
 def _column(b: Builder, rows: Value, place: int) -> Value:
-    return reshaped(b, b(Slice, rows, vector(b, [place]), vector(b, [place + 1]), vector(b, [1])), (-1,))
+    return reshaped(b, b(Slice, rows, [place], [place + 1], [1]), (-1,))
 
 
 def _fast(b: Builder, corners: Value, scores: Value, options: _Options) -> tuple[Value, Value, Value]:
     """Fast mode: select boxes by the best class of each."""
-    best = b(ReduceMax, scores, vector(b, [1]), keepdims=0)
+    best = b(ReduceMax, scores, [1], keepdims=0)
     kinds = b(ArgMax, scores, axis=1, keepdims=0)
-    rows = _suppressed_rows(b, corners, b(Unsqueeze, best, vector(b, [0])), options.most, options)
+    rows = _suppressed_rows(b, corners, b(Unsqueeze, best, [0]), options.most, options)
     boxes = _column(b, rows, 2)
     return b(Gather, corners, boxes, axis=0), b(Gather, kinds, boxes, axis=0), b(Gather, best, boxes, axis=0)
 
@@ -126,9 +122,9 @@ def _regular(b: Builder, corners: Value, scores: Value, options: _Options) -> tu
     """Regular mode: select boxes per class, then the best of all classes."""
     rows = _suppressed_rows(b, corners, transposed(b, scores, (1, 0)), options.per_class, options)
     kinds, boxes = _column(b, rows, 1), _column(b, rows, 2)
-    pairs = b(Concat, b(Unsqueeze, boxes, vector(b, [1])), b(Unsqueeze, kinds, vector(b, [1])), axis=1)
+    pairs = b(Concat, b(Unsqueeze, boxes, [1]), b(Unsqueeze, kinds, [1]), axis=1)
     found = b(GatherND, scores, pairs)
-    count = b(Min, b(Shape, found), vector(b, [options.most]))
+    count = b(Min, b(Shape, found), [options.most])
     best, order = b.results(TopK, 2, found, count, axis=0)
     return b(Gather, corners, b(Gather, boxes, order, axis=0), axis=0), b(Gather, kinds, order, axis=0), best
 
@@ -137,9 +133,6 @@ def _zero_padded(b: Builder, boxes: Value, kinds: Value, scores: Value, most: in
     count = b(Shape, scores)
     zeros = [b.constant(np.zeros(shape, np.float32)) for shape in ((most, 4), (most,), (most,))]
     kept = (boxes, cast(b, kinds, DType.FLOAT32), scores)
-    first = [
-        b(Slice, b(Concat, x, zero, axis=0), vector(b, [0]), vector(b, [most]), vector(b, [0]))
-        for x, zero in zip(kept, zeros, strict=True)
-    ]
-    results = [b(Unsqueeze, x, vector(b, [0])) for x in first]
+    first = [b(Slice, b(Concat, x, zero, axis=0), [0], [most], [0]) for x, zero in zip(kept, zeros, strict=True)]
+    results = [b(Unsqueeze, x, [0]) for x in first]
     return results[0], results[1], results[2], cast(b, count, DType.FLOAT32)

@@ -60,7 +60,7 @@ def gather(op: Operator) -> Value:
     if not batch:
         return b(Gather, x, indices, axis=axis)
     permuted = transposed(b, x, (*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)))
-    found = b(GatherND, permuted, b(Unsqueeze, as_int64(b, indices), vector(b, [-1])), batch_dims=batch)
+    found = b(GatherND, permuted, b(Unsqueeze, as_int64(b, indices), [-1]), batch_dims=batch)
     moved, middle = depth - batch, axis - batch
     order = [
         *range(batch),
@@ -143,8 +143,8 @@ def dynamic_update_slice(op: Operator) -> Value:
     grid = np.ravel_multi_index(np.indices(bounded(own)), dims) if dims else np.zeros(1, np.int64)
     at = b(ReduceSum, b(Mul, starts, vector(b, strides)), keepdims=1)
     indices = b(Add, vector(b, grid.reshape(-1).tolist()), at)
-    flat = b(ScatterElements, b(Reshape, x, vector(b, [-1])), indices, b(Reshape, update, vector(b, [-1])))
-    return b(Reshape, flat, vector(b, dims))
+    flat = b(ScatterElements, b(Reshape, x, [-1]), indices, b(Reshape, update, [-1]))
+    return b(Reshape, flat, dims)
 
 
 # Matrices
@@ -155,7 +155,7 @@ def matrix_diag(op: Operator) -> Value:
     """MATRIX_DIAG: matrices with the vectors as diagonals, zero elsewhere."""
     b, x = op.b, op[0]
     (n,) = sizes(b.dims(x, at_least=1)[-1:], "the diagonal")
-    return _diagonal(b, b(Unsqueeze, x, vector(b, [-2])), b.like(x, 0), n, n)
+    return _diagonal(b, b(Unsqueeze, x, [-2]), b.like(x, 0), n, n)
 
 
 @import_rule("MATRIX_SET_DIAG", moves=(0, 1))
@@ -165,7 +165,7 @@ def matrix_set_diag(op: Operator) -> Value:
     rows, columns = sizes(b.dims(x, at_least=2)[-2:], "the matrices")
     # The diagonal has the length of the shorter side.
     axis = -2 if columns <= rows else -1
-    return _diagonal(b, b(Unsqueeze, diagonal, vector(b, [axis])), x, rows, columns)
+    return _diagonal(b, b(Unsqueeze, diagonal, [axis]), x, rows, columns)
 
 
 def _diagonal(b: Builder, inside: Value, outside: Value, rows: int, columns: int) -> Value:
@@ -207,8 +207,8 @@ def _gathered_up(b: Builder, x: Value, numbers: Value, count: Value, reduction: 
     shape = rows if not rest else b(Concat, rows, b(Shape, x, start=1), axis=0)
     own = dtype_of(x)
     start = b(Expand, b.constant(np.asarray(_neutral_element(own, reduction)).astype(own.numpy), own), shape)
-    found = b(ScatterND, start, b(Unsqueeze, numbers, vector(b, [-1])), x, reduction=reduction)
-    return b(Slice, found, vector(b, [0]), reshaped(b, count, (1,)), vector(b, [0]))
+    found = b(ScatterND, start, b(Unsqueeze, numbers, [-1]), x, reduction=reduction)
+    return b(Slice, found, vector(b, [0]), reshaped(b, count, (1,)), [0])
 
 
 RULES.having(gathered_up=_gathered_up).lower("""
@@ -253,20 +253,20 @@ def embedding_lookup_sparse(op: Operator) -> Value:
     rows, indices, extents, weights, table = (op.raw(index) for index in range(5))
     depth = sizes(b.dims(indices)[1:], "an index")[0]
     width = sizes(b.dims(table)[1:], "a row")
-    lengths = b(Slice, as_int64(b, extents), vector(b, [0]), vector(b, [depth - 1]))
+    lengths = b(Slice, as_int64(b, extents), [0], [depth - 1])
     shape = b(Concat, lengths, vector(b, width), axis=0) if width else lengths
-    spread = b(Unsqueeze, weights, vector(b, list(range(1, 1 + len(width)))))
+    spread = b(Unsqueeze, weights, list(range(1, 1 + len(width))))
     products = b(Mul, b(Gather, table, as_index(b, rows), axis=0), spread)
-    own = b(Slice, as_int64(b, indices), vector(b, [0]), vector(b, [depth - 1]), vector(b, [1]))
+    own = b(Slice, as_int64(b, indices), [0], [depth - 1], [1])
     zero = scalar(b, 0, DType.FLOAT32)
     total = b(ScatterND, b(Expand, zero, shape), own, products, reduction="add")
     if combiner in (_MEAN, _ROOT):
         counted = weights if combiner == _MEAN else b(Mul, weights, weights)
         sums = b(ScatterND, b(Expand, zero, lengths), own, counted, reduction="add")
         sums = sums if combiner == _MEAN else b(Sqrt, sums)
-        is_none = b(Equal, sums, b.like(sums, 0))
-        sums = b(Where, is_none, b.like(sums, 1), sums)
-        total = b(Div, total, b(Unsqueeze, sums, vector(b, list(range(depth - 1, depth - 1 + len(width))))))
+        is_none = b(Equal, sums, 0)
+        sums = b(Where, is_none, 1, sums)
+        total = b(Div, total, b(Unsqueeze, sums, list(range(depth - 1, depth - 1 + len(width)))))
     return total
 
 
@@ -274,9 +274,9 @@ def embedding_lookup_sparse(op: Operator) -> Value:
 def hashtable_lookup(op: Operator) -> tuple[Value, Value]:
     """HASHTABLE_LOOKUP: rows of a table by key (zeros if absent), and whether each key was found."""
     b, values = op.b, op[2]
-    is_found = b(Equal, b(Unsqueeze, op.raw(0), vector(b, [1])), b(Unsqueeze, op.raw(1), vector(b, [0])))
+    is_found = b(Equal, b(Unsqueeze, op.raw(0), [1]), b(Unsqueeze, op.raw(1), [0]))
     hits = cast(b, is_found, DType.INT32)
-    found = b(ReduceMax, hits, vector(b, [1]), keepdims=0)
+    found = b(ReduceMax, hits, [1], keepdims=0)
     rows = b(Gather, values, b(ArgMax, hits, axis=1, keepdims=0), axis=0)
     rank = len(b.dims(values))
     there = b(Equal, reshaped(b, found, (-1, *[1] * (rank - 1))), scalar(b, 1, DType.INT32))
@@ -298,8 +298,8 @@ def hashtable_find(op: Operator) -> Value:
         raise UnsupportedError(message)
     keys, values, asked, default = (op.raw(index) for index in range(_SEARCH))
     rank = len(b.dims(asked))
-    hits = cast(b, b(Equal, b(Unsqueeze, asked, vector(b, [rank])), keys), DType.INT32)
-    found = b(Equal, b(ReduceMax, hits, vector(b, [rank]), keepdims=0), scalar(b, 1, DType.INT32))
+    hits = cast(b, b(Equal, b(Unsqueeze, asked, [rank]), keys), DType.INT32)
+    found = b(Equal, b(ReduceMax, hits, [rank], keepdims=0), scalar(b, 1, DType.INT32))
     return b(Where, found, b(Gather, values, b(ArgMax, hits, axis=rank, keepdims=0), axis=0), default)
 
 
@@ -312,5 +312,5 @@ def bucketize(op: Operator) -> Value:
     b, x = op.b, op.raw(0)
     boundaries = np.array(op.option("boundaries", ()), np.float32)
     wide = x if dtype_of(x) is DType.FLOAT32 else cast(b, x, DType.FLOAT32)
-    is_above = b(GreaterOrEqual, b(Unsqueeze, wide, vector(b, [-1])), b.constant(boundaries))
-    return b(ReduceSum, cast(b, is_above, DType.INT32), vector(b, [-1]), keepdims=0)
+    is_above = b(GreaterOrEqual, b(Unsqueeze, wide, [-1]), b.constant(boundaries))
+    return b(ReduceSum, cast(b, is_above, DType.INT32), [-1], keepdims=0)

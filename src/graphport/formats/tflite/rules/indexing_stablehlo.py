@@ -69,7 +69,7 @@ def _windows(
     axes, last = tuple(op.option(axes_of, ())), int(op.option("index_vector_dim"))
     starts = as_int64(b, op.raw(1))
     if last == len(index_dims):
-        starts, index_dims = b(Unsqueeze, starts, vector(b, [-1])), (*index_dims, 1)
+        starts, index_dims = b(Unsqueeze, starts, [-1]), (*index_dims, 1)
     kept = tuple(axis for axis in range(len(dims)) if axis not in left_out)
     is_whole = 0 <= last < len(index_dims) and index_dims[last] == len(axes) and len(placed) == len(kept)
     rank = len(index_dims) - 1 + len(kept)
@@ -107,7 +107,7 @@ def stablehlo_gather(op: Operator) -> Value:
     starts = b(Max, b(Min, windows.starts, vector(b, room)), vector(b, [0] * len(room)))
     strides = _strides(dims)
     steps = vector(b, [strides[axis] for axis in windows.axes])
-    first = b(ReduceSum, b(Mul, starts, steps), vector(b, [-1]), keepdims=1)
+    first = b(ReduceSum, b(Mul, starts, steps), [-1], keepdims=1)
     offsets = np.ravel_multi_index(np.indices(bounded(extents)), dims).reshape(-1) if dims else np.zeros(1, np.int64)
     found = b(Gather, reshaped(b, op.raw(0), (-1,)), b(Add, first, vector(b, offsets.tolist())), axis=0)
     return transposed(b, reshaped(b, found, windows.shape()), windows.order())
@@ -145,7 +145,7 @@ def stablehlo_scatter(op: Operator) -> Value:
     moved = transposed(b, op.raw(2), [order.index(axis) for axis in range(len(order))])
     given = cast(b, reshaped(b, moved, (-1,)), wide)
     found = b(ScatterElements, padded, reshaped(b, _targets(b, windows), (-1,)), given, reduction=reduction)
-    kept = b(Slice, found, vector(b, [0]), vector(b, [count]))
+    kept = b(Slice, found, [0], [count])
     return cast(b, reshaped(b, kept, dims), own)
 
 
@@ -158,7 +158,7 @@ def _targets(b: Builder, windows: _Windows) -> Value:
         at = vector(b, _grid(windows, axis).tolist())
         if axis in windows.axes:
             place, last = windows.axes.index(axis), len(windows.batch)
-            start = b(Slice, windows.starts, vector(b, [place]), vector(b, [place + 1]), vector(b, [last]))
+            start = b(Slice, windows.starts, [place], [place + 1], [last])
             at = b(Add, start, at)
             within = b(And, b(GreaterOrEqual, at, scalar(b, 0, DType.INT64)), b(Less, at, scalar(b, n, DType.INT64)))
             is_inside = within if is_inside is None else b(And, is_inside, within)

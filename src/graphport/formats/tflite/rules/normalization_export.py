@@ -36,7 +36,7 @@ def _moments(b: Builder, x: Value, axes: Value) -> tuple[Value, Value, Value]:
 def _standardized(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> tuple[Value, Value, Value, Value]:
     """Normalize x to mean 0 and variance 1; return also mean, variance and standard deviation."""
     mean, centred, variance = _moments(b, x, vector(b, axes))
-    deviation = b(Sqrt, b(Add, variance, b.like(x, epsilon)))
+    deviation = b(Sqrt, b(Add, variance, epsilon))
     return b(Div, centred, deviation), mean, variance, deviation
 
 
@@ -83,7 +83,7 @@ def export_group_normalization(b: Builder, op: GroupNormalizationView) -> Export
     known = [n for n in dims if isinstance(n, int)]
     whole = vector(b, known) if len(known) == rank else b(Shape, op.x)
     batch = vector(b, known[:1]) if len(known) == rank else b(Shape, op.x, end=1)
-    parts = b(Reshape, op.x, b(Concat, batch, vector(b, [op.num_groups, -1]), axis=0))
+    parts = b(Reshape, op.x, b(Concat, batch, [op.num_groups, -1], axis=0))
     y = b(Reshape, _standardized(b, parts, [2], op.epsilon)[0], whole)
     return (_affine(b, y, op.scale, op.bias),)
 

@@ -32,7 +32,7 @@ def _pads(op: Operator) -> Value:
     """Return begin pads of all axes, then end pads."""
     b, edges = op.b, integers(op.raw(1))
     if edges is None:
-        return b(Reshape, b(Transpose, as_int64(b, op.raw(1)), perm=(1, 0)), vector(b, [-1]))
+        return b(Reshape, b(Transpose, as_int64(b, op.raw(1)), perm=(1, 0)), [-1])
     if len(edges) != 2 * len(op.dims(0)) or min(edges, default=0) < 0:
         message = f"padding {list(edges)} for {len(op.dims(0))} axes"
         raise ShapeError(message, "expected nonnegative begin and end for each axis")
@@ -60,7 +60,7 @@ def pad(op: Operator) -> Value:
 @import_rule("PADV2", moves=(0, 2), layout="rows")
 def padv2(op: Operator) -> Value:
     """PADV2: a given fill value."""
-    return _padded(op, op.b(Reshape, op[2], vector(op.b, [])) if op.dims(2) else op[2])
+    return _padded(op, op.b(Reshape, op[2], []) if op.dims(2) else op[2])
 
 
 @import_rule("MIRROR_PAD", moves=True, layout="rows")
@@ -89,7 +89,7 @@ def mirror_pad(op: Operator) -> Value:
             message = f"mirror padding {begin} and {end} of an axis of size {n}, expected 0 to {most}"
             raise ShapeError(message)
         indices = np.pad(np.arange(reserve(n)), (begin, end), "symmetric" if is_symmetric else "reflect")
-        x = b(Gather, x, vector(b, indices.tolist()), axis=axis)
+        x = b(Gather, x, indices.tolist(), axis=axis)
     return x
 
 
@@ -124,14 +124,14 @@ def interleave_fill(b: Builder, x: Value, gaps: Sequence[int], number: Value) ->
         if not gap or dims[axis] < 2:
             continue
         split = [*dims[:axis], dims[axis], 1, *dims[axis + 1 :]]
-        x = b(Reshape, x, vector(b, split))
+        x = b(Reshape, x, split)
         behind = [gap if place == axis + 1 else 0 for place in range(len(split))]
         x = pad_edges(b, x, [0] * len(split), behind, number)
         reserve(dims[axis], 1 + gap)
         dims[axis] *= 1 + gap
-        x = b(Reshape, x, vector(b, dims))
+        x = b(Reshape, x, dims)
         dims[axis] -= gap
-        x = b(Slice, x, vector(b, [0]), vector(b, [dims[axis]]), vector(b, [axis]))
+        x = b(Slice, x, [0], [dims[axis]], [axis])
     return x
 
 
@@ -141,7 +141,7 @@ def pad_edges(b: Builder, x: Value, low: Sequence[int], high: Sequence[int], num
         return x
     own = dtype_of(x)
     wide = nearest(own, _PADDED)
-    scalar_ = b(Reshape, number, vector(b, [])) if b.dims(number) else number
+    scalar_ = b(Reshape, number, []) if b.dims(number) else number
     return cast(b, b(Pad, cast(b, x, wide), vector(b, [*low, *high]), cast(b, scalar_, wide)), own)
 
 
@@ -168,8 +168,8 @@ def export_center_crop_pad(
         ends.append(start + min(n, m))
         before[axis] = max(m - n, 0) // 2
         behind[axis] = max(m - n, 0) - before[axis]
-    cut = b(Slice, input_data, vector(b, starts), vector(b, ends), vector(b, list(chosen)))
-    return (b(Pad, cut, vector(b, [*before, *behind])),)
+    cut = b(Slice, input_data, starts, ends, list(chosen))
+    return (b(Pad, cut, [*before, *behind]),)
 
 
 def _crop_or_pad_dynamic(b: Builder, x: Value, own: Value, wanted: Value, axes: Value) -> Value:

@@ -35,7 +35,7 @@ from graphport.ops.definitions.indexing import Slice
 from graphport.ops.definitions.indexing.scattering import ScatterElements
 from graphport.ops.definitions.padding import Pad
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.operands import dtype_of, finite_limits, reshaped, sizes, vector
+from graphport.ops.lowering.operands import dtype_of, finite_limits, reshaped, sizes
 from graphport.ops.lowering.windows import window_of, window_options
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView, MaxUnpoolView
 
@@ -252,8 +252,8 @@ def export_max_unpool(b: Builder, op: MaxUnpoolView) -> Exported:
     if wanted is None or wanted == shape:
         return (y,)
     kept = [min(pair) for pair in zip(shape, wanted, strict=True)]
-    y = b(Slice, y, vector(b, [0] * len(kept)), vector(b, kept))
-    return (b(Pad, y, vector(b, [*[0] * len(kept), *(n - k for n, k in zip(wanted, kept, strict=True))])),)
+    y = b(Slice, y, [0] * len(kept), kept)
+    return (b(Pad, y, [*[0] * len(kept), *(n - k for n, k in zip(wanted, kept, strict=True))]),)
 
 
 RULES.having(powered=_powered, root=_root, space=lambda b, x: b.constant(np.arange(2, len(b.dims(x))))).export_rules(

@@ -167,7 +167,7 @@ def _by_row(b: Builder, parameter: Value | None, a: Value) -> Value | None:
     """Reshape a vector with one element per row of `a` to a column."""
     if parameter is None or len(b.dims(parameter)) != 1 or b.dims(parameter) == (1,) or len(b.dims(a)) < 2:
         return parameter
-    return b(Unsqueeze, parameter, vector(b, [1]))
+    return b(Unsqueeze, parameter, [1])
 
 
 def _product(b: Builder, left: Value, right: Value) -> Value:

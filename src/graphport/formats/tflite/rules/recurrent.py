@@ -84,7 +84,7 @@ def _all_steps(
     operands = [*weights, None, *begins, *([] if peepholes is None else [peepholes])]
     direction = "reverse" if order.is_reverse else None
     y, *ends = b.results(op_def, 1 + len(states), steps, *operands, direction=direction, **stated)
-    y = b(Squeeze, y, vector(b, [1]))
+    y = b(Squeeze, y, [1])
     return [y if order.is_time_major else transposed(b, y, (1, 0, 2)), *(b(Squeeze, end, front) for end in ends)]
 
 
@@ -159,8 +159,8 @@ def _unrolled(
     found: list[Value] = []
     held = list(states)
     for part in parts[::-1] if order.is_reverse else parts:
-        held = step(b(Squeeze, part, vector(b, [axis])), held)
-        found.append(b(Unsqueeze, held[0], vector(b, [axis])))
+        held = step(b(Squeeze, part, [axis]), held)
+        found.append(b(Unsqueeze, held[0], [axis]))
     return [b(Concat, *(found[::-1] if order.is_reverse else found), axis=axis), *held]
 
 
@@ -196,7 +196,7 @@ def _has(op: Operator, index: int) -> bool:
 
 
 def _clipped(b: Builder, x: Value, bound: float) -> Value:
-    return b(Clip, x, b.like(x, -bound), b.like(x, bound)) if bound > 0 else x
+    return b(Clip, x, -bound, bound) if bound > 0 else x
 
 
 def _gate(
@@ -211,9 +211,9 @@ def _gate(
     if place is not None and peep is not None and _has(op, cell.peepholes[place]):
         total = b(Add, total, b(Mul, peep, op[cell.peepholes[place]]))
     if _has(op, cell.norms[number]):
-        centered = b(Sub, total, b(ReduceMean, total, vector(b, [-1])))
-        variance = b(ReduceMean, b(Mul, centered, centered), vector(b, [-1]))
-        total = b(Div, centered, b(Sqrt, b(Add, variance, b.like(variance, _EPSILON))))
+        centered = b(Sub, total, b(ReduceMean, total, [-1]))
+        variance = b(ReduceMean, b(Mul, centered, centered), [-1])
+        total = b(Div, centered, b(Sqrt, b(Add, variance, _EPSILON)))
         total = b(Mul, total, op[cell.norms[number]])
     return b(Add, total, op[cell.biases[number]]) if _has(op, cell.biases[number]) else total
 
@@ -223,10 +223,7 @@ def _lstm_step(op: Operator, cell: _Cell, given: _Given, c: Value) -> list[Value
     b, activation = op.b, int(op.option("fused_activation_function"))
     forget = b(Sigmoid, _gate(op, cell, 1, given, c))
     new = _activated(b, _gate(op, cell, 2, given, None), activation)
-    if _has(op, cell.inputs[0]):
-        share = b(Sigmoid, _gate(op, cell, 0, given, c))
-    else:
-        share = b(Sub, b.like(forget, 1.0), forget)
+    share = b(Sigmoid, _gate(op, cell, 0, given, c)) if _has(op, cell.inputs[0]) else b(Sub, 1.0, forget)
     c = _clipped(b, b(Add, b(Mul, forget, c), b(Mul, share, new)), float(op.option("cell_clip", 0.0)))
     h = b(Mul, b(Sigmoid, _gate(op, cell, 3, given, c)), _activated(b, c, activation))
     if _has(op, cell.projection[0]):
@@ -254,7 +251,7 @@ def _is_onnx_lstm(op: Operator, cell: _Cell) -> bool:
 def _joined(op: Operator, indices: Sequence[int]) -> Value:
     """Concatenate operands i, f, c, o in ONNX's order and add the direction axis."""
     i, f, c, o = indices
-    return op.b(Unsqueeze, op.b(Concat, op[i], op[o], op[f], op[c], axis=0), vector(op.b, [0]))
+    return op.b(Unsqueeze, op.b(Concat, op[i], op[o], op[f], op[c], axis=0), [0])
 
 
 def _lstm_sequence(op: Operator, cell: _Cell, x: Value, aux: Value | None, order: _Order) -> list[Value]:
@@ -345,12 +342,12 @@ def svdf(op: Operator) -> tuple[Value, ...]:
     b, rank = op.b, max(1, int(op.option("rank", 1)))
     filters, time = sizes(op.dims(2, 2), "the weights of time")
     (batch,) = sizes(op.dims(4, at_least=1)[:1], "the batch")
-    feature = b(Unsqueeze, _linear(b, op[0], op[1]), vector(b, [2]))
+    feature = b(Unsqueeze, _linear(b, op[0], op[1]), [2])
     memory = reshaped(b, op[4], (batch, filters, time))
-    memory = b(Slice, memory, vector(b, [1]), vector(b, [time]), vector(b, [2])) if time > 1 else None
+    memory = b(Slice, memory, [1], [time], [2]) if time > 1 else None
     memory = feature if memory is None else b(Concat, memory, feature, axis=2)
-    weighted = b(ReduceSum, b(Mul, memory, op[2]), vector(b, [2]), keepdims=0)
-    y = b(ReduceSum, reshaped(b, weighted, (batch, filters // rank, rank)), vector(b, [2]), keepdims=0)
+    weighted = b(ReduceSum, b(Mul, memory, op[2]), [2], keepdims=0)
+    y = b(ReduceSum, reshaped(b, weighted, (batch, filters // rank, rank)), [2], keepdims=0)
     if op.has(3):
         y = b(Add, y, op[3])
     if op.quantization(0) is None:

@@ -12,7 +12,7 @@ from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.definitions.arithmetic import Add, Max, Min, Mul
 from graphport.ops.definitions.comparison import And, Or
 from graphport.ops.definitions.indexing.slicing import Slice
-from graphport.ops.lowering.operands import cast, dtype_of, needed, reshaped, sizes, vector
+from graphport.ops.lowering.operands import cast, dtype_of, needed, reshaped, sizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +103,7 @@ def _reduced(
             raise ShapeError(message)
         x = _along(b, x, op_def, axis, n, k, d)
         if s != 1:
-            x = b(Slice, x, vector(b, [0]), vector(b, [n]), vector(b, [axis]), vector(b, [s]))
+            x = b(Slice, x, [0], [n], [axis], [s])
     return cast(b, b(op_def, x, cast(b, reshaped(b, begins, ()), wide)), own)
 
 
@@ -120,13 +120,13 @@ def _along(b: Builder, x: Value, op_def: OpDef, axis: int, n: int, k: int, d: in
             break
         doubled, size = _joined(b, doubled, doubled, op_def, axis, size * d), size * 2
     length = n - (k - 1) * d
-    return x if total is None else b(Slice, total, vector(b, [0]), vector(b, [length]), vector(b, [axis]))
+    return x if total is None else b(Slice, total, [0], [length], [axis])
 
 
 def _joined(b: Builder, left: Value, right: Value, op_def: OpDef, axis: int, by: int) -> Value:
     """Combine the first value with the second shifted along the axis, limited to the length of the second."""
     behind = sizes(b.dims(right), "the input of the window")[axis]
     length = min(sizes(b.dims(left), "the input of the window")[axis], behind - by)
-    first = b(Slice, left, vector(b, [0]), vector(b, [length]), vector(b, [axis]))
-    second = b(Slice, right, vector(b, [by]), vector(b, [by + length]), vector(b, [axis]))
+    first = b(Slice, left, [0], [length], [axis])
+    second = b(Slice, right, [by], [by + length], [axis])
     return b(op_def, first, second)

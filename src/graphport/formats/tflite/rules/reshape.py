@@ -72,8 +72,8 @@ def reshape(op: Operator) -> Value:
     else:
         new_shape = tuple(op.option("new_shape", ()))
     if 0 in new_shape and -1 not in new_shape:
-        return b(Reshape, x, vector(b, new_shape), allowzero=1)
-    return b(Reshape, x, vector(b, new_shape))
+        return b(Reshape, x, new_shape, allowzero=1)
+    return b(Reshape, x, new_shape)
 
 
 RULES.having(places=lambda b, axes: vector(b, needed(axes, "the axis"))).lower(
@@ -102,7 +102,7 @@ def _transposed_at_run_time(op: Operator) -> Value:
     dims, order = sizes(b.dims(x), "the tensor of a transposition with computed permutation"), as_int64(b, op.raw(1))
     reserve(*dims)
     lengths = b(Gather, vector(b, dims), order, axis=0)
-    strides = b(Gather, vector(b, [prod(dims[axis + 1 :]) for axis in range(len(dims))]), order, axis=0)
+    strides = b(Gather, [prod(dims[axis + 1 :]) for axis in range(len(dims))], order, axis=0)
     zero, one = scalar(b, 0, DType.INT64), scalar(b, 1, DType.INT64)
     indices: Value = zero
     for axis in range(len(dims)):
@@ -123,7 +123,7 @@ def concatenation(op: Operator) -> Value:
 def pack(op: Operator) -> Value:
     """PACK: stack operands along a new axis."""
     axis = int(op.option("axis"))
-    return op.b(Concat, *[op.b(Unsqueeze, x, vector(op.b, [axis])) for x in op.all()], axis=axis)
+    return op.b(Concat, *[op.b(Unsqueeze, x, [axis]) for x in op.all()], axis=axis)
 
 
 @import_rule("UNPACK", moves=True)
@@ -138,7 +138,7 @@ def unpack(op: Operator) -> list[Value]:
     if not count:
         return []
     parts = b.results(Split, count, x, axis=axis, num_outputs=count) if count > 1 else (x,)
-    return [b(Squeeze, part, vector(b, [axis])) for part in parts]
+    return [b(Squeeze, part, [axis]) for part in parts]
 
 
 @import_rule("SPLIT", moves=(1,), layout="parts by 0")
@@ -201,8 +201,8 @@ def slice_(op: Operator) -> Value:
     begin, size = as_vector(b, op.raw(1)), as_vector(b, op.raw(2))
     end = b(Add, begin, size)
     if lengths is None or min(lengths, default=0) < 0:
-        end = b(Where, b(Less, size, vector(b, [0])), vector(b, [_SLICE_END]), end)
-    return b(Slice, op[0], begin, end, vector(b, range(rank)))
+        end = b(Where, b(Less, size, [0]), [_SLICE_END], end)
+    return b(Slice, op[0], begin, end, range(rank))
 
 
 def _sliced(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> Value:
@@ -216,7 +216,7 @@ def _sliced(b: Builder, x: Value, begins: Sequence[int], ends: Sequence[int], st
     if not b.dims(x):
         return reshaped(b, x, ())
     axes, starts, stops, strides = zip(*rows, strict=True)
-    return b(Slice, x, vector(b, starts), vector(b, stops), vector(b, axes), vector(b, strides))
+    return b(Slice, x, starts, stops, axes, strides)
 
 
 @import_rule("STRIDED_SLICE", moves=True, layout="strides")
@@ -243,8 +243,8 @@ def strided_slice(op: Operator) -> Value:
             x = _cut_by(b, x, rows, (begin, end), steps, masks)
     shrunk = [axis for axis, entry in rows if masks["shrink_axis"] >> entry & 1]
     if shrunk:
-        x = b(Squeeze, x, vector(b, shrunk))
-    return b(Unsqueeze, x, vector(b, added)) if added else x if rows else b(Identity, x)
+        x = b(Squeeze, x, shrunk)
+    return b(Unsqueeze, x, added) if added else x if rows else b(Identity, x)
 
 
 def _placed(count: int, rank: int, masks: dict[str, int]) -> tuple[list[tuple[int, int]], list[int]]:
@@ -315,11 +315,11 @@ def _cut_by(
     starts: list[Value] = []
     stops: list[Value] = []
     for _, entry in rows:
-        start, stop = (b(Slice, each, vector(b, [entry]), vector(b, [entry + 1])) for each in (begin, end))
+        start, stop = (b(Slice, each, [entry], [entry + 1]) for each in (begin, end))
         step = steps[entry]
         if masks["shrink_axis"] >> entry & 1:
-            stop = b(Add, start, vector(b, [1]))
-            stop = b(Where, b(Equal, start, vector(b, [-1])), vector(b, [_SLICE_END]), stop)
+            stop = b(Add, start, [1])
+            stop = b(Where, b(Equal, start, [-1]), [_SLICE_END], stop)
         else:
             if masks["begin"] >> entry & 1:
                 start = vector(b, [0 if step > 0 else _SLICE_END])
@@ -355,7 +355,7 @@ def broadcast_args(op: Operator) -> Value:
         b(Concat, vector(b, [1] * (most - n)), each, axis=0) if n < most else each
         for each, n in zip(shapes, lengths, strict=True)
     )
-    return cast(b, b(Where, b(Equal, one, vector(b, [1])), two, one), dtype_of(op.raw(0)))
+    return cast(b, b(Where, b(Equal, one, [1]), two, one), dtype_of(op.raw(0)))
 
 
 # Blocks
@@ -451,4 +451,4 @@ def batch_to_space_nd(op: Operator) -> Value:
     if any(begin > end for begin, end in zip(crops[::2], ends, strict=True)):
         message = f"the crops {list(crops)} are larger than {larger}"
         raise ShapeError(message)
-    return b(Slice, y, vector(b, crops[::2]), vector(b, ends), vector(b, range(1, count + 1)))
+    return b(Slice, y, crops[::2], ends, range(1, count + 1))

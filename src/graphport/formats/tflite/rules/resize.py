@@ -140,7 +140,7 @@ def _bilinear(b: Builder, x: Value, axis: int, n: int, count: int, coordinates: 
     """Interpolate an axis of size `n` to `count` elements with weights in 1 / UNIT; the result is scaled by UNIT."""
     lower, upper, shares = neighbours(n, count, coordinates)
     share = shares.astype(np.int32).reshape(-1, *[1] * (3 - axis))
-    parts = [b(Gather, x, vector(b, indices.tolist()), axis=axis) for indices in (lower, upper)]
+    parts = [b(Gather, x, indices.tolist(), axis=axis) for indices in (lower, upper)]
     return b(Add, b(Mul, parts[0], b.constant(UNIT - share)), b(Mul, parts[1], b.constant(share)))
 
 

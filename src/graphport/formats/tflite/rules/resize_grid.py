@@ -16,7 +16,7 @@ from graphport.ops.definitions.comparison import And, Less, LessOrEqual, Where
 from graphport.ops.definitions.indexing import GatherND, Slice
 from graphport.ops.definitions.reshape import Unsqueeze
 from graphport.ops.definitions.resize import AffineGrid
-from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed, vector
+from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed
 from graphport.ops.views.resize import GridSampleView
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def export_grid_sample(b: Builder, op: GridSampleView) -> Exported:
         picked = _read(b, rows, [place for place, _ in corner], space, op.padding_mode, aligned=bool(op.align_corners))
         shares = [part for _, part in corner if part is not None]
         if shares:
-            picked = b(Mul, picked, b(Unsqueeze, reduce(partial(b, Mul), shares), vector(b, [2])))
+            picked = b(Mul, picked, b(Unsqueeze, reduce(partial(b, Mul), shares), [2]))
         parts.append(picked)
     total = reduce(partial(b, Add), parts)
     y = reshaped(b, total, (batch, *spatial, channels))
@@ -58,7 +58,7 @@ def export_grid_sample(b: Builder, op: GridSampleView) -> Exported:
 
 def _column(b: Builder, grid: Value, shape: Sequence[int], place: int) -> Value:
     last = len(b.dims(grid)) - 1
-    found = b(Slice, grid, vector(b, [place]), vector(b, [place + 1]), vector(b, [last]))
+    found = b(Slice, grid, [place], [place + 1], [last])
     return reshaped(b, found, shape)
 
 
@@ -119,10 +119,10 @@ def _read(
         inside.append(b(And, b(LessOrEqual, _float_constant(b, 0), place), b(Less, place, _float_constant(b, n - 0.5))))
         kept = cast(b, b(Max, b(Min, place, _float_constant(b, n - 1)), _float_constant(b, 0)), DType.INT64)
         flat = [b(Add, b(Mul, before, b.constant(np.asarray(n, np.int64))), kept) for before in flat] or [kept]
-    found = b(GatherND, rows, b(Unsqueeze, flat[0], vector(b, [2])), batch_dims=1)
+    found = b(GatherND, rows, b(Unsqueeze, flat[0], [2]), batch_dims=1)
     if padding != "zeros":
         return found
-    return b(Where, b(Unsqueeze, reduce(partial(b, And), inside), vector(b, [2])), found, _float_constant(b, 0))
+    return b(Where, b(Unsqueeze, reduce(partial(b, And), inside), [2]), found, _float_constant(b, 0))
 
 
 AffineGrid.export_rule("tflite")(affine_grid_by_matrix)

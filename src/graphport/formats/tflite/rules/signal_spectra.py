@@ -16,7 +16,7 @@ from graphport.ops.definitions.indexing.gathering import Gather
 from graphport.ops.definitions.indexing.slicing import Slice
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.padding import Pad
-from graphport.ops.lowering.operands import needed, needed_integer, sizes, transposed, vector
+from graphport.ops.lowering.operands import needed, needed_integer, sizes, transposed
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -74,9 +74,9 @@ def _crop_or_pad(b: Builder, x: Value, lengths: tuple[int, int]) -> Value:
     rank = len(b.dims(x))
     kept = [min(n, m) for n, m in zip(dims, lengths, strict=True)]
     if tuple(kept) != dims:
-        x = b(Slice, x, vector(b, [0, 0]), vector(b, kept), vector(b, [rank - 2, rank - 1]))
+        x = b(Slice, x, [0, 0], kept, [rank - 2, rank - 1])
     more = [m - n for n, m in zip(kept, lengths, strict=True)]
-    return b(Pad, x, vector(b, [0] * (2 * rank - 2) + more)) if any(more) else x
+    return b(Pad, x, [0] * (2 * rank - 2) + more) if any(more) else x
 
 
 def _options(op: Operator) -> dict[str, Number]:

@@ -218,7 +218,7 @@ def rounded_twice(op: Operator, x: Value, real: float, shift: int) -> Value | No
     if step is None or not 1 <= shift <= _MAX_SECOND_SHIFT_BITS:
         return None
     b = op.b
-    fine = b(Floor, b(Add, b(Mul, x, b.constant(np.float32(real * 2.0**shift))), b.like(x, 0.5)))
+    fine = b(Floor, b(Add, b(Mul, x, b.constant(np.float32(real * 2.0**shift))), 0.5))
     return b(Mul, fine, b.constant(np.float32(step[2][0] * 2.0**-shift * (1 + _NUDGE))))
 
 
@@ -230,7 +230,7 @@ def integers_of(op: Operator) -> Value | None:
     if quantization[0] not in _SIGNED or wanted[0] is not quantization[0]:
         return None
     b, x = op.b, cast(op.b, op.raw(0), DType.FLOAT32)
-    return b(Sub, x, b.like(x, float(quantization[3][0]))) if quantization[3][0] else x
+    return b(Sub, x, float(quantization[3][0])) if quantization[3][0] else x
 
 
 def quotient_of(op: Operator) -> float:
@@ -305,6 +305,6 @@ def _int(b: Builder, number: int) -> Value:
 def _bits(b: Builder, x: Value) -> Value:
     """Return the bit length of positive integers."""
     powers = b.constant((2 ** np.arange(31, dtype=np.int64)).astype(np.int32))
-    wide = b(Unsqueeze, x, vector(b, [-1]))
+    wide = b(Unsqueeze, x, [-1])
     reached = cast(b, b(GreaterOrEqual, wide, powers), DType.INT32)
-    return b(ReduceSum, reached, vector(b, [-1]), keepdims=0)
+    return b(ReduceSum, reached, [-1], keepdims=0)

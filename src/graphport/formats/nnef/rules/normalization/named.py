@@ -50,7 +50,7 @@ def _vector(b: Builder, value: Value, channels: Dim) -> Value | None:
 def _written_out(b: Builder, *operands: Value, epsilon: float) -> Value:
     """Emit scale * (x - mean) / sqrt(variance + epsilon) + offset for broadcasting statistics."""
     x, mean, variance, offset, scale = append_axes(b, *operands)
-    deviation = b(Sqrt, b(Add, variance, b.like(x, epsilon)))
+    deviation = b(Sqrt, b(Add, variance, epsilon))
     return b(Add, offset, b(Div, b(Mul, scale, b(Sub, x, mean)), deviation))
 
 
@@ -87,7 +87,7 @@ def local_response_normalization(
     if over_channels and size[1] % 2:
         return b(LRN, input, alpha=alpha, beta=beta, bias=bias, size=size[1])
     squares = box(b, Pooling(size=size), b(Mul, input, input), normalize=True)
-    sigma = b(Add, b(Mul, squares, b.like(input, alpha)), b.like(input, bias))
+    sigma = b(Add, b(Mul, squares, alpha), bias)
     return b(Div, input, b(Pow, sigma, b.like(input, beta)))
 
 
@@ -116,9 +116,9 @@ def local_variance_normalization(
 def _divided(b: Builder, x: Value, sigma: Value, bias: float, epsilon: float) -> Value:
     """`x / max(sigma + bias, epsilon)`."""
     if bias:
-        sigma = b(Add, sigma, b.like(x, bias))
+        sigma = b(Add, sigma, bias)
     if epsilon > 0 or bias < 0:
-        sigma = b(Max, sigma, b.like(x, epsilon))
+        sigma = b(Max, sigma, epsilon)
     return b(Div, x, sigma)
 
 
@@ -135,14 +135,14 @@ def local_contrast_normalization(
 def l1_normalization(b: Builder, input: Value, *, axes: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
     """Divide by the L1 norm over `axes`: x / max(norm + bias, epsilon)."""
     # Without axes ONNX returns the operand unchanged.
-    sigma = b(ReduceL1, input, b.constant(np.array(axes, np.int64))) if axes else b(Abs, input)
+    sigma = b(ReduceL1, input, axes) if axes else b(Abs, input)
     return _divided(b, input, sigma, bias, epsilon)
 
 
 @lower("nnef", "l2_normalization")
 def l2_normalization(b: Builder, input: Value, *, axes: Shaped, bias: float = 0.0, epsilon: float = 0.0) -> Value:
     """Divide by the L2 norm over `axes`: x / max(norm + bias, epsilon)."""
-    sigma = b(ReduceL2, input, b.constant(np.array(axes, np.int64))) if axes else b(Abs, input)
+    sigma = b(ReduceL2, input, axes) if axes else b(Abs, input)
     return _divided(b, input, sigma, bias, epsilon)
 
 

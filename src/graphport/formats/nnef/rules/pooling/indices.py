@@ -49,10 +49,6 @@ def argmax_pool(b: Builder, stated: Pooling, input: Value) -> Value:
     return max_pool_with_index(b, stated, input)[1]
 
 
-def _integers(b: Builder, numbers: object) -> Value:
-    return b.constant(np.array(numbers, np.int64))
-
-
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -75,11 +71,11 @@ def _within_window(b: Builder, indices: Value, dims: tuple[int, ...], slid: Wind
     rank = len(dims)
     total: Value | None = None
     for axis, (begin, _) in enumerate(integer_pads(slid.pads)):
-        at = b(Div, indices, _integers(b, prod(dims[axis + 1 :])))
-        at = b(Mod, at, _integers(b, dims[axis]))
+        at = b(Div, indices, prod(dims[axis + 1 :]))
+        at = b(Mod, at, dims[axis])
         first = _beginnings(b, static_dims(slid.lengths)[axis], slid.strides[axis], -begin, axis, rank)
-        step = b(Div, b(Sub, at, first), _integers(b, slid.dilations[axis]))
-        part = b(Mul, step, _integers(b, prod(kernel[axis + 1 :])))
+        step = b(Div, b(Sub, at, first), slid.dilations[axis])
+        part = b(Mul, step, prod(kernel[axis + 1 :]))
         total = part if total is None else b(Add, total, part)
     if total is None:
         message = "a window without axes"
@@ -126,15 +122,15 @@ def _flat_indices(b: Builder, index: Value, slide: Slide, wide: tuple[int, ...],
         volume = prod(wide[axis + 1 :])
         parts = [_beginnings(b, lengths[axis], slide.stride[axis] * volume, 0, axis, len(wide))]
         if kernel[axis] > 1:
-            step = b(Mod, b(Div, index, _integers(b, prod(kernel[axis + 1 :]))), _integers(b, kernel[axis]))
-            parts.append(b(Mul, step, _integers(b, slide.dilation[axis] * volume)))
+            step = b(Mod, b(Div, index, prod(kernel[axis + 1 :])), kernel[axis])
+            parts.append(b(Mul, step, slide.dilation[axis] * volume))
         for part in parts:
             total = part if total is None else b(Add, total, part)
     if total is None:
         message = "a window without axes"
         raise ShapeError(message)
     # With a kernel of one element the position is 0, but the shape of the indices is needed.
-    return total if any(k > 1 for k in kernel) else b(Add, total, b(Mul, index, _integers(b, 0)))
+    return total if any(k > 1 for k in kernel) else b(Add, total, b(Mul, index, 0))
 
 
 @Pooling.lower("nnef", "desample")
@@ -149,7 +145,7 @@ def desample(b: Builder, stated: Pooling, input: Value, index: Value, *, output_
     canvas = tuple(n + begin + end for n, (begin, end) in zip(out, amounts, strict=True))
     indices = _flat_indices(b, index, slide, canvas, dims)
     dtype = fact_of(input).dtype or DType.FLOAT32
-    zeros = b(ConstantOfShape, _integers(b, [prod(canvas)]), value=storage_of(np.zeros(1), dtype))
+    zeros = b(ConstantOfShape, [prod(canvas)], value=storage_of(np.zeros(1), dtype))
     flat = b(
         ScatterElements,
         zeros,
@@ -158,10 +154,10 @@ def desample(b: Builder, stated: Pooling, input: Value, index: Value, *, output_
         axis=0,
         reduction="add",
     )
-    y = b(Reshape, flat, _integers(b, canvas))
+    y = b(Reshape, flat, canvas)
     if not any(any(pair) for pair in amounts):
         return y
-    return b(Pad, y, _integers(b, [-begin for begin, _ in amounts] + [-end for _, end in amounts]))
+    return b(Pad, y, [-begin for begin, _ in amounts] + [-end for _, end in amounts])
 
 
 def _conv_transpose(slide: Slide, dims: tuple[int, ...], output_shape: Shaped) -> tuple[Shaped, Pairs]:

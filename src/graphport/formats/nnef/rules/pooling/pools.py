@@ -60,7 +60,7 @@ def box(b: Builder, stated: Pooling, input: Value, *, normalize: bool = False) -
         **slide.attributes(b.dims(x)[2:]),
     )
     if not normalize and prod(stated.size) > 1:
-        y = b(Mul, y, b.like(y, float(prod(stated.size))))
+        y = b(Mul, y, float(prod(stated.size)))
     return found.restored(b, y)
 
 

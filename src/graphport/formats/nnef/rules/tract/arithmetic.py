@@ -64,7 +64,7 @@ def _in_type(b: Builder, y: Value, x: Value) -> Value:
     if dtype not in _THROUGH_REALS:
         return y
     emit = OpBuilder(b)
-    return cast(b, emit("Where", emit("IsNaN", y), b.like(y, 0.0), y), to=datum_name(dtype) or "")
+    return cast(b, emit("Where", emit("IsNaN", y), 0.0, y), to=datum_name(dtype) or "")
 
 
 def _is_integer(_b: Builder, x: Value) -> bool:
@@ -112,7 +112,7 @@ def round_away(b: Builder, x: Value) -> Value:
     size = emit("Abs", x)
     below = emit("Floor", size)
     dtype = x.dtype or DType.FLOAT32
-    above = emit("Cast", emit("GreaterOrEqual", emit("Sub", size, below), b.like(x, 0.5)), to=dtype)
+    above = emit("Cast", emit("GreaterOrEqual", emit("Sub", size, below), 0.5), to=dtype)
     return emit("Mul", emit("Add", below, above), emit("Sign", x))
 
 
@@ -136,7 +136,7 @@ def cast(b: Builder, input: Value, *, to: str = "") -> Value:
     if dtype.is_integer and own is not None and own.is_floating and dtype is not DType.INT64:
         limits = np.iinfo(dtype.numpy)
         if dtype is DType.UINT64:
-            return emit("Cast", emit("Max", input, b.like(input, 0.0)), to=dtype)
+            return emit("Cast", emit("Max", input, 0.0), to=dtype)
         low, high = (b.like(input, float(x)) for x in (limits.min, limits.max))
         wide = emit("Cast", emit("Clip", input, low, high), to=DType.INT64)
         if not _is_exact(limits.max, own):
@@ -172,7 +172,7 @@ def shift(b: Builder, x: Value, y: Value) -> Value:
     # Arithmetic shift: negative numbers are complemented before and after.
     dtype = left.dtype
     is_signed = dtype is not None and dtype.kind == "i"
-    sign = emit("Where", emit("Less", left, b.like(left, 0)), b.like(left, -1), b.like(left, 0)) if is_signed else None
+    sign = emit("Where", emit("Less", left, 0), b.like(left, -1), b.like(left, 0)) if is_signed else None
     bits = left if sign is None else emit("BitwiseXor", left, sign)
     moved = emit("BitShift", emit("Cast", bits, to=to), emit("Cast", right, to=to), direction="RIGHT")
     moved = emit("CastLike", moved, left)
@@ -273,7 +273,7 @@ def export_mul(b: Builder, x: Value, other: Value) -> Any:
     if not _is_integer(b, x) or not _may_be_same(b, x, other) or _subtracts_one(other):
         return None
     emit = OpBuilder(b)
-    return (emit("Add", emit("Mul", x, emit("Sub", other, b.like(other, 1))), x),)
+    return (emit("Add", emit("Mul", x, emit("Sub", other, 1)), x),)
 
 
 def _may_be_same(b: Builder, x: Value, y: Value) -> bool:

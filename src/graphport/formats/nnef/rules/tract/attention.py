@@ -42,9 +42,9 @@ def scaled_masked_softmax(
 ) -> Value:
     """Softmax of scaled scores; a boolean mask selects, any other is added."""
     emit = OpBuilder(b)
-    scores = emit("Mul", input, b.like(input, scale))
+    scores = emit("Mul", input, scale)
     is_truth = mask.dtype is DType.BOOL
     never = b.like(scores, float("-inf"))
     hidden = emit("Where", mask, scores, never) if is_truth else emit("Add", scores, mask)
     y = emit("Softmax", hidden, axis=-1)
-    return emit("Where", mask, y, b.like(y, 0.0)) if post_softmax_mask and is_truth else y
+    return emit("Where", mask, y, 0.0) if post_softmax_mask and is_truth else y

@@ -59,9 +59,9 @@ def _causal(b: Builder, scores: Value) -> Value:
     emit = OpBuilder(b)
     zero = b.constant(np.array([0], np.int64))
     rows, columns = (emit("Squeeze", emit("Shape", scores, start=at, end=at + 1 or None), zero) for at in (-2, -1))
-    last = emit("Unsqueeze", emit("Range", 0, rows, 1), b.constant(np.array([1], np.int64)))
+    last = emit("Unsqueeze", emit("Range", 0, rows, 1), [1])
     seen = emit("LessOrEqual", emit("Range", 0, columns, 1), emit("Add", last, emit("Sub", columns, rows)))
-    return emit("Where", seen, scores, b.like(scores, _HIDDEN))
+    return emit("Where", seen, scores, _HIDDEN)
 
 
 def _repeated(b: Builder, x: Value, q: Value) -> Value:
@@ -76,7 +76,7 @@ def _repeated(b: Builder, x: Value, q: Value) -> Value:
     if not isinstance(times, int):
         return x
     emit = OpBuilder(b)
-    split = emit("Unsqueeze", x, b.constant(np.array([2], np.int64)))
-    tiled = emit("Tile", split, b.constant(np.array([1, 1, times, 1, 1], np.int64)))
+    split = emit("Unsqueeze", x, [2])
+    tiled = emit("Tile", split, [1, 1, times, 1, 1])
     front = b.constant(np.array([0, wanted[1]], np.int64))
     return emit("Reshape", tiled, emit("Concat", front, emit("Shape", x, start=2), axis=0))

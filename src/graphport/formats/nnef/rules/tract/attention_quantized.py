@@ -37,31 +37,31 @@ def quantized_sdpa(b: Builder, q: Value, k: Value, v: Value, *, axis: int, scale
 
 
 def _values(b: Builder, v: Value, rank: int) -> Value:
-    emit, last = OpBuilder(b), _axes(b, rank - 1)
+    emit, last = OpBuilder(b), b.integers([rank - 1])
     least, most = (emit(name, v, last, keepdims=1) for name in ("ReduceMin", "ReduceMax"))
-    step = emit("Div", emit("Sub", most, least), b.like(v, _CODES))
-    step = emit("Where", emit("Greater", step, b.like(v, 0.0)), step, b.like(v, 1.0))
+    step = emit("Div", emit("Sub", most, least), _CODES)
+    step = emit("Where", emit("Greater", step, 0.0), step, 1.0)
     codes = _rounded(b, emit("Div", emit("Sub", v, least), step))
     return emit("Add", emit("Mul", codes, step), least)
 
 
 def _keys(b: Builder, k: Value, axis: int) -> Value:
     emit = OpBuilder(b)
-    count = emit("Squeeze", emit("Shape", k, start=axis, end=axis + 1), _axes(b, 0))
+    count = emit("Squeeze", emit("Shape", k, start=axis, end=axis + 1), [0])
     every = emit("Range", 0, count, 1)
-    seen = emit("LessOrEqual", emit("Unsqueeze", every, _axes(b, 0)), emit("Unsqueeze", every, _axes(b, 1)))
+    seen = emit("LessOrEqual", emit("Unsqueeze", every, [0]), emit("Unsqueeze", every, [1]))
     behind = len(b.dims(k)) - axis - 1
     if behind:
-        seen = emit("Unsqueeze", seen, _axes(b, *range(2, 2 + behind)))
+        seen = emit("Unsqueeze", seen, [*range(2, 2 + behind)])
 
     def running_extreme(x: Value, name: str, far: float) -> Value:
-        wide = emit("Unsqueeze", x, _axes(b, axis))
-        return emit(name, emit("Where", seen, wide, b.like(k, far)), _axes(b, axis + 1), keepdims=0)
+        wide = emit("Unsqueeze", x, [axis])
+        return emit(name, emit("Where", seen, wide, far), b.integers([axis + 1]), keepdims=0)
 
     lows = running_extreme(k, "ReduceMin", np.inf)
     above = emit("Sub", k, lows)
-    steps = emit("Max", emit("Div", running_extreme(above, "ReduceMax", -np.inf), b.like(k, _CODES)), b.like(k, 1.0))
-    codes = emit("Min", _rounded(b, emit("Div", above, steps)), b.like(k, _CODES))
+    steps = emit("Max", emit("Div", running_extreme(above, "ReduceMax", -np.inf), _CODES), 1.0)
+    codes = emit("Min", _rounded(b, emit("Div", above, steps)), _CODES)
     ends = [b.constant(np.array([end], np.int64)) for end in (-1, np.iinfo(np.int64).max, axis)]
     step, low = (emit("Slice", each, *ends) for each in (steps, lows))
     return emit("Add", emit("Mul", codes, step), low)
@@ -70,7 +70,3 @@ def _keys(b: Builder, k: Value, axis: int) -> Value:
 def _rounded(b: Builder, x: Value) -> Value:
     """Round non-negative numbers to the nearest integer, ties upward."""
     return OpBuilder(b)("Floor", OpBuilder(b)("Add", x, b.like(x, 0.5)))
-
-
-def _axes(b: Builder, *numbers: int) -> Value:
-    return b.constant(np.array(numbers, np.int64))

@@ -38,10 +38,10 @@ def gated_delta(
         raise UnsupportedError(message)
     emit = OpBuilder(b)
     q, k = (_unit(b, each) for each in (query, key))
-    q = emit("Mul", q, b.like(q, 1.0 / float(np.sqrt(width))))
+    q = emit("Mul", q, 1.0 / float(np.sqrt(width)))
     rows = [_column(b, each) for each in (q, k, value)]
     factors = [_column(b, each) for each in (emit("Exp", log_decay), beta)]
-    factors = [emit("Unsqueeze", each, b.constant(np.array([-1], np.int64))) for each in factors]
+    factors = [emit("Unsqueeze", each, [-1]) for each in factors]
     given = [*rows, *factors]
     facts = [TensorFact(each.dtype, (b.dims(each, at_least=1)[0], *b.dims(each)[2:])) for each in given]
     inner, body, (state, *entries) = step_body(b, (initial_state.fact, *facts))
@@ -57,7 +57,7 @@ def gated_delta(
         scan_input_axes=(1,) * scans,
         scan_output_axes=(1,),
     )
-    return emit("Squeeze", every, b.constant(np.array([3], np.int64))), last
+    return emit("Squeeze", every, [3]), last
 
 
 def _step(b: Builder, state: Value, entries: Sequence[Value]) -> tuple[Value, Value]:
@@ -73,8 +73,8 @@ def _step(b: Builder, state: Value, entries: Sequence[Value]) -> tuple[Value, Va
 def _unit(b: Builder, x: Value) -> Value:
     """Normalize rows to length 1 (L2)."""
     emit = OpBuilder(b)
-    total = emit("ReduceSum", emit("Mul", x, x), b.constant(np.array([-1], np.int64)), keepdims=1)
-    return emit("Div", x, emit("Sqrt", emit("Add", total, b.like(x, _LEAST))))
+    total = emit("ReduceSum", emit("Mul", x, x), [-1], keepdims=1)
+    return emit("Div", x, emit("Sqrt", emit("Add", total, _LEAST)))
 
 
 def _column(b: Builder, x: Value) -> Value:
@@ -93,7 +93,7 @@ def causal_convolution(b: Builder, input: Value, weight: Value, initial_state: V
     if not isinstance(channels, int) or not isinstance(taps, int):
         message = "a filter of unknown length"
         raise UnsupportedError(message)
-    filters = emit("Reshape", weight, b.constant(np.array([channels, 1, taps], np.int64)))
+    filters = emit("Reshape", weight, [channels, 1, taps])
     whole = emit("Concat", initial_state, input, axis=2)
     far, axis = np.iinfo(np.int64).max, b.constant(np.array([2], np.int64))
     newer, last = (

@@ -63,7 +63,7 @@ def _computed(b: Builder, entry: Value, operands: Sequence[Value]) -> Value:
             continue
         rank = len(b.dims(other))
         axes = vector(b, range(rank))
-        first = emit("Slice", other, vector(b, [0] * rank), vector(b, [1] * rank), axes) if rank else other
-        element = emit("Reshape", first, vector(b, [1] * len(b.dims(entry))))
+        first = emit("Slice", other, [0] * rank, [1] * rank, axes) if rank else other
+        element = emit("Reshape", first, [1] * len(b.dims(entry)))
         return emit("Where", emit("Equal", element, element), entry, entry)
     return entry

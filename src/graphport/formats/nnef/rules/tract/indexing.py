@@ -186,7 +186,7 @@ def _from_front(b: Builder, data: Value, indices: Value, behind: int = 0) -> Val
         return b.constant(np.where(positions < 0, positions + np.array(lengths), positions).astype(storage.dtype.numpy))
     emit = OpBuilder(b)
     moved = emit("Add", indices, b.like(indices, np.array(lengths)))
-    return emit("Where", emit("Less", indices, b.like(indices, 0)), moved, indices)
+    return emit("Where", emit("Less", indices, 0), moved, indices)
 
 
 @export_rule(DIALECT, "ScatterND")

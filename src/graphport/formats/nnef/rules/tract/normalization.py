@@ -23,8 +23,8 @@ def rms_norm(b: Builder, input: Value, *, axis: int, eps: float = 1e-6) -> Value
     """RMS normalization: x / sqrt(mean(x²) + eps) over one axis."""
     place = axis_of(axis, len(b.dims(input)))
     emit = OpBuilder(b)
-    squares = emit("ReduceMean", emit("Mul", input, input), b.constant(np.array([place], np.int64)), keepdims=1)
-    return emit("Div", input, emit("Sqrt", emit("Add", squares, b.like(input, eps))))
+    squares = emit("ReduceMean", emit("Mul", input, input), [place], keepdims=1)
+    return emit("Div", input, emit("Sqrt", emit("Add", squares, eps)))
 
 
 @import_rule("tract_core_scaled_rms_norm")
@@ -140,21 +140,21 @@ def _running(
         size = x
         if kind == "unit":
             size = emit("Abs", x) if not complex else _size(b, x)
-            size = emit("Max", size, b.like(size, epsilon)) if epsilon else size
-        state = emit("Add", emit("Mul", size, b.like(size, 1 - alpha)), emit("Mul", state, b.like(state, alpha)))
+            size = emit("Max", size, epsilon) if epsilon else size
+        state = emit("Add", emit("Mul", size, 1 - alpha), emit("Mul", state, alpha))
         if kind == "mean":
-            y = emit("Div", emit("Sub", x, state), b.like(x, factor))
+            y = emit("Div", emit("Sub", x, state), factor)
         else:
             root = emit("Sqrt", state)
-            y = emit("Div", x, emit("Unsqueeze", root, b.constant(np.array([-1], np.int64))) if complex else root)
-        found.append(emit("Unsqueeze", y, b.constant(np.array([place], np.int64))))
+            y = emit("Div", x, emit("Unsqueeze", root, [-1]) if complex else root)
+        found.append(emit("Unsqueeze", y, [place]))
     return emit("Concat", *found, axis=place)
 
 
 def _size(b: Builder, x: Value) -> Value:
     """Absolute value of complex numbers, stored as pairs on the last axis."""
     emit = OpBuilder(b)
-    return emit("Sqrt", emit("ReduceSum", emit("Mul", x, x), b.constant(np.array([-1], np.int64)), keepdims=0))
+    return emit("Sqrt", emit("ReduceSum", emit("Mul", x, x), [-1], keepdims=0))
 
 
 @LRNView.export_rule(DIALECT)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from graphport.formats.nnef.rules import padding as nnef
 from graphport.formats.nnef.rules.tract.binding import import_rule, static
 from graphport.ir.graph import Value
@@ -37,6 +35,6 @@ def pad(b: Builder, input: Value, *, padding: Pairs | Value, border: str = "cons
 def _at_run(b: Builder, input: Value, padding: Value, border: str, value: float) -> Value:
     """Pad by amounts computed at run time: transpose tract's pairs to ONNX's begins and ends."""
     emit = OpBuilder(b)
-    pairs = emit("Reshape", padding, b.constant(np.array([-1, 2], np.int64)))
-    amounts = emit("Reshape", emit("Transpose", pairs, perm=(1, 0)), b.constant(np.array([-1], np.int64)))
-    return emit("Pad", input, amounts, b.like(input, value), mode=_MODES.get(border, border))
+    pairs = emit("Reshape", padding, [-1, 2])
+    amounts = emit("Reshape", emit("Transpose", pairs, perm=(1, 0)), [-1])
+    return emit("Pad", input, amounts, value, mode=_MODES.get(border, border))

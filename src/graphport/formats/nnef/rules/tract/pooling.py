@@ -69,7 +69,7 @@ def max_pool_with_index(b: Builder, input: Value, **attributes: Any) -> tuple[Va
     attributes = slide.attributes(dims[2:])
     y, indices = b.results(registry.op_defs()["MaxPool"], 2, x, kernel_shape=known_dims(slide.kernel), **attributes)
     emit = OpBuilder(b)
-    plane = emit("ReduceProd", emit("Shape", x, start=2), b.constant(np.array([0], np.int64)), keepdims=0)
+    plane = emit("ReduceProd", emit("Shape", x, start=2), [0], keepdims=0)
     return found.restored(b, y), found.restored(b, emit("Mod", indices, plane))
 
 

@@ -42,7 +42,7 @@ def gru_epilogue(b: Builder, xh: Value, rh: Value, h_prev: Value, *, hidden: int
     hz, hr, hn = _gates(b, rh, 3)
     z, r = emit("Sigmoid", emit("Add", xz, hz)), emit("Sigmoid", emit("Add", xr, hr))
     new = emit("Tanh", emit("Add", xn, emit("Mul", r, hn)))
-    return emit("Add", emit("Mul", z, h_prev), emit("Mul", emit("Sub", b.like(z, 1.0), z), new))
+    return emit("Add", emit("Mul", z, h_prev), emit("Mul", emit("Sub", 1.0, z), new))
 
 
 @import_rule("tract_core_gru_seq")

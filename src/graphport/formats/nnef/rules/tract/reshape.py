@@ -98,7 +98,7 @@ def pack(b: Builder, *items: Value) -> Value:
     for item in items:
         wide = item if item.dtype is DType.INT64 else emit("Cast", item, to=DType.INT64)
         is_flat = len(b.dims(item)) == 1
-        parts.append(wide if is_flat else emit("Reshape", wide, b.constant(np.array([-1], np.int64))))
+        parts.append(wide if is_flat else emit("Reshape", wide, [-1]))
     return parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=0)
 
 

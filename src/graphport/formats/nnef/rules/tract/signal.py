@@ -27,7 +27,7 @@ def fft(b: Builder, input: Value, *, axis: int, inverse: bool = False) -> Value:
         return y
     length = b.dims(input)[place]
     if isinstance(length, int):
-        return emit("Mul", y, b.like(y, float(length)))
+        return emit("Mul", y, float(length))
     return emit("Mul", y, emit("CastLike", emit("Shape", input, start=place, end=place + 1), y))
 
 
@@ -52,8 +52,8 @@ def stft(b: Builder, input: Value, window: Value | None = None, *, axis: int, fr
         own = b.dims(window, at_least=1)[0]
         if isinstance(own, int) and own < frame:
             left = (frame - own) // 2
-            window = emit("Pad", window, b.constant(np.array([left, frame - own - left], np.int64)))
+            window = emit("Pad", window, [left, frame - own - left])
         behind = len(dims) - place
         window = emit("Unsqueeze", window, b.constant(np.arange(1, behind).astype(np.int64))) if behind > 1 else window
         frames = emit("Mul", frames, window)
-    return emit("DFT", frames, None, b.constant(np.array(place + 1, np.int64)))
+    return emit("DFT", frames, None, place + 1)

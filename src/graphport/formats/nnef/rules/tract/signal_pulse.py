@@ -62,9 +62,7 @@ def pulse_pad(
         raise UnsupportedError(message)
     if border == "constant":
         return mask(b, input, axis=place, begin=begin_input, end=end_input, value=value)
-    first, last = (
-        emit("Gather", input, b.constant(np.array([at], np.int64)), axis=place) for at in (begin_input, end_input - 1)
-    )
+    first, last = (emit("Gather", input, [at], axis=place) for at in (begin_input, end_input - 1))
     kept = emit("Where", _inside(b, input, place, 0, end_input), input, last)
     return emit("Where", _inside(b, input, place, begin_input, _FAR), kept, first)
 
@@ -73,7 +71,7 @@ def _inside(b: Builder, x: Value, axis: int, begin: int, end: int) -> Value:
     """Return a mask, broadcastable to `x`, of the indices in [begin, end) along an axis."""
     emit, rank = OpBuilder(b), len(b.dims(x))
     place = axis_of(axis, rank)
-    length = emit("Squeeze", emit("Shape", x, start=place, end=place + 1), b.constant(np.array([0], np.int64)))
+    length = emit("Squeeze", emit("Shape", x, start=place, end=place + 1), [0])
     indices = emit("Range", 0, length, 1)
     limits = (b.constant(np.array(limit, np.int64)) for limit in (begin, end))
     held = (emit(name, indices, limit) for name, limit in zip(("GreaterOrEqual", "Less"), limits, strict=True))

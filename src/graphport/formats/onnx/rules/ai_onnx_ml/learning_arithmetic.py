@@ -18,7 +18,7 @@ from graphport.ops.definitions.indexing import Gather, Slice
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reduction import ArgMax, ReduceL2, ReduceMax, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Reshape, Squeeze, Unsqueeze
-from graphport.ops.lowering.operands import cast, dtype_of, vector
+from graphport.ops.lowering.operands import cast, dtype_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,21 +59,21 @@ def normalizer(b: Builder, x: Value, *, norm: str = "MAX") -> Value:
     real = _single(b, x)
     match norm:
         case "MAX":
-            size = b(ReduceMax, real, vector(b, [-1]))
+            size = b(ReduceMax, real, [-1])
         case "L1":
-            size = b(ReduceSum, b(Abs, real), vector(b, [-1]))
+            size = b(ReduceSum, b(Abs, real), [-1])
         case "L2":
-            size = b(ReduceL2, real, vector(b, [-1]))
+            size = b(ReduceL2, real, [-1])
         case _:
             message = f"unknown norm {norm!r}"
             raise ShapeError(message, "MAX, L1 or L2")
     # A row of zeros remains zero.
-    return b(Div, real, b(Where, b(Equal, size, b.like(size, 0)), b.like(size, 1), size))
+    return b(Div, real, b(Where, b(Equal, size, 0), 1, size))
 
 
 @definition_of("Binarizer")
 def binarizer(b: Builder, x: Value, *, threshold: float = 0.0) -> Value:
-    return cast(b, b(Greater, x, b.like(x, threshold)), dtype_of(x))
+    return cast(b, b(Greater, x, threshold), dtype_of(x))
 
 
 @definition_of("Imputer")
@@ -96,8 +96,8 @@ def imputer(
 
 @definition_of("ArrayFeatureExtractor")
 def array_feature_extractor(b: Builder, x: Value, y: Value) -> Value:
-    found = b(Gather, x, b(Reshape, y, vector(b, [-1])), axis=-1)
-    return b(Unsqueeze, found, vector(b, [0])) if len(b.dims(x)) == 1 else found
+    found = b(Gather, x, b(Reshape, y, [-1]), axis=-1)
+    return b(Unsqueeze, found, [0]) if len(b.dims(x)) == 1 else found
 
 
 @definition_of("FeatureVectorizer")
@@ -120,7 +120,7 @@ def one_hot_encoder(
     if cats_strings or not zeros:
         message = "string categories" if cats_strings else "zeros = 0: an error for elements outside of the categories"
         raise UnsupportedError(message)
-    entries = b(Unsqueeze, cast(b, x, DType.INT64), vector(b, [-1]))
+    entries = b(Unsqueeze, cast(b, x, DType.INT64), [-1])
     return cast(b, b(Equal, entries, b.constant(np.array(cats_int64s, np.int64))), DType.FLOAT32)
 
 
@@ -143,11 +143,11 @@ def label_encoder(
     count = len(values_floats or values_int64s)
     _require(len(keys_int64s) == count, f"{len(keys_int64s)} keys for {count} values")
     table = _floats(b, values_floats) if values_floats else b.constant(np.array(values_int64s, np.int64))
-    hits = b(Equal, b(Unsqueeze, x, vector(b, [-1])), b.constant(np.array(keys_int64s, np.int64)))
+    hits = b(Equal, b(Unsqueeze, x, [-1]), b.constant(np.array(keys_int64s, np.int64)))
     marks = cast(b, hits, DType.INT32)
     # The last one of equal keys counts.
     found = b(Gather, table, b(ArgMax, marks, axis=-1, keepdims=0, select_last_index=1))
-    is_known = cast(b, b(ReduceMax, marks, vector(b, [-1]), keepdims=0), DType.BOOL)
+    is_known = cast(b, b(ReduceMax, marks, [-1], keepdims=0), DType.BOOL)
     return b(Where, is_known, found, b.like(table, default_float if values_floats else default_int64))
 
 
@@ -205,8 +205,8 @@ def linear_classifier(
     if rows > 1:
         return b(Gather, labels, b(ArgMax, y, axis=1, keepdims=0)), y
     bound = b.like(y, 0 if post_transform == "NONE" else _HALF)
-    is_first = b(Squeeze, b(GreaterOrEqual, y, bound), vector(b, [1]))
-    first = b(Squeeze, b(Slice, labels, vector(b, [0]), vector(b, [1])), vector(b, [0]))
+    is_first = b(Squeeze, b(GreaterOrEqual, y, bound), [1])
+    first = b(Squeeze, b(Slice, labels, [0], [1]), [0])
     other = b.constant(np.array("", object), DType.STRING) if classlabels_strings else b.constant(np.int64(0))
     return b(Where, is_first, first, other), y
 
@@ -241,7 +241,7 @@ def svm_regressor(
     weights = np.asarray(coefficients, np.float32).reshape(-1, 1)
     y = b(Add, b(MatMul, real, b.constant(weights)), _floats(b, rho[:1]))
     if one_class:
-        return b(Where, b(Greater, y, b.like(y, 0)), b.like(y, 1), b.like(y, -1))
+        return b(Where, b(Greater, y, 0), b.like(y, 1), b.like(y, -1))
     return emit_transformed(b, y, post_transform)
 
 
@@ -291,7 +291,7 @@ def svm_classifier(
         b, _single(b, x), np.asarray(support_vectors, np.float32).reshape(vectors, -1), kernel_type, kernel_params
     )
     scores = b(Add, b(MatMul, kernels, b.constant(weights)), _floats(b, rho))
-    is_won = cast(b, b(Greater, scores, b.like(scores, 0)), DType.FLOAT32)
+    is_won = cast(b, b(Greater, scores, 0), DType.FLOAT32)
     votes = b(Add, b(MatMul, is_won, b.constant(wins - losses)), b.constant(losses.sum(0)))
     table = _labels(b, classlabels_strings, classlabels_ints)
     label = b(Gather, table, b(ArgMax, votes, axis=1, keepdims=0))
@@ -303,8 +303,8 @@ def _kernel(b: Builder, x: Value, vectors: np.ndarray, kind: str, params: Sequen
     gamma, shift, degree = params
     if kind == "RBF":
         # The differences themselves: |x|² - 2xv + |v|² loses digits.
-        gaps = b(Sub, b(Unsqueeze, x, vector(b, [1])), b.constant(vectors[None]))
-        return b(Exp, b(Mul, b(ReduceSum, b(Mul, gaps, gaps), vector(b, [-1]), keepdims=0), b.like(x, -gamma)))
+        gaps = b(Sub, b(Unsqueeze, x, [1]), b.constant(vectors[None]))
+        return b(Exp, b(Mul, b(ReduceSum, b(Mul, gaps, gaps), [-1], keepdims=0), b.like(x, -gamma)))
     products = b(MatMul, x, b.constant(np.ascontiguousarray(vectors.T)))
     if kind == "LINEAR":
         return products

@@ -25,7 +25,7 @@ from graphport.ops.definitions.comparison import (
 from graphport.ops.definitions.indexing import Gather, GatherElements
 from graphport.ops.definitions.reduction import ArgMax, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Expand, Shape, Squeeze
-from graphport.ops.lowering.operands import cast, dtype_of, vector
+from graphport.ops.lowering.operands import cast, dtype_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -256,7 +256,7 @@ def _walked(b: Builder, x: Value, stated: Mapping[str, Any]) -> tuple[Value, lis
     targets = [b.constant(each.astype(np.int64)) for each in (yes, no)]
     masks = {mode: b.constant(modes == mode) for mode in used} if len(used) > 1 else {}
     tracks = b.constant(follow & ~is_leaf) if (follow & ~is_leaf).any() else None
-    rows = b(Concat, b(Shape, x, start=0, end=1), vector(b, [len(roots)]), axis=0)
+    rows = b(Concat, b(Shape, x, start=0, end=1), [len(roots)], axis=0)
     at = b(Expand, b.constant(roots[None]), rows)
     for _ in range(_depth(roots, yes, no, is_leaf)):
         value, bound = b(GatherElements, x, b(Gather, features, at), axis=1), b(Gather, bounds, at)
@@ -288,9 +288,9 @@ def _scores(b: Builder, x: Value, stated: Mapping[str, Any], kind: str, count: i
     entries = zip(stated[f"{kind}_treeids"], stated[f"{kind}_nodeids"], stated[f"{kind}_ids"], weights, strict=True)
     for tree, node, target, weight in entries:
         table[number[tree, node], target] += weight
-    y = b(ReduceSum, b(Gather, b.constant(table.astype(np.float32)), at), vector(b, [1]), keepdims=0)
+    y = b(ReduceSum, b(Gather, b.constant(table.astype(np.float32)), at), [1], keepdims=0)
     if function == "AVERAGE":
-        y = b(Div, y, b.like(y, len({tree for tree, _ in names})))
+        y = b(Div, y, len({tree for tree, _ in names}))
     base = _either(stated, "base_values")
     return y if base is None else b(Add, y, b.constant(base.astype(np.float32)))
 
@@ -331,10 +331,10 @@ def expand_classifier(
     if not is_binary:
         y = emit_transformed(b, scores, post_transform)
         return b(Gather, labels, b(ArgMax, y, axis=1, keepdims=0)), y
-    one = b(Gather, scores, vector(b, [stated["class_ids"][0]]), axis=1)
+    one = b(Gather, scores, [stated["class_ids"][0]], axis=1)
     is_share = min(_either(stated, "class_weights")) >= 0
-    other = b(Sub, b.like(one, 1), one) if is_share and post_transform == "NONE" else b(Neg, one)
-    is_second = b(Squeeze, b(Greater, one, b.like(one, _HALF if is_share else 0)), vector(b, [1]))
+    other = b(Sub, 1, one) if is_share and post_transform == "NONE" else b(Neg, one)
+    is_second = b(Squeeze, b(Greater, one, b.like(one, _HALF if is_share else 0)), [1])
     label = b(Where, is_second, *(b.constant(np.int64(classlabels_int64s[place])) for place in (1, 0)))
     return label, emit_transformed(b, b(Concat, other, one, axis=1), post_transform)
 

@@ -16,7 +16,7 @@ from graphport.ops.definitions.attention.attention import PRECISIONS
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reshape import Expand, Transpose, Unsqueeze
 from graphport.ops.lowering.inlining import inlined
-from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, vector
+from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Graph, Value
@@ -68,8 +68,8 @@ def _for_each_head(b: Builder, x: Value, heads: int) -> Value:
     if groups <= 0 or heads % groups:
         message = f"{heads} query heads are not a multiple of {groups} key heads"
         raise ShapeError(message)
-    split = b(Unsqueeze, x, vector(b, [2]))
-    spread = b(Expand, split, vector(b, [1, 1, heads // groups, 1, 1]))
+    split = b(Unsqueeze, x, [2])
+    spread = b(Expand, split, [1, 1, heads // groups, 1, 1])
     return reshaped(b, spread, (0, heads, -1, width))
 
 

@@ -34,7 +34,7 @@ def _apply_to_all(operands: tuple[Value, ...], parts: int, step: Step) -> tuple[
 
 
 def _times(b: Builder, number: float, x: Value) -> Value:
-    return b(Mul, x, b.like(x, number))
+    return b(Mul, x, number)
 
 
 def _pulled(b: Builder, x: Value, gradient: Value, coefficient: float) -> Value:
@@ -43,7 +43,7 @@ def _pulled(b: Builder, x: Value, gradient: Value, coefficient: float) -> Value:
 
 
 def _rooted(b: Builder, squares: Value, epsilon: float) -> Value:
-    return b(Add, b(Sqrt, squares), b.like(squares, epsilon))
+    return b(Add, b(Sqrt, squares), epsilon)
 
 
 @lower(DIALECT, "Adagrad", until=JUDGED)
@@ -58,7 +58,7 @@ def adagrad(
 ) -> tuple[Value, ...]:
     """Adagrad: divide each step by the root of the sum of squared gradients."""
     decay = _times(b, decay_factor, cast(b, number, dtype_of(rate)))
-    shorter = b(Div, rate, b(Add, decay, b.like(decay, 1)))
+    shorter = b(Div, rate, b(Add, decay, 1))
 
     def step(x: Value, gradient: Value, squares: Value) -> tuple[Value, ...]:
         gradient = _pulled(b, x, gradient, norm_coefficient)
@@ -85,7 +85,7 @@ def adam(
     times = cast(b, number, dtype_of(rate))
     left = [b(Sub, b.like(rate, 1), b(Pow, b.like(rate, each), times)) for each in (alpha, beta)]
     corrected = b(Div, b(Mul, rate, b(Sqrt, left[1])), left[0])
-    adjusted = b(Where, b(Greater, times, b.like(times, 0)), corrected, rate)
+    adjusted = b(Where, b(Greater, times, 0), corrected, rate)
 
     def step(x: Value, gradient: Value, mean: Value, squares: Value) -> tuple[Value, ...]:
         gradient = _pulled(b, x, gradient, norm_coefficient)
@@ -113,7 +113,7 @@ def momentum(
     if mode not in ("standard", "nesterov"):
         message = f"mode is {mode!r}"
         raise ShapeError(message, "standard or nesterov")
-    is_later = b(Greater, number, b.like(number, 0))
+    is_later = b(Greater, number, 0)
     weight = b(Where, is_later, b.like(rate, beta), b.like(rate, 1))
 
     def step(x: Value, gradient: Value, velocity: Value) -> tuple[Value, ...]:

@@ -110,12 +110,12 @@ def _of_itself(
     q, k, v = _thirds(b, projected, sizes)
     caches: list[Value | None] = [None, None]
     if past is not None:
-        caches = [b(Squeeze, half, _int64_vector(b, 0)) for half in b.results(Split, 2, past, axis=0, num_outputs=2)]
+        caches = [b(Squeeze, half, [0]) for half in b.results(Split, 2, past, axis=0, num_outputs=2)]
     bias = _bias(b, settings, q, k, mask_index, attention_bias, caches[0])
     y, *present = _attended(b, settings, [q, k, v, bias, *caches], 3 if b.wants(1) else 1)
     if not present:
         return (y,)
-    return y, b(Concat, *(b(Unsqueeze, half, _int64_vector(b, 0)) for half in present), axis=0)
+    return y, b(Concat, *(b(Unsqueeze, half, [0]) for half in present), axis=0)
 
 
 def _thirds(b: Builder, projected: Value, sizes: Sequence[int] | None) -> tuple[Value, ...]:
@@ -124,7 +124,7 @@ def _thirds(b: Builder, projected: Value, sizes: Sequence[int] | None) -> tuple[
         each = width // 3 if isinstance(width, int) and width % 3 == 0 else 0
         only("a projection of known width", holds=each > 0)
         sizes = [each] * 3
-    return b.results(Split, 3, projected, _int64_vector(b, *sizes), axis=2)
+    return b.results(Split, 3, projected, [*sizes], axis=2)
 
 
 def _attended(b: Builder, settings: _Settings, operands: Sequence[Value | None], count: int) -> tuple[Value, ...]:
@@ -141,10 +141,6 @@ def _attended(b: Builder, settings: _Settings, operands: Sequence[Value | None],
     )
 
 
-def _int64_vector(b: Builder, *numbers: int) -> Value:
-    return b.constant(np.array(numbers, np.int64))
-
-
 def _bias(
     b: Builder,
     settings: _Settings,
@@ -158,7 +154,7 @@ def _bias(
     if mask is None:
         return bias
     # ONNX Runtime's kernel of Attention wants a row for each query.
-    one = _int64_vector(b, 1)
+    one = b.integers([1])
     rows = b(Concat, one, one, b(Shape, queries, start=1, end=2), one, axis=0)
     seen = b(Expand, _key_mask(b, mask, keys, past), rows)
     hidden = b(Where, seen, b.like(keys, 0), b.like(keys, settings.hidden))
@@ -169,7 +165,7 @@ def _key_mask(b: Builder, mask: Value, keys: Value, past: Value | None) -> Value
     """Return a boolean mask of the visible keys that broadcasts to [batch, heads, queries, keys]."""
     dims = b.dims(mask)
     if len(dims) in (2, 3):
-        return b(Unsqueeze, b(Cast, mask, to=DType.BOOL), _int64_vector(b, *((1, 2) if len(dims) == 2 else (1,))))
+        return b(Unsqueeze, b(Cast, mask, to=DType.BOOL), [*((1, 2) if len(dims) == 2 else (1,))])
     is_one_each = len(dims) == 1 and decide_equal(dims[0], b.dims(keys, at_least=1)[0]) is True
     only("a mask of keys, of queries and keys, or of a length for each sample", holds=is_one_each)
     axis = 1 if len(b.dims(keys)) == 3 else 2
@@ -178,7 +174,7 @@ def _key_mask(b: Builder, mask: Value, keys: Value, past: Value | None) -> Value
         total = b(Add, total, b(Shape, past, start=2, end=3))
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
     positions = b(Range, zero, b(Squeeze, total), one)
-    lengths = b(Cast, b(Unsqueeze, mask, _int64_vector(b, 1, 2, 3)), to=DType.INT64)
+    lengths = b(Cast, b(Unsqueeze, mask, [1, 2, 3]), to=DType.INT64)
     return b(Less, positions, lengths)
 
 
@@ -231,7 +227,7 @@ def _unpacked(b: Builder, query: Value, key: Value | None, value: Value | None) 
 def _split_packed(b: Builder, packed: Value, count: int) -> list[Value]:
     """Split [batch, length, heads, count, size] into `count` tensors with merged heads."""
     parts = b.results(Split, count, packed, axis=3, num_outputs=count)
-    return [b(Reshape, part, _int64_vector(b, 0, 0, -1)) for part in parts]
+    return [b(Reshape, part, [0, 0, -1]) for part in parts]
 
 
 def _with_bias(b: Builder, q: Value, k: Value, v: Value, bias: Value | None) -> tuple[Value, Value, Value]:
@@ -240,17 +236,17 @@ def _with_bias(b: Builder, q: Value, k: Value, v: Value, bias: Value | None) -> 
     widths = [b.dims(x, at_least=1)[-1] for x in (q, k, v)]
     known = [width for width in widths if isinstance(width, int)]
     only("a bias of three tensors of known width", holds=len(known) == 3 and len(b.dims(k)) == 3)
-    summands = b.results(Split, 3, bias, _int64_vector(b, *known), axis=0)
+    summands = b.results(Split, 3, bias, [*known], axis=0)
     first, second, third = (b(Add, x, summand) for x, summand in zip((q, k, v), summands, strict=True))
     return first, second, third
 
 
 def _split_heads(b: Builder, x: Value, heads: int) -> Value:
-    return b(Transpose, b(Reshape, x, _int64_vector(b, 0, 0, heads, -1)), perm=(0, 2, 1, 3))
+    return b(Transpose, b(Reshape, x, [0, 0, heads, -1]), perm=(0, 2, 1, 3))
 
 
 def _heads_together(b: Builder, x: Value) -> Value:
-    return b(Reshape, b(Transpose, x, perm=(0, 2, 1, 3)), _int64_vector(b, 0, 0, -1))
+    return b(Reshape, b(Transpose, x, perm=(0, 2, 1, 3)), [0, 0, -1])
 
 
 @import_rule("RotaryEmbedding")
@@ -334,9 +330,9 @@ def group_query_attention(
     )
     q, k, v = _grouped(b, query, key, value, num_heads, kv_num_heads)
     length = b(Shape, q, start=1, end=2)
-    flat = b(Reshape, b(Cast, seqlens_k, to=DType.INT64), _int64_vector(b, -1))
+    flat = b(Reshape, b(Cast, seqlens_k, to=DType.INT64), [-1])
     # In a padded prompt the keys after its end count, too, but no valid query sees them.
-    lengths = b(Max, b(Add, flat, _int64_vector(b, 1)), length)
+    lengths = b(Max, b(Add, flat, [1]), length)
     starts = b(Sub, lengths, length)
     if do_rotary:
         positions = _rows(b, starts, length) if position_ids is None else position_ids
@@ -370,12 +366,12 @@ def _window(b: Builder, keys: Value, positions: Value, size: int, bias: Value | 
     """Return a bias of -inf for keys more than `size - 1` positions before a query: [batch, 1, queries, keys]."""
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
     key_positions = b(Range, zero, b(Squeeze, b(Shape, keys, start=2, end=3)), one)
-    ahead = b(Sub, b(Unsqueeze, positions, _int64_vector(b, 1, 3)), key_positions)
+    ahead = b(Sub, b(Unsqueeze, positions, [1, 3]), key_positions)
     hidden = b(Where, b(Less, ahead, b.constant(np.array(size, np.int64))), b.like(keys, 0), b.like(keys, -np.inf))
     if bias is None:
         return hidden
     missing = b(Sub, b(Shape, keys, start=2, end=3), b(Shape, bias, start=3, end=4))
-    return b(Add, hidden, b(Pad, bias, b(Concat, _int64_vector(b, 0), missing, axis=0), None, _int64_vector(b, 3)))
+    return b(Add, hidden, b(Pad, bias, b(Concat, [0], missing, axis=0), None, [3]))
 
 
 def _grouped(
@@ -387,13 +383,13 @@ def _grouped(
     only("positive head counts", holds=heads > 0 and groups > 0)
     size = width // (heads + 2 * groups) if isinstance(width, int) else 0
     only("queries, keys and values of known width in one tensor", holds=size > 0 and key is None and value is None)
-    q, k, v = b.results(Split, 3, query, _int64_vector(b, heads * size, groups * size, groups * size), axis=2)
+    q, k, v = b.results(Split, 3, query, [heads * size, groups * size, groups * size], axis=2)
     return q, k, v
 
 
 def _rows(b: Builder, starts: Value, length: Value) -> Value:
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
-    return b(Add, b(Unsqueeze, starts, _int64_vector(b, 1)), b(Range, zero, b(Squeeze, length), one))
+    return b(Add, b(Unsqueeze, starts, [1]), b(Range, zero, b(Squeeze, length), one))
 
 
 def _rotated(
@@ -417,7 +413,7 @@ def _cached(b: Builder, past: Value, new: Value, starts: Value, total: Value) ->
     """Extend the cache to `total` keys if necessary, and write each sample's new entries after its old ones."""
     only("a cache of the type of its keys", holds=dtype_of(past) is dtype_of(new))
     held = b(Shape, past, start=2, end=3)
-    wanted = b(Reshape, b(Cast, total, to=DType.INT64), _int64_vector(b, 1))
+    wanted = b(Reshape, b(Cast, total, to=DType.INT64), [1])
     added = b(Sub, b(Max, held, wanted), held)
-    longer = b(Pad, past, b(Concat, _int64_vector(b, 0), added, axis=0), None, _int64_vector(b, 2))
+    longer = b(Pad, past, b(Concat, [0], added, axis=0), None, [2])
     return b(TensorScatter, longer, new, starts, axis=2)

@@ -48,7 +48,7 @@ def fused_matmul(
     """Matrix product of optionally transposed factors, times `alpha`."""
     only("matrices in the last two axes", holds=not transBatchA and not transBatchB)
     product = b(MatMul, _transposed(b, x) if transA else x, _transposed(b, y) if transB else y)
-    return product if alpha == 1 else b(Mul, product, b.like(product, alpha))
+    return product if alpha == 1 else b(Mul, product, alpha)
 
 
 def _transposed(b: Builder, x: Value) -> Value:
@@ -132,7 +132,7 @@ def qgemm(
     right = b(DequantizeLinear, y, y_scale, y_zero_point, axis=0 if transB else 1)
     product = b(Gemm, left, right, alpha=alpha, transA=transA, transB=transB)
     if z is not None:
-        step = b(Mul, b(Mul, x_scale, y_scale), b.like(x_scale, alpha))
+        step = b(Mul, b(Mul, x_scale, y_scale), alpha)
         product = b(Add, product, b(Mul, b(Cast, z, to=DType.FLOAT32), step))
     return product if result_scale is None else stepped(b, product, result_scale, result_zero_point, x)
 
@@ -239,7 +239,7 @@ def matmul_bnb4(
     only("transposed weights", holds=transB == 1)
     only("whole blocks and bytes", holds=block_size > 0 and N * K % block_size == 0 and N * K % 2 == 0)
     table = np.array(_NF4 if quant_type else (*_FP4, *(-n for n in _FP4)), np.float32)
-    halves = [b(BitShift, weight, b.like(weight, 4), direction="RIGHT"), b(BitwiseAnd, weight, b.like(weight, 15))]
+    halves = [b(BitShift, weight, 4, direction="RIGHT"), b(BitwiseAnd, weight, 15)]
     codes = b(Concat, *(b(Unsqueeze, each, b.constant([1])) for each in halves), axis=1)
     indices = b(Reshape, b(Cast, codes, to=DType.INT32), b.constant([N * K // block_size, block_size]))
     factors = b(Reshape, absmax, b.constant([N * K // block_size, 1]))

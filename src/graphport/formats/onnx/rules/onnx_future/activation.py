@@ -22,4 +22,4 @@ def swiglu(b: Builder, gate: Value, linear: Value, *, alpha: float = 1.0) -> Val
 
 def swish(b: Builder, x: Value, alpha: float = 1.0) -> Value:
     """Swish as x * sigmoid(alpha * x): ONNX Runtime has no kernel for Swish."""
-    return b(Mul, x, b(Sigmoid, x if alpha == 1 else b(Mul, x, b.like(x, alpha))))
+    return b(Mul, x, b(Sigmoid, x if alpha == 1 else b(Mul, x, alpha)))

@@ -46,4 +46,4 @@ def causal_conv_with_state(
     if not b.wants(1):
         return (found, whole)[: b.count]
     start = vector(b, [-kept if kept else np.iinfo(np.int64).max])
-    return found, b(Slice, whole, start, vector(b, [np.iinfo(np.int64).max]), vector(b, [2]))
+    return found, b(Slice, whole, start, [np.iinfo(np.int64).max], [2])
