@@ -219,3 +219,15 @@ def test_a_reshape_that_keeps_two_dynamic_dims(shape: list[int], tmp_path: Path)
             (expected,) = ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, {"x": given})
             (found,) = runtime(tmp_path / "m.tflite", [given])
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+def test_a_triangle_of_open_rows_and_columns(upper: int, tmp_path: Path) -> None:
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", "m"]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Trilu", ["x"], ["y"], upper=upper)], "g", ports[:1], ports[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), tmp_path / "m.onnx")
+    gp.save(gp.load(tmp_path / "m.onnx"), tmp_path / "m.tflite")
+    x = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
+    with LiteRT() as runtime:
+        (found,) = runtime(tmp_path / "m.tflite", [x])
+    np.testing.assert_array_equal(found, np.triu(x) if upper else np.tril(x))

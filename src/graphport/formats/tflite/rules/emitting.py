@@ -253,8 +253,9 @@ def shaped(b: Builder, value: Value, dims: Sequence[Dim]) -> Value:
 
 def extent(b: Builder, value: Value, axis: int) -> int | Value:
     """Return the size of an axis: an integer, or an int32 scalar if it is dynamic."""
-    n = b.dims(value)[axis]
-    return n if isinstance(n, int) else emit(b, "GATHER", lengths_of(b, value), ints(b, axis), axis=0)
+    dims = b.dims(value)
+    n = dims[axis]
+    return n if isinstance(n, int) else emit(b, "GATHER", lengths_of(b, value), ints(b, axis % len(dims)), axis=0)
 
 
 def wrapped(b: Builder, indices: Value, n: int | Value) -> Value:
