@@ -101,9 +101,9 @@ def _named(graph: Graph, noun: str) -> Sequence[Value]:
 
 
 def _states(graph: Graph, noun: str) -> set[str]:
-    """Names of the inputs that are states, or of the outputs that are their next values."""
+    """Names of the inputs that are states, or of the outputs that are only their next values."""
     states = {value.name: state for value in graph.inputs if (state := state_of(value)) is not None}
-    return set(states) if noun == "input" else {state.output for state in states.values()}
+    return set(states) if noun == "input" else {state.output for state in states.values() if not state.is_returned}
 
 
 def _pairs(ours: _Ports, others: _Ports, noun: str) -> list[tuple[Value, Value]]:

@@ -28,7 +28,7 @@ from graphport.proof.process import UnansweredError
 from graphport.proof.reference_readings import compare_readings
 from graphport.proof.runners import BackendRunner
 from graphport.proof.segments.recording import record_segments
-from graphport.proof.side import order_outputs, settle_kept_states
+from graphport.proof.side import order_outputs, repeat_returned_states, settle_kept_states
 from graphport.proof.sizes import choices_of_inputs, why_not_computable
 from graphport.proof.summary import summarize
 from graphport.proof.test_inputs import MODEST, make_test_input
@@ -73,6 +73,7 @@ def prove(
         DiagnosticError: `given` does not fit `a`.
     """
     a, b = settle_kept_states(a, b), order_outputs(settle_kept_states(b, a), a)
+    a, b = repeat_returned_states(a, b), repeat_returned_states(b, a)
     case = Case(a, b, tolerance_between(a, b, tolerance or Tolerance()), effort or Effort())
     case.interface += interface_differences(a, b, allowed)
     renamed = () if "names" in allowed else pairings(a, b)

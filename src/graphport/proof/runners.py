@@ -195,10 +195,15 @@ class NativeRunner(Runner):
         states = {state.output: (state, v) for v in self._kept if (state := state_of(v)) is not None}
         own = iter(found.outputs)
         outputs: list[Any] = []
+        returned: dict[str, Any] = {}
         for value in self.side.graph.outputs:
             state, _ = states.get(value.name, (None, None))
-            if state is None or state.is_returned:
+            if state is None:
                 outputs.append(next(own, None))
+            elif state.is_returned:
+                if value.name not in returned:
+                    returned[value.name] = next(own, None)
+                outputs.append(returned[value.name])
             else:
                 outputs.append(_variable_state(found.states, state, value))
         return [*outputs, *own]

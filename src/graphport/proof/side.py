@@ -89,6 +89,19 @@ def settle_kept_states(side: Side, other: Side) -> Side:
     return replace(side, graph=graph)
 
 
+def repeat_returned_states(side: Side, other: Side) -> Side:
+    """Repeat each output of `side` that is also the next value of a state if the other file has an output for each."""
+    states = [state for value in side.graph.inputs if (state := state_of(value)) is not None and state.is_returned]
+    separate = {state.variable for value in other.graph.inputs if (state := state_of(value)) and not state.is_returned}
+    repeated = [state.output for state in states if state.variable in separate]
+    if not repeated:
+        return side
+    graph = rewrite.copy(side.graph)
+    named = {value.name: value for value in graph.outputs}
+    graph.set_outputs([*graph.outputs, *(named[name] for name in repeated if name in named)])
+    return replace(side, graph=graph)
+
+
 def order_outputs(side: Side, other: Side) -> Side:
     """Reorder the outputs of `side` as in the second file, if its format declares no order and the names agree."""
     if side.format not in WITHOUT_ORDER:

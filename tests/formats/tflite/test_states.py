@@ -53,6 +53,14 @@ def test_states_are_kept_here_and_in_a_file_that_is_written_anew(tmp_path: Path)
         np.testing.assert_allclose(thrice(place, x, tmp_path / "x.npy"), expected, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+def test_an_output_that_is_also_a_state_keeps_its_name_in_openvino(tmp_path: Path) -> None:
+    proof = gp.convert(CASES / "accumulates.tflite", tmp_path / "net.xml").proof
+    assert proof is not None
+    assert proof.passed, proof.sentence
+    assert [output.name for output in proof.outputs[:2]] == ["after", "after"]
+    assert list(gp.load(tmp_path / "net.xml").outputs) == ["after", "total_next"]
+
+
 def test_a_variable_without_assignment_is_a_constant() -> None:
     assert list(gp.load(CASES / "accumulates.tflite").outputs) == ["after"]
     assert list(gp.load(CASES / "accumulates.tflite").inputs) == ["x0", "total"]

@@ -91,7 +91,8 @@ def hide_states(graph: Graph) -> None:
         if not kept.is_returned:
             graph.set_outputs([value for value in graph.outputs if value is not result])
         source = _skip_copy(graph, result)
-        rewrite.swap_names(result, assigned)
+        if not kept.is_returned:
+            rewrite.swap_names(result, assigned)
         if own is not fact.dtype:
             source = _convert_after(graph, None, source, own)
             assigned.fact = source.fact
