@@ -28,6 +28,14 @@ COMMON = {
 GPT = {"n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 32, "vocab_size": 24}
 FALCON = {"hidden_size": 16, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 24}
 DEFAULT = {"rope_type": "default", "rope_theta": 1e4}
+ALPHA = {"rope_type": "dynamic", "rope_theta": 1e4, "alpha": 50.0}
+GPT_NEO = {"hidden_size": 16, "num_heads": 4, "num_layers": 2, "max_position_embeddings": 32, "vocab_size": 24}
+SHARED = {
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 8,
+    "first_k_dense_replace": 1,
+    "routed_scaling_factor": 2.0,
+}
 YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 8}
 MODELS: dict[str, tuple[str, dict[str, object]]] = {
     "llama": ("llama", {**COMMON, "rope_parameters": YARN}),
@@ -59,6 +67,28 @@ MODELS: dict[str, tuple[str, dict[str, object]]] = {
     "cohere": ("cohere", {**COMMON, "use_qk_norm": True}),
     # The configuration of Gemma 3 has the key, and its attention does not use it.
     "gemma3": ("gemma3_text", {**COMMON, "head_dim": 8, "sliding_window": 3, "attn_logit_softcapping": 1.0}),
+    # Helium's output projection has no bias; Hunyuan's base is fixed if `alpha` is present.
+    "helium": ("helium", {**COMMON, "head_dim": 4, "attention_bias": True}),
+    "hunyuan": (
+        "hunyuan_v1_moe",
+        {**COMMON, "head_dim": 8, "num_experts": 3, "moe_topk": 2, "rope_parameters": {**ALPHA, "factor": 1.0}},
+    ),
+    "gpt_neo": ("gpt_neo", {**GPT_NEO, "attention_types": [[["global", "local"], 1]], "window_size": 3}),
+    "mpt": ("mpt", {"d_model": 24, "n_heads": 6, "n_layers": 2, "vocab_size": 24, "attn_config": {"clip_qkv": 0.6}}),
+    "phimoe": ("phimoe", {**COMMON, "num_local_experts": 4, "attention_bias": True, "router_jitter_noise": 0.2}),
+    "glm4_moe": (
+        "glm4_moe",
+        {**COMMON, **SHARED, "head_dim": 8, "n_routed_experts": 6, "n_group": 3, "topk_group": 2, "use_qk_norm": True},
+    ),
+    "ernie4_5_moe": (
+        "ernie4_5_moe",
+        {**COMMON, **SHARED, "moe_num_experts": 4, "moe_k": 2, "use_bias": True, "moe_layer_start_index": 1},
+    ),
+    "granitemoeshared": (
+        "granitemoeshared",
+        {**COMMON, "num_local_experts": 3, "shared_intermediate_size": 8, "residual_multiplier": 0.5},
+    ),
+    "persimmon": ("persimmon", COMMON),
 }
 BERT = {name: COMMON[name] for name in COMMON if name not in {"num_key_value_heads", "max_position_embeddings"}}
 DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 24, "vocab_size": 24}
@@ -86,13 +116,16 @@ def write_models(names: list[str]) -> None:
         torch.manual_seed(7)
         config = AutoConfig.for_model(kind, **values)
         # The eager attention of Falcon adds ALiBi twice; Gemma 2 has no other one.
-        attention = "eager" if kind == "gemma2" else "sdpa"
+        attention = "eager" if kind in {"gemma2", "gpt_neo", "mpt"} else "sdpa"
         model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
         with torch.no_grad():
             for parameter_name, parameter in model.named_parameters():
                 is_norm = parameter.ndim == 1 and parameter_name.endswith("weight") and "gemma" not in kind
                 scale = 0.3 if parameter.ndim == 1 else 1.5 / parameter.shape[-1] ** 0.5
                 parameter.copy_((torch.randn_like(parameter) * scale + is_norm).to(torch.bfloat16).float())
+            for buffer_name, buffer in model.named_buffers():
+                if buffer_name.endswith("correction_bias"):
+                    buffer.copy_((torch.randn_like(buffer) * 0.3).to(torch.bfloat16).float())
             model.tie_weights()
             ids = torch.randint(3, 24, (2, 6), generator=torch.Generator().manual_seed(1))
             mask = torch.ones_like(ids)

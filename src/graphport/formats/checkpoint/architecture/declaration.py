@@ -131,6 +131,8 @@ class Decoder:
     """`rope`, `learned`, `alibi` or `none`."""
     position_offset: int = 0
     positions_from_mask: bool = False
+    alibi_max: float = 8.0
+    """Negative base-2 logarithm of the least slope, for a power of two of heads."""
     alibi_rounded: bool = False
     """Falcon: biases are rounded to bfloat16 and scaled like the scores."""
     interleaved: bool = False
@@ -145,7 +147,9 @@ class Decoder:
 
     window: int = 0
     window_layers: str = "all"
-    """Which layers have the window: `all`, `none`, `types`, `upper`, `even` or `pattern`."""
+    """Which layers have the window: `all`, `none`, `types`, `stated`, `upper`, `even`, `pattern` or `after_first`."""
+    window_types: str = "layer_types"
+    """Key of the list of the types of all layers."""
     window_on: bool = True
     window_pattern: int = 0
 
@@ -160,10 +164,24 @@ class Decoder:
     expert_layout: str = "separate"
     """`separate`, `stacked` [experts, out, in], or `gpt_oss`."""
     router: str = "softmax"
-    """`softmax` before the choice of experts, or `chosen`: over the chosen ones."""
+    """`softmax` or `sigmoid` before the choice of experts, `chosen`: softmax over the chosen ones, or `sparsemixer`."""
     router_normalized: bool = True
     router_bias: bool = False
+    router_correction: bool = False
+    """Whether a bias per expert is added to the scores for the choice alone."""
+    router_groups: int = 1
+    router_groups_kept: int = 1
+    """Number of groups of experts, and of those from which experts are chosen: the ones with the largest two scores."""
+    router_scale: float = 1.0
+    router_jitter: float = 0.01
+    """Half of the distance from the largest score, relative to it, within which `sparsemixer` weighs experts."""
+    first_expert_layer: int = 0
+    last_expert_layer: int = -1
+    """First and last layer with experts; -1: the last one of the model."""
+    expert_layer_step: int = 1
     shared_inner: int = 0
+    shared_experts: int = 1
+    """Number of shared experts; they are one MLP, whose width is `shared_inner` times that number."""
     shared_gate: bool = False
     swiglu_alpha: float = 1.702
     swiglu_limit: float = 7.0
@@ -192,6 +210,9 @@ _LOWS = {
     "experts_per_token": 0,
     "window": 0,
     "shared_inner": 0,
+    "shared_experts": 0,
+    "first_expert_layer": 0,
+    "last_expert_layer": -1,
     "rotary_size": 0,
 }
 _HIGHS = {"layers": MAX_LAYERS, "heads": MAX_HEADS, "kv_heads": MAX_HEADS, "experts": MAX_EXPERTS}
@@ -264,6 +285,7 @@ COMMON: dict[str, Any] = {
     "context": key("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", default=2048),
     "tied": key("tie_word_embeddings", default=False),
     "norm_eps": key("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", default=1e-5),
+    "expert_layer_step": key("decoder_sparse_step", default=1),
     "act": key("hidden_act", "activation_function", "hidden_activation", "activation", default="silu"),
 }
 """Values that most configurations have, and their names."""

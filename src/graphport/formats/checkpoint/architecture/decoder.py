@@ -118,7 +118,8 @@ class DecoderNet:
         self.alibi = None
         if decoder.positions == "alibi":
             scale = self._scale(0) if decoder.alibi_rounded else 1.0
-            self.alibi = self.masks.alibi(decoder.heads, is_rounded=decoder.alibi_rounded, scale=scale)
+            most, is_rounded = decoder.alibi_max, decoder.alibi_rounded
+            self.alibi = self.masks.alibi(decoder.heads, most, is_rounded=is_rounded, scale=scale)
         self.tables = None if positions is None else Rotations(net, positions)
         x = self._embed(ids, positions)
         for layer in range(decoder.layers):

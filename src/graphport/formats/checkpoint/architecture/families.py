@@ -30,6 +30,24 @@ LLAMA_NAMES = {
     "shared": "mlp.shared_expert.",
     "shared_gate": "mlp.shared_expert_gate",
 }
+_SHARED_NAMES = {**LLAMA_NAMES, "shared": "mlp.shared_experts."}
+_MIXTRAL_NAMES = {
+    **LLAMA_NAMES,
+    "router": "block_sparse_moe.gate",
+    "expert": "block_sparse_moe.experts.{}.",
+    "expert_gate": "w1",
+    "expert_up": "w3",
+    "expert_down": "w2",
+}
+_GRANITE_MOE_NAMES = {
+    **LLAMA_NAMES,
+    "router": "block_sparse_moe.router.layer",
+    "expert": "block_sparse_moe.",
+    "expert_gate_up": "input_linear.weight",
+    "expert_down": "output_linear.weight",
+    "shared_gate_up": "shared_mlp.input_linear",
+    "shared_down": "shared_mlp.output_linear",
+}
 _BOTH_NORMS = {
     **LLAMA_NAMES,
     "after1": "post_attention_layernorm",
@@ -49,6 +67,22 @@ _GPT_NAMES = {
     "o": "attn.c_proj",
     "up": "mlp.c_fc",
     "down": "mlp.c_proj",
+}
+_PHI_NAMES = {
+    **LLAMA_NAMES,
+    "o": "self_attn.dense",
+    "up": "mlp.fc1",
+    "down": "mlp.fc2",
+    "final_norm": "model.final_layernorm",
+    "q_norm": "self_attn.q_layernorm",
+    "k_norm": "self_attn.k_layernorm",
+}
+_HUNYUAN_NAMES = {
+    **LLAMA_NAMES,
+    "q_norm": "self_attn.query_layernorm",
+    "k_norm": "self_attn.key_layernorm",
+    "router": "mlp.gate.wg",
+    "shared": "mlp.shared_mlp.",
 }
 _BLOOM_NAMES = {
     "embed": "transformer.word_embeddings",
@@ -138,6 +172,31 @@ _GRANITE = {
     "logit_divisor": key("logits_scaling", default=1.0),
     "norm_eps": key("rms_norm_eps", default=1e-6),
 }
+_GRANITE_MOE = {
+    **_GRANITE,
+    "experts": key("num_local_experts", default=8),
+    "experts_per_token": key("num_experts_per_tok", default=2),
+    "expert_inner": key("intermediate_size"),
+    "expert_layout": "stacked",
+    "router": "chosen",
+}
+_SIGMOID_ROUTER = {
+    "experts": key("n_routed_experts", default=0),
+    "experts_per_token": key("num_experts_per_tok", default=8),
+    "expert_inner": key("moe_intermediate_size", default=1408),
+    "router": "sigmoid",
+    "router_correction": True,
+    "router_normalized": key("norm_topk_prob", default=True),
+    "router_scale": key("routed_scaling_factor", default=1.0),
+    "router_groups": key("n_group", default=1),
+    "router_groups_kept": key("topk_group", default=1),
+    "first_expert_layer": key("first_k_dense_replace", default=0),
+    "shared_inner": key("moe_intermediate_size", default=1408),
+    "shared_experts": key("n_shared_experts", default=1),
+}
+"""DeepSeek-V3's mixture: scores of experts by sigmoid, chosen with a bias within groups."""
+_SIGMOID_NAMES = {**_SHARED_NAMES, "router_correction": "mlp.gate.e_score_correction_bias"}
+_OLMO2 = {**_ATTENTION_BIAS, "norm_before": False, "norm_after": True, "qk_norm": "width", "window_layers": "none"}
 _BLOOM = {
     "kv_heads": Ratio("heads"),
     "residual_from_norm": key("apply_residual_connection_post_layernorm", default=False),
@@ -189,20 +248,24 @@ _GLM = {
     "has_rotary_factor": True,
     "window_layers": "none",
 }
+_ERNIE = {
+    "qkv_bias": key("use_bias", default=False),
+    "o_bias": key("use_bias", default=False),
+    "mlp_bias": key("use_bias", default=False),
+    "head_size": key("head_dim", default=128),
+    "interleaved": True,
+    "theta": 500000.0,
+    "tied": key("tie_word_embeddings", default=True),
+    "window_layers": "none",
+}
+_HUNYUAN = {**_LLAMA, "qk_norm": "head", "qk_norm_after_rotation": True}
 
 FAMILIES: dict[str, Family] = {
     "llama": Family({**_LLAMA, "norm_eps": key("rms_norm_eps", default=1e-6)}, LLAMA_NAMES),
     "mistral": Family({"window": _WINDOW, "norm_eps": key("rms_norm_eps", default=1e-6)}, LLAMA_NAMES),
     "mixtral": Family(
         {**_MOE, "window": _WINDOW, "expert_inner": key("intermediate_size"), "theta": 1e6},
-        {
-            **LLAMA_NAMES,
-            "router": "block_sparse_moe.gate",
-            "expert": "block_sparse_moe.experts.{}.",
-            "expert_gate": "w1",
-            "expert_up": "w3",
-            "expert_down": "w2",
-        },
+        _MIXTRAL_NAMES,
     ),
     "qwen2": Family({**_QWEN2, "norm_eps": key("rms_norm_eps", default=1e-6)}, LLAMA_NAMES),
     "qwen3": Family(_QWEN3, LLAMA_NAMES),
@@ -233,15 +296,7 @@ FAMILIES: dict[str, Family] = {
             "head_bias": True,
             "window_layers": "none",
         },
-        {
-            **LLAMA_NAMES,
-            "o": "self_attn.dense",
-            "up": "mlp.fc1",
-            "down": "mlp.fc2",
-            "final_norm": "model.final_layernorm",
-            "q_norm": "self_attn.q_layernorm",
-            "k_norm": "self_attn.k_layernorm",
-        },
+        _PHI_NAMES,
     ),
     "phi3": Family({"qkv": "blocks", "mlp": "joined", "window": _WINDOW, "has_rotary_factor": True}, LLAMA_NAMES),
     "gemma": Family({**_GEMMA, "act": "gelu_pytorch_tanh"}, LLAMA_NAMES),
@@ -380,16 +435,7 @@ FAMILIES: dict[str, Family] = {
         },
         {**LLAMA_NAMES, "up": "mlp.c_fc", "down": "mlp.c_proj"},
     ),
-    "olmo2": Family(
-        {
-            **_ATTENTION_BIAS,
-            "norm_before": False,
-            "norm_after": True,
-            "qk_norm": "width",
-            "window_layers": "none",
-        },
-        _AFTER_NAMES,
-    ),
+    "olmo2": Family(_OLMO2, _AFTER_NAMES),
     "granite": Family(_GRANITE, LLAMA_NAMES),
     "smollm3": Family(
         {
@@ -455,36 +501,15 @@ FAMILIES: dict[str, Family] = {
         },
         LLAMA_NAMES,
     ),
-    "granitemoe": Family(
-        {
-            **_GRANITE,
-            **_MOE,
-            "experts": key("num_local_experts", default=8),
-            "expert_inner": key("intermediate_size"),
-            "expert_layout": "stacked",
-            "router": "chosen",
-        },
-        {
-            **LLAMA_NAMES,
-            "router": "block_sparse_moe.router.layer",
-            "expert": "block_sparse_moe.",
-            "expert_gate_up": "input_linear.weight",
-            "expert_down": "output_linear.weight",
-        },
+    "granitemoe": Family(_GRANITE_MOE, _GRANITE_MOE_NAMES),
+    "granitemoeshared": Family(
+        {**_GRANITE_MOE, "shared_inner": key("shared_intermediate_size", default=0)}, _GRANITE_MOE_NAMES
     ),
     "olmo": Family(
         {**_ATTENTION_BIAS, **_CLIPPED, "norm": "layer", "norm_affine": False, "window_layers": "none"}, LLAMA_NAMES
     ),
     "olmo3": Family(
-        {
-            **_ATTENTION_BIAS,
-            "norm_before": False,
-            "norm_after": True,
-            "qk_norm": "width",
-            "window": key("sliding_window", default=4096),
-            "window_layers": "pattern",
-            "window_pattern": 4,
-        },
+        {**_OLMO2, "window": key("sliding_window", default=4096), "window_layers": "pattern", "window_pattern": 4},
         _AFTER_NAMES,
     ),
     "exaone4": Family(
@@ -527,23 +552,157 @@ FAMILIES: dict[str, Family] = {
         LLAMA_NAMES,
     ),
     "arcee": Family({**_LLAMA, "mlp": "plain", "act": key("hidden_act", default="relu2")}, LLAMA_NAMES),
-    "ernie4_5": Family(
+    "ernie4_5": Family(_ERNIE, LLAMA_NAMES),
+    "helium": Family(
+        {**_LLAMA, "o_bias": False, "head_size": key("head_dim", default=128), "interleaved": True}, LLAMA_NAMES
+    ),
+    "hunyuan_v1_dense": Family(_HUNYUAN, _HUNYUAN_NAMES),
+    "hunyuan_v1_moe": Family(
         {
-            "qkv_bias": key("use_bias", default=False),
-            "o_bias": key("use_bias", default=False),
-            "mlp_bias": key("use_bias", default=False),
-            "head_size": key("head_dim", default=128),
-            "interleaved": True,
-            "theta": 500000.0,
-            "tied": key("tie_word_embeddings", default=True),
+            **_HUNYUAN,
+            "experts": key("num_experts", default=1),
+            "experts_per_token": key("moe_topk", default=1),
+            "expert_inner": key("intermediate_size"),
+            "shared_inner": key("intermediate_size"),
+        },
+        _HUNYUAN_NAMES,
+    ),
+    "glm4_moe": Family(
+        {
+            **_SIGMOID_ROUTER,
+            "experts": key("n_routed_experts", default=128),
+            "first_expert_layer": key("first_k_dense_replace", default=1),
+            "qkv_bias": key("attention_bias", default=False),
+            "qk_norm": "head",
+            "qk_norm_on": key("use_qk_norm", default=False),
+            "rotary_factor": 0.5,
+            "has_rotary_factor": True,
             "window_layers": "none",
         },
-        LLAMA_NAMES,
+        _SIGMOID_NAMES,
     ),
-    "helium": Family({**_LLAMA, "head_size": key("head_dim", default=128), "interleaved": True}, LLAMA_NAMES),
-    "hunyuan_v1_dense": Family(
-        {**_LLAMA, "qk_norm": "head", "qk_norm_after_rotation": True},
-        {**LLAMA_NAMES, "q_norm": "self_attn.query_layernorm", "k_norm": "self_attn.key_layernorm"},
+    "dots1": Family(
+        {
+            **_SIGMOID_ROUTER,
+            **_ATTENTION_BIAS,
+            "router_normalized": key("norm_topk_prob", default=False),
+            "qk_norm": "head",
+            "window": key("sliding_window", default=4096),
+            "window_layers": "types",
+        },
+        _SIGMOID_NAMES,
+    ),
+    "ernie4_5_moe": Family(
+        {
+            **_ERNIE,
+            "head_size": key("head_dim", default=HEAD_SIZE),
+            "head_bias": key("use_bias", default=False),
+            "experts": key("moe_num_experts", default=64),
+            "experts_per_token": key("moe_k", default=6),
+            "expert_inner": key("moe_intermediate_size", default=1536),
+            "router_correction": True,
+            "first_expert_layer": key("moe_layer_start_index", default=1),
+            "last_expert_layer": key("moe_layer_end_index", default=-1),
+            "expert_layer_step": key("moe_layer_interval", default=1),
+            "shared_inner": key("moe_intermediate_size", default=1536),
+            "shared_experts": key("moe_num_shared_experts", default=2),
+        },
+        {**_SHARED_NAMES, "router_correction": "mlp.moe_statics.e_score_correction_bias"},
+    ),
+    "phimoe": Family(
+        {
+            **_MOE,
+            **_LAYER_NORM,
+            **_ATTENTION_BIAS,
+            "experts": key("num_local_experts", default=16),
+            "expert_inner": key("intermediate_size"),
+            "router": "sparsemixer",
+            "router_jitter": key("router_jitter_noise", default=0.01),
+            "head_bias": key("lm_head_bias", default=False),
+            "window": _WINDOW,
+            "theta": 1e6,
+        },
+        _MIXTRAL_NAMES,
+    ),
+    "flex_olmo": Family(
+        {
+            **_OLMO2,
+            "experts": key("num_experts", default=7),
+            "experts_per_token": key("num_experts_per_tok", default=5),
+            "expert_inner": key("intermediate_size"),
+            "router_normalized": key("norm_topk_prob", default=False),
+            "norm_eps": key("rms_norm_eps", default=1e-6),
+        },
+        _AFTER_NAMES,
+    ),
+    "persimmon": Family(
+        {
+            **_LAYER_NORM,
+            **_BIASES,
+            "kv_heads": Ratio("heads"),
+            "qkv": "heads",
+            "qk_norm": "head",
+            "qk_norm_on": key("qk_layernorm", default=True),
+            "mlp": "plain",
+            "act": key("hidden_act", default="relu2"),
+            "rotary_factor": 0.5,
+            "has_rotary_factor": True,
+            "window_layers": "none",
+        },
+        {
+            **_PHI_NAMES,
+            "qkv": "self_attn.query_key_value",
+            "up": "mlp.dense_h_to_4h",
+            "down": "mlp.dense_4h_to_h",
+        },
+    ),
+    "gpt_neo": Family(
+        {
+            **_GPT2,
+            "inner": key("intermediate_size", default=Ratio("hidden", 4)),
+            "qkv": "separate",
+            "qkv_bias": False,
+            "scaled": False,
+            "window": key("window_size", default=256),
+            "window_layers": "stated",
+            "window_types": "attention_layers",
+        },
+        {
+            **_GPT_NAMES,
+            "q": "attn.attention.q_proj",
+            "k": "attn.attention.k_proj",
+            "v": "attn.attention.v_proj",
+            "o": "attn.attention.out_proj",
+        },
+        prefix="transformer.",
+    ),
+    "mpt": Family(
+        {
+            "norm": "layer",
+            "kv_heads": Ratio("heads"),
+            "inner": Ratio("hidden", 4),
+            "qkv": "blocks",
+            "clip_qkv": key("attn_config.clip_qkv", default=0),
+            "scale": key("attn_config.softmax_scale", default=0),
+            "mlp": "plain",
+            "act": "gelu",
+            "positions": "alibi",
+            "positions_from_mask": True,
+            "alibi_max": key("attn_config.alibi_bias_max", default=8),
+            "tied": key("tie_word_embeddings", default=True),
+        },
+        {
+            **_GPT_NAMES,
+            "final_norm": "transformer.norm_f",
+            "layer": "transformer.blocks.{}.",
+            "norm1": "norm_1",
+            "norm2": "norm_2",
+            "qkv": "attn.Wqkv",
+            "o": "attn.out_proj",
+            "up": "ffn.up_proj",
+            "down": "ffn.down_proj",
+        },
+        prefix="transformer.",
     ),
     "seed_oss": Family(
         {**_LLAMA, "qkv_bias": key("attention_bias", default=True), "o_bias": key("attention_out_bias", default=False)},

@@ -82,13 +82,13 @@ class Masks:
         seen = net.op(And, seen, given, stem="seen")
         return net.op(Where, seen, net.floats(0) if alibi is None else alibi, net.floats(LOWEST), stem="mask")
 
-    def alibi(self, heads: int, *, is_rounded: bool, scale: float) -> Value:
+    def alibi(self, heads: int, most: float, *, is_rounded: bool, scale: float) -> Value:
         """Return slope * position for each head and key.  Shapes: → [B, heads, 1, T]."""
         net = self.net
         counts = net.op(CumSum, self.mask, net.integer(1), stem="alibi")
         places = net.op(Mul, net.op(Sub, counts, net.integer(1)), self.mask, stem="alibi")
         places = net.unsqueeze(net.cast(places, DType.FLOAT32), 1, 2)
-        slopes = net.floats(np.asarray(alibi_slopes(heads), np.float32).reshape(1, heads, 1, 1), "slopes")
+        slopes = net.floats(np.asarray(alibi_slopes(heads, most), np.float32).reshape(1, heads, 1, 1), "slopes")
         if not is_rounded:
             return net.scaled(net.op(Mul, places, slopes, stem="alibi"), scale)
         product = net.op(Mul, self._rounded(places), self._rounded(slopes), stem="alibi")
@@ -116,8 +116,8 @@ class Masks:
         return net.op(Where, given, net.floats(0), net.floats(LOWEST), stem="mask")
 
 
-def alibi_slopes(heads: int) -> list[float]:
-    """Return the slopes of ALiBi: a geometric series; beyond a power of two every other one of the next."""
+def alibi_slopes(heads: int, most: float = 8.0) -> list[float]:
+    """Return the slopes of ALiBi: a series down to 2^-most; beyond a power of two every other one of the next."""
     whole = 2 ** floor(log2(heads))
-    slopes = [2 ** (-8 * (i + 1) / whole) for i in range(whole)]
-    return slopes + [2 ** (-4 * (2 * i + 1) / whole) for i in range(heads - whole)]
+    slopes = [2 ** (-most * (i + 1) / whole) for i in range(whole)]
+    return slopes + [2 ** (-most * (2 * i + 1) / (2 * whole)) for i in range(heads - whole)]

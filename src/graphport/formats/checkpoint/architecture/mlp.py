@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphport.core.dtypes import DType
+from graphport.formats.checkpoint.architecture.masks import LOWEST
 from graphport.formats.checkpoint.architecture.net import transposed
 from graphport.formats.checkpoint.container.tensors import leading, mapped, rows
 from graphport.ops.definitions.activation import Clip, Sigmoid, Softmax
-from graphport.ops.definitions.arithmetic import Div, Min, Mul
+from graphport.ops.definitions.arithmetic import Abs, Div, Max, Min, Mul
+from graphport.ops.definitions.comparison import Greater, Where
+from graphport.ops.definitions.indexing.gathering import GatherElements
 from graphport.ops.definitions.indexing.scattering import ScatterElements
 from graphport.ops.definitions.indexing.slicing import Slice
 from graphport.ops.definitions.reduction.indices import TopK
 from graphport.ops.definitions.reduction.reduce import ReduceSum
-from graphport.ops.definitions.reshape import Expand, Shape
+from graphport.ops.definitions.reshape import Expand, Reshape, Shape
 
 if TYPE_CHECKING:
     from graphport.core.storage import Storage
@@ -34,17 +38,21 @@ def mlp(parts: Projections, x: Value, layer: int) -> Value:
         h = parts.net.activate(h, decoder.act)
         return parts.named_linear(h, down, decoder.hidden, decoder.inner, has_bias=has_bias)
     if decoder.mlp == "joined":
-        name = parts.name("gate_up", layer)
-        both = parts.matrix(name, 2 * decoder.inner, decoder.hidden)
-        gate = rows(both, np.arange(decoder.inner))
-        up = rows(both, np.arange(decoder.inner, 2 * decoder.inner))
-        bias = parts.weights.float(f"{name}.bias", (2 * decoder.inner,)) if has_bias else None
-        h = _gated(parts, x, (gate, up, bias), name)
-        return parts.named_linear(h, down, decoder.hidden, decoder.inner, has_bias=has_bias)
+        return _joined_mlp(parts, x, parts.name("gate_up", layer), down, decoder.inner, has_bias=has_bias)
     gate = parts.named_linear(x, parts.name("gate", layer), decoder.inner, decoder.hidden, has_bias=has_bias)
     h = parts.named_linear(x, parts.name("up", layer), decoder.inner, decoder.hidden, has_bias=has_bias)
     h = parts.net.op(Mul, parts.net.activate(gate, decoder.act), h)
     return parts.named_linear(h, down, decoder.hidden, decoder.inner, has_bias=has_bias)
+
+
+def _joined_mlp(parts: Projections, x: Value, name: str, down: str, inner: int, *, has_bias: bool = False) -> Value:
+    """Append an MLP whose gate and up projections are the matrix `name` [2 inner, hidden]."""
+    hidden = parts.decoder.hidden
+    both = parts.matrix(name, 2 * inner, hidden)
+    gate, up = rows(both, np.arange(inner)), rows(both, np.arange(inner, 2 * inner))
+    bias = parts.weights.float(f"{name}.bias", (2 * inner,)) if has_bias else None
+    h = _gated(parts, x, (gate, up, bias), name)
+    return parts.named_linear(h, down, hidden, inner, has_bias=has_bias)
 
 
 def _gated(parts: Projections, x: Value, weights: tuple[Storage, Storage, Storage | None], name: str) -> Value:
@@ -74,10 +82,14 @@ def _experts(parts: Projections, x: Value, layer: int) -> Value:
         total = y if total is None else net.add(total, y)
     if total is None:
         return x
-    if not decoder.shared_inner:
+    inner = decoder.shared_inner * decoder.shared_experts
+    if not inner:
         return total
     name = parts.name("shared", layer)
-    shared = _gated_mlp(parts, x, name, decoder.shared_inner)
+    if decoder.expert_layout == "stacked":
+        shared = _joined_mlp(parts, x, parts.name("shared_gate_up", layer), parts.name("shared_down", layer), inner)
+    else:
+        shared = _gated_mlp(parts, x, name, inner, has_bias=decoder.mlp_bias)
     if decoder.shared_gate:
         gate = parts.named_linear(x, parts.name("shared_gate", layer), 1, decoder.hidden)
         shared = net.op(Mul, net.op(Sigmoid, gate), shared)
@@ -89,16 +101,76 @@ def _router_weights(parts: Projections, x: Value, layer: int) -> Value:
     net, decoder = parts.net, parts.decoder
     name = parts.name("router", layer)
     scores = parts.named_linear(x, name, decoder.experts, decoder.hidden, has_bias=decoder.router_bias)
+    if decoder.router == "sparsemixer":
+        return _sparsemixer(parts, scores)
     if decoder.router == "softmax":
         scores = net.op(Softmax, scores, axis=-1, stem="router")
-    net.build.stem = "chosen"
-    values, chosen = net.build.results(TopK, 2, scores, net.integers(decoder.experts_per_token), axis=-1)
+    elif decoder.router == "sigmoid":
+        scores = net.op(Sigmoid, scores, stem="router")
+    ranked = _ranked(parts, scores, layer)
+    values, chosen = _largest(parts, ranked, decoder.experts_per_token)
+    if ranked is not scores:
+        values = net.op(GatherElements, scores, chosen, axis=2, stem="router")
     if decoder.router == "chosen":
         values = net.op(Softmax, values, axis=-1, stem="router")
     elif decoder.router_normalized:
         values = net.op(Div, values, net.op(ReduceSum, values, net.integers(-1), keepdims=1), stem="router")
+    values = net.scaled(values, decoder.router_scale)
     empty = net.op(Expand, net.floats(0), net.op(Shape, scores), stem="router")
     return net.op(ScatterElements, empty, chosen, values, axis=2, stem="router")
+
+
+def _largest(parts: Projections, scores: Value, count: int) -> tuple[Value, Value]:
+    """Append the choice of the largest scores along the last axis; return values and indices."""
+    net = parts.net
+    net.build.stem = "chosen"
+    values, chosen = net.build.results(TopK, 2, scores, net.integers(count), axis=-1)
+    return values, chosen
+
+
+def _ranked(parts: Projections, scores: Value, layer: int) -> Value:
+    """Append the scores that rank experts: biased, lowest outside of the kept groups.  Shapes: [B, S, E]."""
+    net, decoder = parts.net, parts.decoder
+    if decoder.router_correction:
+        name = parts.name("router_correction", layer)
+        bias = parts.weights.float(name, (decoder.experts,), (1, decoder.experts)).reshaped((decoder.experts,))
+        scores = net.add(scores, net.weight(bias, name))
+    groups, kept = decoder.router_groups, decoder.router_groups_kept
+    if kept >= groups:
+        return scores
+    grouped = net.reshape(scores, 0, 0, groups, -1)
+    pairs, _ = _largest(parts, grouped, 2)
+    sums = net.op(ReduceSum, pairs, net.integers(-1), keepdims=0)
+    _, best = _largest(parts, sums, kept)
+    marks = net.op(Expand, net.floats(0), net.op(Shape, sums))
+    ones = net.op(Expand, net.floats(1), net.op(Shape, best))
+    marks = net.op(ScatterElements, marks, best, ones, axis=2, stem="groups")
+    is_kept = net.cast(net.unsqueeze(marks, 3), DType.BOOL)
+    return net.op(Reshape, net.op(Where, is_kept, grouped, net.floats(LOWEST)), net.op(Shape, scores), stem="ranked")
+
+
+def _sparsemixer(parts: Projections, scores: Value) -> Value:
+    """Append the router of PhiMoE: two experts in turn, each weighed among those with scores near the largest.
+
+    Before  z = scores, without the first expert for the second
+    After   softmax(z where (max z - z) / max(|scores|, max z) <= 2 jitter) at the largest z
+    """
+    net, decoder = parts.net, parts.decoder
+    total: Value | None = None
+    left = scores
+    for _ in range(2):
+        most, chosen = _largest(parts, left, 1)
+        magnitude = net.op(Max, net.op(Abs, scores), most)
+        distance = net.op(Div, net.subtract(most, left), magnitude)
+        is_far = net.op(Greater, distance, net.floats(2 * decoder.router_jitter))
+        shares = net.op(Softmax, net.op(Where, is_far, net.floats(LOWEST), left), axis=-1, stem="router")
+        share = net.op(GatherElements, shares, chosen, axis=2, stem="router")
+        empty = net.op(Expand, net.floats(0), net.op(Shape, scores), stem="router")
+        part = net.op(ScatterElements, empty, chosen, share, axis=2, stem="router")
+        lowest = net.op(Expand, net.floats(LOWEST), net.op(Shape, chosen), stem="router")
+        left = net.op(ScatterElements, left, chosen, lowest, axis=2, stem="router")
+        total = part if total is None else net.add(total, part)
+    return scores if total is None else total
 
 
 def _expert(parts: Projections, x: Value, layer: int, expert: int) -> Value:
@@ -113,12 +185,12 @@ def _expert(parts: Projections, x: Value, layer: int, expert: int) -> Value:
     return _gated_mlp(parts, x, name.format(expert), decoder.expert_inner)
 
 
-def _gated_mlp(parts: Projections, x: Value, name: str, inner: int) -> Value:
+def _gated_mlp(parts: Projections, x: Value, name: str, inner: int, *, has_bias: bool = False) -> Value:
     net, decoder = parts.net, parts.decoder
     gate, up, down = (name + decoder.names[f"expert_{role}"] for role in ("gate", "up", "down"))
-    h = net.activate(parts.named_linear(x, gate, inner, decoder.hidden), decoder.act)
-    h = net.op(Mul, h, parts.named_linear(x, up, inner, decoder.hidden))
-    return parts.named_linear(h, down, decoder.hidden, inner)
+    h = net.activate(parts.named_linear(x, gate, inner, decoder.hidden, has_bias=has_bias), decoder.act)
+    h = net.op(Mul, h, parts.named_linear(x, up, inner, decoder.hidden, has_bias=has_bias))
+    return parts.named_linear(h, down, decoder.hidden, inner, has_bias=has_bias)
 
 
 def _stacked_expert(parts: Projections, x: Value, name: str, expert: int) -> Value:

@@ -62,6 +62,10 @@ def read_rotation(config: Config, decoder: Decoder, layer_type: str = "") -> Rot
     match kind:
         case "linear":
             return Rotation((frequencies / np.float32(_factor(section))).astype(np.float32))
+        case "dynamic" if section.has("alpha"):
+            # Hunyuan: the base does not depend on the length.
+            base = theta * section.finite_float("alpha") ** (width / max(width - 2, 1))
+            return Rotation((1 / np.float32(base) ** exponents).astype(np.float32))
         case "dynamic":
             return Rotation(frequencies, limit=decoder.context, dynamic=(theta, _factor(section), width))
         case "llama3":
@@ -183,7 +187,9 @@ def _longrope(theta: float, exponents: Floats, section: Config, decoder: Decoder
     original = _original(section, decoder)
     factor = section.finite_float("factor", default=decoder.context / original)
     scale = 1.0 if factor <= 1 or original <= 1 else sqrt(1 + log(factor) / log(original))
-    scale = section.finite_float("attention_factor", default=scale)
+    scale = section.finite_float("attention_factor", "short_mscale", default=scale)
+    if section.finite_float("long_mscale", default=scale) != scale:
+        raise section.unsupported("long_mscale", "cosines and sines that another factor scales beyond the limit")
     periods = np.float32(theta) ** exponents
     short, long = (
         (1 / (np.asarray(section.positive_floats(name, len(exponents)), np.float32) * periods)).astype(np.float32)
@@ -199,13 +205,15 @@ def layer_types(config: Config, decoder: Decoder) -> list[bool]:
         DiagnosticError: CKPT0005 a layer has another kind of attention; CKPT0006 the list has another length.
     """
     rule = decoder.window_layers
-    stated = None if rule in {"all", "none"} else config.list_value("layer_types", decoder.layers)
+    stated = None if rule in {"all", "none"} else config.list_value(decoder.window_types, decoder.layers)
     if stated is not None:
-        known = {"sliding_attention": True, "full_attention": False}
+        known = {"sliding_attention": True, "full_attention": False, "local": True, "global": False}
         for each in cast("list[object]", stated):
             if not isinstance(each, str) or each not in known:
-                raise config.unsupported("layer_types", f"layers of the type {str(each)[:60]!r}")
+                raise config.unsupported(decoder.window_types, f"layers of the type {str(each)[:60]!r}")
         found = [known[each] for each in stated]
+    elif rule == "stated":
+        raise config.fault(decoder.window_types, f"{decoder.window_types} is missing")
     elif rule == "after_first":
         found = [bool(layer % decoder.window_pattern) for layer in range(decoder.layers)]
     elif rule == "pattern":
@@ -238,6 +246,9 @@ def dense_layers(config: Config, decoder: Decoder) -> set[int]:
     """Return the layers with an MLP in a model that has mixtures of experts."""
     if not decoder.experts:
         return set()
-    step = config.integer("decoder_sparse_step", default=1)
     stated = {each for each in config.list_value("mlp_only_layers") or [] if isinstance(each, int)}
-    return {layer for layer in range(decoder.layers) if layer in stated or (layer + 1) % step}
+    first, last = decoder.first_expert_layer, decoder.last_expert_layer
+    between = range(first, decoder.layers if last < 0 else last + 1)
+    step = decoder.expert_layer_step
+    layers = range(decoder.layers)
+    return {layer for layer in layers if layer in stated or (layer + 1) % step or layer not in between}

@@ -98,9 +98,16 @@ class Config:
         self.prefix = prefix
 
     def find(self, names: Sequence[str]) -> tuple[str, Any]:
-        """Return the first of several names that has a value, and the value; None if none has."""
+        """Return the first of several names that has a value, and the value; None if none has.
+
+        `SECTION.NAME` is a value of a nested object.
+        """
         for name in names:
             if (value := self.values.get(name)) is not None:
+                return name, value
+            section, _, inner = name.rpartition(".")
+            nested: object = self.values.get(section)
+            if isinstance(nested, dict) and (value := cast("dict[str, Any]", nested).get(inner)) is not None:
                 return name, value
         return names[0], None
 
