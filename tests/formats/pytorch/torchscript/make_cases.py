@@ -20,6 +20,7 @@ import torch.ao.quantization as tq
 import torch.nn.functional as F
 import torchvision
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 HERE = Path(__file__).parent / "cases"
 CASES: dict[str, tuple] = {}
@@ -174,6 +175,24 @@ class Statistics(nn.Module):
         chosen = torch.combinations(w), torch.combinations(w, 3, with_replacement=True)
         tables = torch.range(1, 4, 1.5), x.nextafter(x.flip(0)), gaps.quantile(0.5, 0, keepdim=True)
         return (*leaves([quantiles, rounded, counts, spreads, extremes, chosen, tables]),)
+
+
+class Packed(nn.Module):
+    """Recurrent layers over packed sequences, whose rows are in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True)
+        self.gru = nn.GRU(3, 4, batch_first=True)
+        self.rnn = nn.RNN(3, 4, batch_first=True)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        y, (_, c) = self.lstm(packed)
+        wide, counts = pad_packed_sequence(y, batch_first=True)
+        z, h = self.gru(packed)
+        long, _ = pad_packed_sequence(z, padding_value=-1.0, total_length=7)
+        return wide, counts, c, long, h, self.rnn(packed)[0].data
 
 
 class ListOfInputs(nn.Module):
@@ -449,6 +468,9 @@ case("hooks", Hooked, {"x": ones(2, 4)})
 case("hooked_root", hooked_root, {"x": ones(2, 4)})
 SHORTS = torch.tensor([[300, -3, 2, 2], [-9, 2, 2, 7], [-9, 2, 2, 7]], dtype=torch.int16)
 case("statistics", Statistics, {"x": ones(3, 4).exp().sin() * 2, "i": SHORTS, "w": ones(4).exp()}, how="trace")
+LENGTHS = torch.tensor([2, 5, 3]), torch.tensor([4, 1, 6])
+case("packed", Packed, *({"x": ones(3, 6, 3), "lengths": lengths} for lengths in LENGTHS))
+case("packed_traced", Packed, {"x": ones(3, 6, 3), "lengths": LENGTHS[0]}, how="trace")
 case("list_of_inputs", ListOfInputs, {"xs": [ones(1, 4, 2, 3), ones(1, 4, 1, 2)]})
 case("views", Views, {"x": ones(3, 4)})
 case("views_traced", Views, {"x": ones(3, 4)}, how="trace")

@@ -26,11 +26,12 @@ TRACED = (
     "regions",
     "complex_quotient",
     "statistics",
+    "packed_traced",
 )
 SCRIPTED = (
     *("branches", "steps", "writes_in_loop", "breaks", "containers", "list_of_inputs", "views", "sizes"),
     *("network_frozen", "network_lite", "quantized_static", "quantized_dynamic"),
-    *("paddings_scripted", "hooks", "hooked_root", "network_lite_frozen"),
+    *("paddings_scripted", "hooks", "hooked_root", "network_lite_frozen", "packed"),
     "detections",
     "encoder",
     *("enumeration", "numbers", "sizes_of_values", "writes_after_branches", "quantized_frozen"),

@@ -34,7 +34,12 @@ class _CellType:
 
 
 LSTM_KIND = _CellType(LSTM, (0, 3, 1, 2))
-_GRU = _CellType(GRU, (1, 0, 2), MappingProxyType({"linear_before_reset": 1}))
+GRU_KIND = _CellType(GRU, (1, 0, 2), MappingProxyType({"linear_before_reset": 1}))
+
+
+def rnn_kind(activation: str) -> _CellType:
+    """Return the kind of RNN layers with this activation: `Tanh` or `Relu`."""
+    return _CellType(RNN, (0,), MappingProxyType({"activations": (activation,)}))
 
 
 def _reordered(b: Builder, weight: Value, kind: _CellType) -> Value:
@@ -51,9 +56,16 @@ def _joined(b: Builder, parts: Sequence[Value], axis: int) -> Value:
 
 
 def _layer(
-    b: Builder, kind: _CellType, x: Value, weights: Weights, layer: int, states: Sequence[Value | None], directions: int
+    b: Builder,
+    kind: _CellType,
+    x: Value,
+    weights: Weights,
+    layer: int,
+    states: Sequence[Value | None],
+    directions: int,
+    lengths: Value | None = None,
 ) -> tuple[Value, ...]:
-    """Emit one recurrent layer over a sequence; return all outputs and the final states."""
+    """Emit one recurrent layer over sequences of `lengths` [batch]; return all outputs and the final states."""
     ends = [f"l{layer}", f"l{layer}_reverse"][:directions]
     names = [f"{name}_{end}" for end in ends for name in ("weight_ih", "weight_hh")]
     missing = [name for name in names if name not in weights]
@@ -68,6 +80,9 @@ def _layer(
         bias = _joined(b, [b(Concat, *row, axis=1) for row in rows], 0)
     projections = [weights[name] for end in ends if (name := f"weight_hr_{end}") in weights]
     if projections:
+        if lengths is not None:
+            message = "unsupported projection of an LSTM over packed sequences"
+            raise UnsupportedError(message)
         p = with_direction(b, projections)
         return projected_lstm(b, x, w, r, bias, p, *states, direction="bidirectional" if directions == 2 else None)
     attributes = dict(kind.attributes)
@@ -76,7 +91,8 @@ def _layer(
     hidden = length(b.dims(r), 2)
     way = "bidirectional" if directions == 2 else None
     count = 3 if kind.op_def is LSTM else 2
-    return b.results(kind.op_def, count, x, w, r, bias, None, *states, hidden_size=hidden, direction=way, **attributes)
+    given = (x, w, r, bias, lengths, *states)
+    return b.results(kind.op_def, count, *given, hidden_size=hidden, direction=way, **attributes)
 
 
 def _stacked(
@@ -102,7 +118,7 @@ def _stacked(
     ends: list[list[Value]] = [[] for _ in states]
     for layer in range(count):
         parts = [_slice_layer_state(b, state, layer, count, directions) for state in given]
-        y, *last = _layer(b, kind, x, weights, layer, parts, directions)
+        y, *last = _layer(b, kind, x, weights, layer, parts, directions, options.get("lengths"))
         for column, state in zip(ends, last, strict=True):
             column.append(state)
         # [time, direction, batch, hidden]
@@ -151,7 +167,7 @@ def gru(
     **weights: Value,
 ) -> Answer:
     options = {"num_layers": num_layers, "batch_first": batch_first, "bidirectional": bidirectional}
-    return _stacked(b, _GRU, input, (hx,), weights, options)
+    return _stacked(b, GRU_KIND, input, (hx,), weights, options)
 
 
 @emits("nn.RNN", ignores=_OPTIONS)
@@ -170,7 +186,7 @@ def rnn(
     if nonlinearity not in names:
         message = f"unsupported nonlinearity {nonlinearity}"
         raise UnsupportedError(message)
-    kind = _CellType(RNN, (0,), MappingProxyType({"activations": (names[nonlinearity],)}))
+    kind = rnn_kind(names[nonlinearity])
     return _stacked(b, kind, input, (hx,), weights, options)
 
 
@@ -201,21 +217,27 @@ def function(
     train: Any = False,
     bidirectional: Any = False,
     batch_first: Any = False,
+    *,
+    lengths: Value | None = None,
 ) -> Answer:
     if scalar_of(train) and scalar_of(dropout):
         message = "dropout between layers in training mode"
         raise UnsupportedError(message)
     directions, count = 2 if scalar_of(bidirectional) else 1, int(scalar_of(num_layers))
     weights = _named(params, count, directions, has_biases=bool(scalar_of(has_biases)))
-    options = {"num_layers": num_layers, "batch_first": batch_first, "bidirectional": bidirectional}
+    options = {
+        "num_layers": num_layers,
+        "batch_first": batch_first,
+        "bidirectional": bidirectional,
+        "lengths": lengths,
+    }
     return _stacked(b, kind, input, hx if isinstance(hx, tuple) else (hx,), weights, options)
 
 
 emits("aten::lstm", "torch.lstm")(partial(function, LSTM_KIND))
-emits("aten::gru", "torch.gru")(partial(function, _GRU))
+emits("aten::gru", "torch.gru")(partial(function, GRU_KIND))
 for _name, _activation in (("tanh", "Tanh"), ("relu", "Relu")):
-    _rnn = _CellType(RNN, (0,), MappingProxyType({"activations": (_activation,)}))
-    emits(f"aten::rnn_{_name}", f"torch.rnn_{_name}")(partial(function, _rnn))
+    emits(f"aten::rnn_{_name}", f"torch.rnn_{_name}")(partial(function, rnn_kind(_activation)))
 
 
 # ── recurrent cells ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -237,10 +259,10 @@ def lstm_cell(b: Builder, input: Value, hx: Value | None = None, cx: Value | Non
 
 @emits("nn.GRUCell", ignores=_OPTIONS)
 def gru_cell(b: Builder, input: Value, hx: Value | None = None, **weights: Value) -> Answer:
-    return _cell(b, _GRU, input, (hx,), weights)
+    return _cell(b, GRU_KIND, input, (hx,), weights)
 
 
 @emits("nn.RNNCell", ignores=_OPTIONS)
 def rnn_cell(b: Builder, input: Value, hx: Value | None = None, nonlinearity: str = "tanh", **weights: Value) -> Answer:
-    kind = _CellType(RNN, (0,), MappingProxyType({"activations": ("Relu" if nonlinearity == "relu" else "Tanh",)}))
+    kind = rnn_kind("Relu" if nonlinearity == "relu" else "Tanh")
     return _cell(b, kind, input, (hx,), weights)
