@@ -78,6 +78,36 @@ CASES = {
         ],
         [integers(1, 6, 6, 3), integers(3, 3, 3, 2, seed=1)],
     ),
+    "linear_algebra": (
+        lambda x: (
+            *lax.linalg.lu(x)[:2],
+            jnp.abs(lax.linalg.lu(lax.complex(x, x[::-1]))[0]),
+            lax.linalg.cholesky(x @ x.T + 4 * jnp.eye(4), symmetrize_input=False),
+            jnp.abs(jnp.linalg.solve(lax.complex(x, x[::-1]), lax.complex(x, x.T))),
+            jnp.abs(jnp.linalg.cholesky(lax.complex(x @ x.T + 9 * jnp.eye(4), x - x.T))),
+        ),
+        [numbers(4, 4)],
+    ),
+    "element_types": (
+        lambda x, i: (
+            x.astype(jnp.float8_e5m2).astype(np.float32),
+            x.astype(jnp.float8_e8m0fnu).astype(np.float32),
+            jnp.zeros(4, np.float16).at[i].add(x[:4].astype(np.float16), mode="clip"),
+            lax.bitcast_convert_type(i.astype(np.uint8), jnp.int4).astype(np.int8),
+            jnp.abs(lax.clamp(np.complex64(-1 - 1j), lax.complex(x, -x)[:4], np.complex64(1))),
+        ),
+        [
+            np.array([1.1, -3, 1e-3, 61440, 57344, 1e6, 0, np.inf, np.nan], np.float32),
+            np.array([200, 3, 3, 16], np.int32),
+        ],
+    ),
+    "window_initial_values": (
+        lambda x: [
+            lax.reduce_window(x, *each, "SAME")
+            for each in [(3.0, lax.add, (1, 3), (1, 2)), (2.0, lax.mul, (2, 2), (1, 1)), (0.5, lax.max, (2, 3), (1, 1))]
+        ],
+        [numbers(4, 6)],
+    ),
     "constraint": (
         lambda x: lax.with_sharding_constraint(x * 2, NamedSharding(MESH, PartitionSpec("d"))),
         [numbers(4)],

@@ -234,6 +234,10 @@ class VhloReader:
                 return OtherType("function", given, tuple(self.type(cursor.varint()) for _ in range(cursor.count())))
             case 20 | 21:
                 return self._tensor_type(cursor, has_encoding=code == 21)
+            case 41:
+                return OtherType("buffer", (self._tensor_type(cursor, has_encoding=False),))
+            case 42:
+                return OtherType("future", tuple(self.type(cursor.varint()) for _ in range(cursor.count())))
             case 23:
                 return sized(OtherType("tuple", tuple(self.type(cursor.varint()) for _ in range(cursor.count()))))
             case 24 | 30:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.stablehlo.program import Dense, TensorType, dictionary, elements_of
 from graphport.formats.stablehlo.refusal import refuse
+from graphport.formats.stablehlo.rules.algebra import lu_factors
 from graphport.formats.stablehlo.rules.elementwise import RULES
 from graphport.formats.stablehlo.rules.emitter import Emitter, rule
 from graphport.formats.stablehlo.rules.reductions import as_tensor, running_sums, windows_reduced
 from graphport.formats.stablehlo.rules.shapes import ints_of, padded_axes
 from graphport.formats.stablehlo.rules.sorting import largest_elements
-from graphport.formats.stablehlo.rules.values import Held, flattened
+from graphport.formats.stablehlo.rules.values import Held, Pair, flattened
 from graphport.ir.graph import Value
 
 if TYPE_CHECKING:
@@ -42,10 +46,8 @@ def custom_call(e: Emitter, op: Operation, *xs: Held) -> list[Held]:
         return _top_k(e, op, xs[0])
     if name == "ApproxTopK" and len(xs) >= 4:
         return _approximate_top_k(e, op, xs)
-    if name in ("lapack_spotrf_ffi", "lapack_dpotrf_ffi") and len(xs) == 1 and isinstance(xs[0], Value):
-        return _cholesky(e, op, xs[0])
-    if name in ("lapack_strsm_ffi", "lapack_dtrsm_ffi") and len(xs) == 2:
-        return _triangular_solve(e, op, xs)
+    if (routine := _LAPACK.fullmatch(name)) is not None:
+        return _linear_algebra(e, op, routine[1], xs)
     if name == "check.eq":
         return [_all_equal(e, xs)]
     if name == "stablehlo.dynamic_reduce_window":
@@ -91,13 +93,32 @@ def _options(op: Operation) -> Mapping[str, Attribute]:
     return dictionary(op.attributes.get("mhlo.backend_config"))
 
 
-def _cholesky(e: Emitter, op: Operation, a: Value) -> list[Held]:
-    """LAPACK's factor, and a number other than 0 where there is none."""
-    attributes: dict[str, Attribute] = {"lower": _options(op).get("uplo") == ord("L")}
-    (factor,) = e.apply(replace(op, name="cholesky", attributes=attributes), [a])
-    last, axes = as_tensor(factor), [e.rank(a) - 2, e.rank(a) - 1]
+_LAPACK = re.compile(r"lapack_[sdcz](potrf|trsm|getrf)_ffi")
+
+
+def _linear_algebra(e: Emitter, op: Operation, routine: str, xs: Sequence[Held]) -> list[Held]:
+    if routine == "trsm" and len(xs) == 2:
+        return _triangular_solve(e, op, xs)
+    if len(xs) != 1 or not isinstance(xs[0], (Value, Pair)):
+        refuse("SH0007", f"{routine}: expected one matrix")
+    return _cholesky(e, op, xs[0]) if routine == "potrf" else list(lu_factors(e, op, xs[0]))
+
+
+def _cholesky(e: Emitter, op: Operation, a: Value | Pair) -> list[Held]:
+    """LAPACK's factor, with the unused triangle of `a`, and a number other than 0 if the factor does not exist."""
+    is_lower = _options(op).get("uplo") == ord("L")
+    (found,) = e.apply(replace(op, name="cholesky", attributes={"lower": is_lower}), [a])
+    last = as_tensor(found)
+    axes = [e.rank(last) - 2, e.rank(last) - 1]
+    size = e.static(last, axes[0])
+    if size == 0:
+        return [found, e.expand(e.constant(0, DType.INT32), e.sizes(last)[:-2])]
+    has_factor = e.constant(np.tri(size, dtype=bool) if is_lower else np.tri(size, dtype=bool).T)
+    pairs = zip(flattened(found), flattened(a), strict=True)
+    components = [e("Where", has_factor, computed, operand) for computed, operand in pairs]
+    factor: Held = Pair(*components) if isinstance(a, Pair) else components[0]
     for axis in axes:
-        last = e.slice(last, axis, e.static(a, axis) - 1, e.static(a, axis))
+        last = e.slice(last, axis, size - 1, size)
     # A pivot that is not positive makes the last one NaN.
     return [factor, e.cast(e("IsNaN", e("Squeeze", last, e.ints(*axes))), DType.INT32)]
 
@@ -105,10 +126,11 @@ def _cholesky(e: Emitter, op: Operation, a: Value) -> list[Held]:
 def _triangular_solve(e: Emitter, op: Operation, xs: Sequence[Held]) -> list[Held]:
     """LAPACK's solution of a triangular system; its options are ASCII codes of letters."""
     options = _options(op)
+    kinds = {"TRANSPOSE": "T", "ADJOINT": "C"}
     attributes: dict[str, Attribute] = {
         "left_side": options.get("side") == ord("L"),
         "lower": options.get("uplo") == ord("L"),
-        "transpose_a": "NO_TRANSPOSE" if options.get("trans_x") == ord("N") else "TRANSPOSE",
+        "transpose_a": next((k for k, c in kinds.items() if options.get("trans_x") == ord(c)), "NO_TRANSPOSE"),
         "unit_diagonal": options.get("diag") == ord("U"),
     }
     return e.apply(replace(op, name="triangular_solve", attributes=attributes), list(xs))

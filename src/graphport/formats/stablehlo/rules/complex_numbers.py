@@ -203,6 +203,11 @@ class _Complex:
         return Pair(found.imaginary, self.e("Neg", found.real))
 
 
+def divide(e: Emitter, x: Pair, y: Pair) -> Pair:
+    """The quotient of complex tensors."""
+    return _Complex(e).divide(x, y)
+
+
 def _unary(*names: str) -> Callable[[Callable[[_Complex, Pair], Held]], None]:
     def register(formula: Callable[[_Complex, Pair], Held]) -> None:
         @complex_rule(*names)
@@ -289,6 +294,13 @@ def minimum(e: Emitter, op: Operation, x: Held, y: Held) -> Pair:
     """The smaller element in lexicographic order."""
     del op
     return _extreme(e, x, y, "Less")
+
+
+@complex_rule("clamp")
+def clamp(e: Emitter, op: Operation, lowest: Held, x: Held, highest: Held) -> Pair:
+    """The elements between two limits in lexicographic order."""
+    del op
+    return _extreme(e, _extreme(e, x, lowest, "Greater"), highest, "Less")
 
 
 @complex_rule("atan2")

@@ -202,11 +202,19 @@ def remainder(e: Emitter, x: Value, y: Value) -> Value:
     if not dtype.is_integer:
         return e("Mod", x, _flushed(e, y), fmod=1)
     if _is_plain_divisor(e, y):
-        return e("Mod", x, y, fmod=1)
+        return _integer_remainder(e, x, y)
     zero = e("Equal", y, 0)
     bad = e("Or", zero, e("Equal", y, -1)) if dtype.kind == "i" else zero
-    found = e("Mod", x, e("Where", bad, e.constant(1, dtype), y), fmod=1)
+    found = _integer_remainder(e, x, e("Where", bad, e.constant(1, dtype), y))
     return e("Where", zero, x, found)
+
+
+def _integer_remainder(e: Emitter, x: Value, y: Value) -> Value:
+    """The remainder of a valid division; ONNX Runtime computes `fmod` of integers as float64, inexact for 64 bits."""
+    dtype = e.dtype(x)
+    if dtype is DType.INT64:
+        return e("Sub", x, e("Mul", e("Div", x, y), y))
+    return e("Mod", x, y, fmod=None if dtype.kind == "u" else 1)
 
 
 def _flushed(e: Emitter, y: Value) -> Value:
@@ -526,11 +534,26 @@ def converted(e: Emitter, x: Value, dtype: DType) -> Value:
         return e.cast(_wrapped(e, e.cast(x, _NARROW_INTEGERS[dtype]), dtype), dtype)
     if source is DType.BOOL and dtype in _NARROW_INTEGERS:
         return e.cast(e.cast(x, _NARROW_INTEGERS[dtype]), dtype)
-    if source in _NARROW_FLOATS and dtype in _NARROW_FLOATS:
-        return e("Cast", e.cast(x, DType.FLOAT32), to=dtype, saturate=0 if dtype in _EIGHT_BITS else None)
     if dtype in _EIGHT_BITS:
-        return e("Cast", x, to=dtype, saturate=0)
-    return e.cast(x, dtype)
+        floats = e.cast(x, DType.FLOAT32) if source in _NARROW_FLOATS else x
+        return e("Cast", _overflowed(e, floats) if dtype is DType.FLOAT8E5M2 else floats, to=dtype, saturate=0)
+    if dtype is DType.FLOAT8E8M0:
+        floats = e.cast(x, DType.FLOAT32)
+        is_valid = e("And", e("Greater", floats, 0.0), e("Less", floats, np.inf))
+        return e(
+            "Cast", e("Where", is_valid, floats, e.constant(np.nan, DType.FLOAT32)), to=dtype, round_mode="nearest"
+        )
+    return e.cast(e.cast(x, DType.FLOAT32) if {source, dtype} <= _NARROW_FLOATS else x, dtype)
+
+
+_E5M2_OVERFLOW = 61440.0
+"""The least float that rounds to infinity in float8_e5m2; ONNX Runtime converts it to NaN."""
+
+
+def _overflowed(e: Emitter, x: Value) -> Value:
+    if not e.dtype(x).is_floating:
+        x = e.cast(x, DType.FLOAT32)
+    return e("Where", e("GreaterOrEqual", e("Abs", x), _E5M2_OVERFLOW), e("Mul", x, np.inf), x)
 
 
 _EIGHT_BITS = frozenset({DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2, DType.FLOAT8E5M2FNUZ})
@@ -573,22 +596,37 @@ def bitcast_convert(e: Emitter, op: Operation, x: Any) -> Value:
 def _resized_bits(e: Emitter, x: Value, wanted: DType) -> Value:
     """Split elements into narrower ones along a new last axis, or join the last axis; low bits first."""
     source = e.dtype(x)
-    if min(source.bits, wanted.bits) < 8 or DType.BOOL in (source, wanted):
+    if DType.BOOL in (source, wanted) or any(t.bits < 8 and t not in _NARROW_INTEGERS for t in (source, wanted)):
         refuse("SH0006", f"unsupported: bitcast_convert from {source} to {wanted}")
     unsigned = {8: DType.UINT8, 16: DType.UINT16, 32: DType.UINT32, 64: DType.UINT64}
-    wide = _reinterpreted(e, x, unsigned[source.bits])
+    wide = _reinterpreted(e, x, unsigned[source.bits]) if source.bits >= 8 else _low_bits(e, x, source)
     if source.bits > wanted.bits:
         count = source.bits // wanted.bits
         shifts = e.constant(np.arange(count) * wanted.bits, wide.dtype)
         parts = e("BitShift", e.unsqueeze(wide, e.rank(x)), shifts, direction="RIGHT")
+        if wanted.bits < 8:
+            return converted(e, _low_bits(e, parts, wanted), wanted)
         return _reinterpreted(e, e.cast(parts, unsigned[wanted.bits]), wanted)
     count = wanted.bits // source.bits
+    if wanted.bits < 8:
+        refuse("SH0006", f"unsupported: bitcast_convert from {source} to {wanted}")
     shifts = e.constant(np.arange(count) * source.bits, unsigned[wanted.bits])
     parts = e("BitShift", e.cast(wide, unsigned[wanted.bits]), shifts, direction="LEFT")
     joined = e.cast(parts, DType.INT64) if wanted.bits < 64 else e("BitCast", parts, to=DType.INT64)
     total = e("ReduceSum", joined, e.ints(e.rank(x) - 1), keepdims=0)
     back = e.cast(total, unsigned[wanted.bits]) if wanted.bits < 64 else e("BitCast", total, to=DType.UINT64)
     return _reinterpreted(e, back, wanted)
+
+
+def _low_bits(e: Emitter, x: Value, dtype: DType) -> Value:
+    """The bits of a type of less than 8 bits, in uint8."""
+    if e.dtype(x).bits < 8:
+        x = e.cast(x, _NARROW_INTEGERS[e.dtype(x)])
+    return e(
+        "BitwiseAnd",
+        _reinterpreted(e, x, DType.UINT8) if e.dtype(x).bits == 8 else e.cast(x, DType.UINT8),
+        (1 << dtype.bits) - 1,
+    )
 
 
 def _reinterpreted(e: Emitter, x: Value, dtype: DType) -> Value:

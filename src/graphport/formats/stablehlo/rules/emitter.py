@@ -93,6 +93,7 @@ _NARROW: dict[DType | None, DType] = {
     ),
 }
 _BFLOAT16: dict[DType | None, DType] = {DType.BFLOAT16: DType.FLOAT32}
+_FLOATS16: dict[DType | None, DType] = _BFLOAT16 | {DType.FLOAT16: DType.FLOAT32}
 _INTEGERS16: dict[DType | None, DType] = {DType.INT16: DType.INT32, DType.UINT16: DType.INT32}
 _UINT64: dict[DType | None, DType] = {DType.UINT64: DType.INT64}
 _COMPUTED_IN: dict[str, dict[DType | None, DType]] = {
@@ -203,6 +204,8 @@ class Emitter:
         if op_type in ("ReduceMax", "ReduceMin"):
             return self._extreme_uint64(op_type, values, attributes)
         replacements = _COMPUTED_IN[op_type]
+        if op_type == "ScatterND" and attributes.get("reduction", "none") != "none":
+            replacements = replacements | _FLOATS16
         dtype = next((x.dtype for x in values if x is not None and x.dtype in replacements), None)
         if dtype is None:
             return None

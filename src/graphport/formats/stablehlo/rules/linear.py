@@ -101,10 +101,11 @@ def merged_size(e: Emitter, sizes: list[int | Value]) -> int | Value:
 @complex_rule("dot_general")
 def complex_dot_general(e: Emitter, op: Operation, x: Pair, y: Pair) -> Pair:
     """(a + ib)(c + id) by four real products."""
-    return _bilinear(e, x, y, lambda a, b: dot_general(e, op, a, b))
+    return bilinear(e, x, y, lambda a, b: dot_general(e, op, a, b))
 
 
-def _bilinear(e: Emitter, x: Pair, y: Pair, product: Callable[[Value, Value], Value]) -> Pair:
+def bilinear(e: Emitter, x: Pair, y: Pair, product: Callable[[Value, Value], Value]) -> Pair:
+    """Multiply complex tensors by four real products."""
     real = e("Sub", product(x.real, y.real), product(x.imaginary, y.imaginary))
     return Pair(real, e("Add", product(x.real, y.imaginary), product(x.imaginary, y.real)))
 
@@ -219,7 +220,7 @@ def dynamic_conv(e: Emitter, op: Operation, x: Value, w: Value, padding: Value) 
 @complex_rule("convolution")
 def complex_convolution(e: Emitter, op: Operation, x: Pair, w: Pair) -> Pair:
     """Convolve complex tensors by four real convolutions."""
-    return _bilinear(e, x, w, lambda a, b: convolution(e, op, a, b))
+    return bilinear(e, x, w, lambda a, b: convolution(e, op, a, b))
 
 
 def _convolved(

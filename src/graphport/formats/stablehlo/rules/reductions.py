@@ -14,6 +14,7 @@ from graphport.formats.stablehlo.rules.emitter import Emitter, complex_rule, rul
 from graphport.formats.stablehlo.rules.shapes import checked_axes, insert_gaps, ints_of, padded
 from graphport.formats.stablehlo.rules.values import Held, Pair
 from graphport.ir.graph import Value
+from graphport.ops.definitions.quantization import integer_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,17 +117,20 @@ def is_neutral(e: Emitter, name: str, start: Held) -> bool:
     known = e.constant_elements(start)
     if known is None or not isinstance(start, Value):
         return False
-    number = known.reshape(-1)[0]
-    dtype = e.dtype(start)
-    if name in ("maximum", "minimum"):
-        if dtype is DType.BOOL:
-            return bool(number) == (name == "minimum")
-        if dtype.is_floating:
-            return float(number) == (-np.inf if name == "maximum" else np.inf)
-        lowest = 0 if dtype.kind == "u" else -(1 << (dtype.bits - 1))
-        highest = (1 << dtype.bits) - 1 if dtype.kind == "u" else (1 << (dtype.bits - 1)) - 1
-        return int(number) == (lowest if name == "maximum" else highest)
-    return name in _NEUTRAL and (dtype is DType.BOOL or name not in ("and", "or")) and float(number) == _NEUTRAL[name]
+    neutral, number = _neutral(name, e.dtype(start)), known.reshape(-1)[0]
+    return neutral is not None and (int(number) if isinstance(neutral, int) else float(number)) == neutral
+
+
+def _neutral(name: str, dtype: DType) -> float | int | None:
+    """The initial value that does not change a reduction, or `None` for other operations."""
+    if name not in ("maximum", "minimum"):
+        return _NEUTRAL.get(name) if dtype is DType.BOOL or name != "and" else None
+    if dtype is DType.BOOL:
+        return int(name == "minimum")
+    if dtype.is_floating:
+        return -np.inf if name == "maximum" else np.inf
+    lowest, highest = integer_range(dtype)
+    return int(lowest if name == "maximum" else highest)
 
 
 def _with_initial(e: Emitter, block: Block, name: str, value: Value, start: Held) -> Held:
@@ -330,7 +334,9 @@ def windows_reduced(
         if found is not None:
             return [found]
     rank = e.rank(as_tensor(xs[0]))
-    values = [_padded_for_windows(e, x, start, window) for x, start in zip(xs, initial, strict=True)]
+    # XLA skips the positions of the padding, which differs from a fill with an initial value that is not neutral.
+    fills = [_fill(e, *each) for each in zip(names or [None] * count, initial, strict=True)]
+    values = [_padded_for_windows(e, x, fill, window) for x, fill in zip(xs, fills, strict=True)]
     for axis in range(rank):
         values = _axis_windows(e, block, values, axis, window)
     if all(
@@ -338,6 +344,11 @@ def windows_reduced(
     ):
         return values
     return e.vectorized(block, [*initial, *values], count)
+
+
+def _fill(e: Emitter, name: str | None, start: Held) -> Held:
+    neutral = _neutral(name, e.dtype(start)) if name is not None and isinstance(start, Value) else None
+    return start if neutral is None or not isinstance(start, Value) else e.constant(neutral, start.dtype)
 
 
 def _padded_for_windows(e: Emitter, x: Held, start: Held, window: dict[str, list[int]]) -> Held:
