@@ -109,3 +109,12 @@ def test_the_system_ends_a_process_at_the_limit_of_processor_time(computing, mon
     process = child_process.start_process("computing")
     assert process.wait(30) == -signal.SIGXCPU
     child_process.end(process)
+
+
+def test_packages_of_a_runtime_module_are_not_imported():
+    command = [sys.executable, "-P", "-X", "importtime", "-m", child_process.__name__, str(os.getpid())]
+    command.append("graphport.formats.onnx.runtime_process")
+    found = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, text=True, timeout=60)
+    imported = {line.rpartition("|")[2].strip() for line in found.stderr.splitlines()}
+    assert "onnxruntime" in imported
+    assert "graphport.formats" not in imported

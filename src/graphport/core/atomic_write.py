@@ -290,7 +290,7 @@ def interruption(path: Path_) -> Interruption | None:
     try:
         if _has_exact_name(path):
             folder, name = os.path.split(path)
-            marker = os.path.join(folder, f".{name}{journals.MARKER_ENDING}")  # noqa: PTH118  asked of every file
+            marker = os.path.join(folder, f".{name}{journals.MARKER_ENDING}")  # noqa: PTH118  called for every file
             if not os.path.lexists(marker):
                 return None
         graph = _target_name(path)

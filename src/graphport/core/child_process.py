@@ -198,14 +198,19 @@ def _is_child_of(parent: int) -> bool:
 def main() -> None:
     """Run as the child process: `python -m graphport.core.child_process PARENT MODULE`."""
     from importlib import import_module
-    from runpy import run_module
+    from runpy import run_module, run_path
 
     parent, module = int(sys.argv[1]), sys.argv[2]
     # Run as a program this module is `__main__`: the runtime's module imports it under its own name.
     import_module("graphport.core.child_process").end_with(parent)
     import_module("graphport.core.packages").disable_telemetry()
     sys.argv = [module]
-    run_module(module, run_name="__main__", alter_sys=True)
+    path = Path(__file__).parents[2].joinpath(*module.split(".")).with_suffix(".py")
+    if path.is_file():
+        # Without importing the packages of the module, which take a third of the start.
+        run_path(str(path), run_name="__main__")
+    else:
+        run_module(module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

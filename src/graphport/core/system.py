@@ -29,7 +29,7 @@ def free_memory() -> int:
         ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
         return int(status.free)
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123  asked before each proof
+        with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123  called before each proof
             known = dict(line.split(":", 1) for line in file)
         return int(known["MemAvailable"].split()[0]) << 10
     except (OSError, KeyError, ValueError):

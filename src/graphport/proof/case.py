@@ -83,6 +83,8 @@ class Case:
     """Whether quantized outputs that agree loosely were compared as graphport reads both files."""
     relations: Relations | None = None
     """Open dims of side `a` in terms of others, as far as that was searched."""
+    has_independent_samples: bool = False
+    """Whether both sides compute each sample of a batch independently, at a cost that matters."""
     noted: set[tuple[Runner, int]] = field(default_factory=set["tuple[Runner, int]"])
     """Outputs with a note that another runner of the same side disagrees."""
 

@@ -51,6 +51,7 @@ def explore(case: Case, compare: Callable[[TestInput], str | None]) -> None:
         compares=compares,
         is_same=case.a.format == case.b.format and is_same_model(a, b),
         relations=case.relations,
+        has_independent_samples=case.has_independent_samples,
     )
     if exploration is None:
         case.coverage = case.coverage.merged(unexplored(a))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core.progress import stage
 from graphport.proof.compute import compute_outputs
 from graphport.proof.declared_outputs import mismatch
+from graphport.proof.independent_samples import has_independent_samples, is_heavy
 from graphport.proof.loading import size_checker
 from graphport.proof.side import paired
 from graphport.proof.test_inputs import KINDS, TestInput, accepted, bound_by, choices_of_sizes, make_test_input
@@ -15,7 +16,7 @@ from graphport.runtimes.inputs import is_accepted, no_array, open_axes
 from graphport.runtimes.relations import completed, search
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from graphport.proof.case import Case
     from graphport.proof.test_inputs import Sizes
@@ -46,6 +47,8 @@ def choices_of_inputs(case: Case, given: Mapping[str, Any] | None) -> Iterator[I
         yield iter([[TestInput("given", 0, {}, dict(given))]])
         return
     graph = case.a.graph
+    graphs = (graph, case.b.graph)
+    case.has_independent_samples = is_heavy(graph) and all(map(has_independent_samples, graphs))
     names = {value.name: value for value in case.b.graph.inputs}
     twins = paired({value.name: value for value in graph.inputs}, graph, case.b.graph)
     partners = {value.name: names[other] for other, value in twins.items() if other in names}
@@ -54,7 +57,9 @@ def choices_of_inputs(case: Case, given: Mapping[str, Any] | None) -> Iterator[I
     every = choices_of_sizes(graph, fixed)
     for choices in every:
         sizes = _sizes(case, choices, lambda other: _related(case, every[-1][0], other, fixed))
-        yield (_inputs_of(case, each, seed) for each in sizes if _is_untested(case, each) and _fits_memory(case, each))
+        kinds = KINDS[:1] if seed and case.has_independent_samples else KINDS
+        fitting = (each for each in sizes if _is_untested(case, each) and _fits_memory(case, each))
+        yield (_inputs_of(case, each, kinds, seed) for each in fitting)
         seed += len(KINDS)
 
 
@@ -99,6 +104,7 @@ def _fits_memory(case: Case, sizes: Sizes) -> bool:
     return reason is None
 
 
-def _inputs_of(case: Case, sizes: Sizes, seed: int) -> list[TestInput]:
-    kinds = KINDS if any(value.storage is None for value in case.a.graph.inputs) else KINDS[:1]
+def _inputs_of(case: Case, sizes: Sizes, kinds: Sequence[str], seed: int) -> list[TestInput]:
+    if all(value.storage is not None for value in case.a.graph.inputs):
+        kinds = kinds[:1]
     return [make_test_input(case.a.graph, kind, sizes, seed + index) for index, kind in enumerate(kinds)]

@@ -236,7 +236,7 @@ def _limits_of_operands(node: Any) -> Iterator[tuple[Value, float]]:
 def realized(
     graph: Graph, setting: Setting, sizes: dict[str, int], label: str, ways: Sequence[tuple[str, tuple[int, ...]]]
 ) -> Iterator[Candidate]:
-    """Convert a setting to arrays: elements at its numbers, above or below, as `ways` specifies."""
+    """Convert a setting to arrays: elements equal to its numbers, larger or smaller, according to `ways`."""
     sizes = {**sizes, **setting.sizes}
     base = normal(graph, sizes)
     if base is None:

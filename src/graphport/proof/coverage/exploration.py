@@ -72,6 +72,7 @@ class Exploration:
     relations: Relations
     fixed: frozenset[str]
     """Open dims with a static size in the other graph."""
+    has_independent_samples: bool = False
     _further: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
     _before: list[Any] = field(default_factory=list[Any])
     """What both graphs had reached before the last further input."""
@@ -87,6 +88,7 @@ class Exploration:
         compares: bool = True,
         is_same: bool = False,
         relations: Relations | None = None,
+        has_independent_samples: bool = False,
     ) -> Exploration | None:
         """Create the exploration of two graphs; `None` if the reference interpreter cannot compute both.
 
@@ -98,6 +100,7 @@ class Exploration:
             compares: whether to search for differences, or only for uncovered parts.
             is_same: whether equal nodes compute both graphs: only `a` is computed then.
             relations: open dims as functions of other dims.
+            has_independent_samples: whether a larger batch computes the same for each sample.
         """
         if not inputs:
             return None
@@ -116,7 +119,14 @@ class Exploration:
         budget = WorkBudget(seconds)
         budget.begin()
         search = Search(first, second, as_second, budget, compares=compares and not is_random and not is_alone)
-        return cls(search, inputs, Names.match_inputs(a, b), relations or {}, frozenset(fixed_sizes(a, b)))
+        return cls(
+            search,
+            inputs,
+            Names.match_inputs(a, b),
+            relations or {},
+            frozenset(fixed_sizes(a, b)),
+            has_independent_samples,
+        )
 
     def further_inputs(self) -> Iterator[Further]:
         """Yield test inputs beyond the standard ones: further sizes, and values that reach uncovered parts."""
@@ -139,7 +149,7 @@ class Exploration:
         a = self.search.a
         usual = {name: size for name, size in self.inputs[-1].sizes.items() if name not in self.fixed}
         telling = {size for subject in self.search.subjects for size in telling_sizes(subject.graph)}
-        for sizes in more_sizes(a.graph, telling, usual) if usual else ():
+        for sizes in more_sizes(a.graph, telling, usual) if usual and not self.has_independent_samples else ():
             whole = {**self.inputs[-1].sizes, **sizes}
             candidate = normal(a.graph, completed(self.relations, whole) if self.relations else whole)
             if candidate is None:

@@ -6,7 +6,7 @@ from math import isclose
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
-from graphport.core.element_digest import digest_elements
+from graphport.core.element_digest import have_equal_elements
 from graphport.core.storage import Storage
 from graphport.ir.graph import walk
 from graphport.ops import registry
@@ -125,7 +125,7 @@ def _is_common(x: Value | None, y: Value | None, by_b: Mapping[Value, Match]) ->
         return match.a is x
     if x.storage is None or y.storage is None or x.storage.shape != y.storage.shape or x.dtype is not y.dtype:
         return False
-    return x.storage is y.storage or digest_elements(x.storage) == digest_elements(y.storage)
+    return have_equal_elements(x.storage, y.storage)
 
 
 def _differing_attributes(a: Node, b: Node) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.element_digest import digest_elements
+from graphport.core.element_digest import digest_elements, have_equal_elements
 from graphport.core.facts import TensorFact
 from graphport.core.storage import Storage
 
@@ -63,17 +63,10 @@ def _common_weights(of_a: list[Storage], of_b: list[Storage]) -> dict[int, int]:
     for storage in of_b:
         if storage.count <= MAX_STATED or id(storage) in found:
             continue
-        other = next((each for each in of_a if _is_equal(each, storage)), None)
+        other = next((each for each in of_a if have_equal_elements(each, storage)), None)
         if other is not None:
             found[id(storage)] = found.setdefault(id(other), len(found))
     return found
-
-
-def _is_equal(x: Storage, y: Storage) -> bool:
-    if x.dtype != y.dtype or x.count != y.count or x.dtype.kind == "S":
-        return False
-    pairs = zip(x.chunks(), y.chunks(), strict=True)
-    return all(np.array_equal(np.frombuffer(one, np.uint8), np.frombuffer(two, np.uint8)) for one, two in pairs)
 
 
 def _key_of_graph(graph: Graph, common: dict[int, int]) -> Hashable:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphport.core.element_digest import digest_elements
+from graphport.core.element_digest import have_equal_elements
 from graphport.core.storage import Storage
 from graphport.ir.graph import Graph
 from graphport.ops import registry
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from graphport.ir.attributes import Attribute
     from graphport.ir.graph import Node, Value
 
-MAX_DIGESTED = 1 << 33
-"""Bytes of constants that are digested; constants beyond are equal only if their storage is the same object."""
+MAX_COMPARED = 1 << 33
+"""Bytes of constants that are compared; constants beyond are equal only if their storage is the same object."""
+_SAMPLE = 64
+"""Bytes at the start of a constant that select the constants that it is compared with."""
 
 
 class Numbering:
@@ -31,7 +33,8 @@ class Numbering:
         self._splits_gemm = splits_gemm
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[Value, int] = {}
-        self._left = MAX_DIGESTED
+        self._left = MAX_COMPARED
+        self._storages: dict[Hashable, list[Storage]] = {}
         self.structure: dict[Value, int] = {}
         """The number of a value by how it is computed, also where `assign` gave it another one."""
 
@@ -128,7 +131,12 @@ class Numbering:
         if storage.nbytes > self._left:
             return id(storage)
         self._left -= storage.nbytes
-        return storage.dtype, tuple(storage.shape), digest_elements(storage)
+        sample = next((bytes(block[:_SAMPLE]) for block in storage.chunks(_SAMPLE)), b"")
+        bucket = (storage.dtype, tuple(storage.shape), sample)
+        equal = self._storages.setdefault(bucket, [])
+        index = next((n for n, each in enumerate(equal) if have_equal_elements(each, storage)), len(equal))
+        equal += [storage] if index == len(equal) else []
+        return (*bucket, index)
 
 
 def _window_defaults(node: Node) -> dict[str, Any]:

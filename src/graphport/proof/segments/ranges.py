@@ -238,7 +238,7 @@ def is_integral(value: Value, depth: int = MAX_DEPTH) -> bool:
 
 
 def domain_of(value: Value) -> Range:
-    """Return the range of a value for which the operators that read it are defined, such as non-negative for Sqrt."""
+    """Return the range of a value for which its consumers are defined, such as non-negative for Sqrt."""
     if any(user.op in _ROOTS for user in value.users):
         return 0.0, inf
     if any(user.op == "Pow" and user.operand(0) is value for user in value.users):

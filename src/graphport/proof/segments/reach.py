@@ -22,7 +22,7 @@ _ROWS = "rows of "
 
 
 def phrases_of(graph: Graph, nodes: Collection[Node] | None = None) -> set[str]:
-    """Return the phrases of the parts of a graph; with `nodes`, only of them and of the nodes in their bodies."""
+    """Return the phrases of the parts of a graph; with `nodes`, only of these nodes and the nodes in their bodies."""
     parts = coverage_points(graph)
     return {part.phrase for node, own in parts.of.items() if nodes is None or node in nodes for part in own}
 

@@ -155,7 +155,7 @@ def _integers(each: FreeInput, kind: str, random: np.random.Generator) -> Any:
 
 
 def _draw_integers(low: int, high: int, seen: Any, kind: str, random: np.random.Generator) -> Any:
-    """Draw integers from `low` to `high`; for the kind `limits` only these limits."""
+    """Draw integers from `low` to `high`; for the kind `limits` only `low` and `high`."""
     shape: tuple[int, ...] = np.shape(seen)
     if kind == "limits":
         return random.choice(np.array([low, high]), shape).astype(seen.dtype)
