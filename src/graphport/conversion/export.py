@@ -536,9 +536,9 @@ def _violation(op_def: OpDef, node: Node, inference: Inference) -> UnsupportedEr
             bind(op_def, operands)
         else:
             inference.answer(op_def, operands, node.stated, len(node.outputs))
-    except ElementTypeError:
-        return None
     except ShapeError as error:
+        if isinstance(error, ElementTypeError) and not error.is_index:
+            return None
         return UnsupportedError(error.message, help=error.help)
     except (UnsupportedError, Unknown, Undecided, *FOUND):
         return None

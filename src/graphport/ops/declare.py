@@ -96,11 +96,17 @@ class UnsupportedError(Exception):
 
 
 class ElementTypeError(ShapeError):
-    """The operand has a dtype that ONNX does not permit for the operator; another dialect may permit it."""
+    """The operand has a dtype that ONNX does not permit for the operator; another dialect may permit it.
 
-    def __init__(self, message: str, help: str | None = None, *, dtype: DType | None = None) -> None:
+    `is_index`: the operand holds sizes, indices or axes, and the dtype is no integer; no dialect permits that.
+    """
+
+    def __init__(
+        self, message: str, help: str | None = None, *, dtype: DType | None = None, is_index: bool = False
+    ) -> None:
         super().__init__(message, help)
         self.dtype = dtype
+        self.is_index = is_index
 
 
 @dataclass(frozen=True, slots=True)

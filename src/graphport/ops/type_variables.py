@@ -64,7 +64,9 @@ def _bind_type(name: str, types: Types, fact: Fact, bound: dict[str, DType]) -> 
         return
     if fact.dtype not in types.dtypes:
         message = f"{name} is {fact.dtype}"
-        raise ElementTypeError(message, f"expected {', '.join(sorted(map(str, types.dtypes)))}", dtype=fact.dtype)
+        expected = f"expected {', '.join(sorted(map(str, types.dtypes)))}"
+        is_index = all(dtype.is_integer for dtype in types.dtypes) and not fact.dtype.is_integer
+        raise ElementTypeError(message, expected, dtype=fact.dtype, is_index=is_index)
     if bound.setdefault(types.name, fact.dtype) is not fact.dtype:
         message = f"{name} is {fact.dtype}, another operand {bound[types.name]}"
         raise ShapeError(message, "both must have equal element types; cast one operand")

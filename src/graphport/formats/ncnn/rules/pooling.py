@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import reserve
 from graphport.formats.ncnn.rules.binding import NONE, Layer, layer
 from graphport.formats.ncnn.rules.emitting import emitted, lengths_of
 from graphport.formats.ncnn.rules.rule_table import RULES
@@ -194,6 +195,7 @@ def _count_window_elements(b: Builder, x: Value, slid: Window, *, counts_padding
     for n, length_, kernel, stride, gap, (p, q) in zip(
         dims, sizes(slid.lengths), sizes(slid.kernel), slid.strides, slid.dilations, known_padding(x, slid), strict=True
     ):
+        reserve(length_, kernel, what="positions of pooling windows")
         positions = np.arange(length_)[:, None] * stride + np.arange(kernel)[None] * gap
         low, high = (0, n + p + q) if counts_padding else (p, n + p)
         found = found[..., None] * ((positions >= low) & (positions < high)).sum(1)

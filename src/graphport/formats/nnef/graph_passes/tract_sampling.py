@@ -50,9 +50,11 @@ def _reversed(b: Builder, node: Node, x: Value) -> Value | None:
         return None
     start, end, axis, step = numbers
     shape = x.shape or ()
-    if not (start == step == -1 and end < -(2**31)) or not isinstance(shape[int(axis) % max(len(shape), 1)], Symbolic):
+    if not shape or not (start == step == -1 and end < -(2**31)):
         return None
     place = int(axis) % len(shape)
+    if not isinstance(shape[place], Symbolic):
+        return None
     last = b(Sub, extent(b, x, place), [1])
     return b(Gather, x, b(Sub, last, counted(b, extent(b, x, place))), axis=place)
 

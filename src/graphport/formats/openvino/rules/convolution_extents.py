@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphport.ir.graph import Value
+from graphport.ops.declare import ShapeError
 from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Mul, Sub
 from graphport.ops.definitions.reshape import Shape
 
@@ -50,9 +51,16 @@ class Vectors:
         return _OF_NUMBERS[op_def](x, y)
 
 
-def spatial(b: Builder, x: Value) -> Extents:
-    """Return the spatial dims, that is all but the first two."""
+def spatial(b: Builder, x: Value, rank: int) -> Extents:
+    """Return the `rank` spatial dims, that is all but the first two.
+
+    Raises:
+        ShapeError: the operand has another rank.
+    """
     dims = b.dims(x)[2:]
+    if len(b.dims(x)) != rank + 2:
+        message = f"the operand has rank {len(b.dims(x))}, expected {rank + 2} for a window with {rank} axes"
+        raise ShapeError(message)
     known = [n for n in dims if isinstance(n, int)]
     return np.array(known, np.int64) if len(known) == len(dims) else b(Shape, x, start=2)
 

@@ -136,7 +136,7 @@ def _padded(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, Any])
     rank = len(kernel)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, stated["dilations"], strict=True)]
     strides, is_upper = stated["strides"] or (1,) * rank, stated["auto_pad"] == "SAME_UPPER"
-    sides = same_padding(b, spatial(b, x), reach, strides, is_upper=is_upper)
+    sides = same_padding(b, spatial(b, x, len(reach)), reach, strides, is_upper=is_upper)
     none, values = vector(b, [0, 0]), [Vectors(b).value(side) for side in sides]
     return b(Pad, x, b(Concat, none, values[0], none, values[1], axis=0))
 

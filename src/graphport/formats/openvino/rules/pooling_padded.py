@@ -41,7 +41,7 @@ def surroundings(b: Builder, x: Value, kernel: Sequence[int], stated: dict[str, 
     v, rank = Vectors(b), len(kernel)
     strides = np.array(stated["strides"] or (1,) * rank)
     reach = np.array([(k - 1) * d + 1 for k, d in zip(kernel, stated["dilations"] or (1,) * rank, strict=True)])
-    extents = spatial(b, x)
+    extents = spatial(b, x, rank)
     auto_pad = stated.get("auto_pad")
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         begins, ends = same_padding(b, extents, reach.tolist(), strides.tolist(), is_upper=auto_pad == "SAME_UPPER")

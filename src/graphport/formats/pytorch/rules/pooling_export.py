@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphport.core.budget import bounded
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.emitting import DIALECT, EXPORT, aten, aten_results
@@ -171,12 +172,11 @@ def _mean_by_convolution(b: Builder, op: AveragePoolView, slid: Any, pairs: list
     }
     total = b(Conv, op.x, kernel, group=channels, **options)
     spatial = sizes(dims[2:], "the sizes of the averaged axes")
-    counted = np.ones((1, 1, *spatial))
     if op.count_include_pad:
-        given = [(p, q) for p, q in pairs]
-        counted = np.ones((1, 1, *(n + p + q for n, (p, q) in zip(spatial, given, strict=True))))
-        more = [e - q for (_, e), (_, q) in zip(complete, given, strict=True)]
+        spatial = [n + p + q for n, (p, q) in zip(spatial, pairs, strict=True)]
+        more = [e - q for (_, e), (_, q) in zip(complete, pairs, strict=True)]
         options |= {"pads": (*[0] * len(more), *more)}
+    counted = np.ones((1, 1, *bounded(spatial)))
     count = b(Conv, b.constant(counted, dtype_of(op.x)), one, **options)
     return b(Div, total, count)
 
