@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphport.conversion.empty_operands import drop_empty_operands
+from graphport.conversion.empty_operands import drop_empty_operands, fold_empty_values
 from graphport.conversion.hooks import after_export, before_export, older
 from graphport.conversion.rule_cache import RuleCache
 from graphport.core import budget
@@ -320,6 +320,7 @@ def _export_copy(graph: Graph, dialect: str) -> tuple[Graph, list[_Unsupported]]
         if dialect:
             _expand_domains(result)
             drop_empty_operands(result)
+            fold_empty_values(result, dialect)
         before_export(result, dialect)
         tried = _export_nodes(result, dialect)
         # Shape arithmetic that was folded into attributes has no consumer any more.

@@ -124,7 +124,10 @@ class _Writer:
             if name != value.name:
                 self._renamed[value] = name
         for value in graph.outputs:
-            if value.is_constant:
+            if value.is_constant and 0 in (value.shape or ()):
+                message = f"the output {value.name} has no elements; ncnn has no empty blobs"
+                self.findings.append(Diagnostic("NCNN0305", message, value.origin, "remove it from the outputs"))
+            elif value.is_constant:
                 message = f"the output {value.name} is constant; ncnn has no blob for a constant output"
                 remedy = "remove it from the outputs"
                 self.findings.append(Diagnostic("NCNN0305", message, value.origin, remedy))

@@ -151,7 +151,9 @@ def export_dynamic_quantize(b: Builder, x: Value) -> tuple[Value, ...]:
     axes = tuple(range(len(b.dims(x))))
     low = aten(b, "clamp", aten(b, "amin", x, axes), None, 0.0)
     high = aten(b, "clamp", aten(b, "amax", x, axes), 0.0)
-    scale = aten(b, "div.Tensor", aten(b, "sub.Tensor", high, low), 255.0)
+    step = aten(b, "div.Tensor", aten(b, "sub.Tensor", high, low), 255.0)
+    # All-zero input has scale 1.
+    scale = aten(b, "where.self", aten(b, "gt.Scalar", step, 0.0), step, b.like(step, 1.0))
     start = aten(b, "neg", aten(b, "div.Tensor", low, scale))
     zero = aten(b, "clamp", aten(b, "round", start), 0.0, 255.0)
     y = aten(b, "add.Tensor", aten(b, "round", aten(b, "div.Tensor", x, scale)), zero)

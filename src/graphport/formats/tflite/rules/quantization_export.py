@@ -149,13 +149,13 @@ def export_dynamic_quantize_linear(b: Builder, x: Value) -> Exported:
     low = b(arithmetic.Min, zero, b(ReduceMin, x, keepdims=0))
     high = b(arithmetic.Max, zero, b(ReduceMax, x, keepdims=0))
     scale = b(arithmetic.Div, b(arithmetic.Sub, high, low), b.like(x, 255))
-    # All-zero input has scale 0 and any zero point.
+    # All-zero input has scale 1.
     is_flat = emit(b, "EQUAL", scale, 0.0)
     divisor = emit(b, "SELECT_V2", is_flat, b.like(scale, 1), scale)
     place = emit(b, "ROUND", b(arithmetic.Sub, zero, b(arithmetic.Div, low, divisor)))
     shift = emit(b, "MINIMUM", emit(b, "MAXIMUM", place, 0.0), 255.0)
     zero_point = cast_to(b, cast_to(b, shift, DType.INT32), DType.UINT8)
-    return _quantize_by_formula(b, x, divisor, zero_point, 0, 0), scale, zero_point
+    return _quantize_by_formula(b, x, divisor, zero_point, 0, 0), divisor, zero_point
 
 
 def _centred(b: Builder, x: Value, zero: Value | None) -> Value:
