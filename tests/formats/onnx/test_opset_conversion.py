@@ -433,3 +433,29 @@ def test_types_that_came_later_lead_to_a_later_opset():
     np.testing.assert_array_equal(y, [-1, -0.5, 0, 0.5])
     with pytest.raises(DiagnosticError, match=r"ONNX0602.*int2"):
         to_proto(graph, opset=21)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "axis", "written"),
+    [
+        pytest.param("Softmax", 1, ["Relu", "Softmax"], id="flattened"),
+        pytest.param("LogSoftmax", 0, ["Relu", "LogSoftmax"], id="all axes"),
+        pytest.param("Hardmax", -2, ["Relu", "Hardmax"], id="negative axis"),
+    ],
+)
+def test_softmax_of_flattened_axes_keeps_its_form(tmp_path, op_type, axis, written):
+    """Softmax up to opset 12 flattens the axes from `axis` on; the current one does not."""
+    helper = onnx.helper
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node(op_type, ["r"], ["y"], axis=axis)]
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", 4, 3, 2]) for name in "xy"]
+    graph = helper.make_graph(nodes, "net", values[:1], values[1:])
+    opset = 8 if axis >= 0 else 11
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=6)
+    gp.save(gp.simplify(source)[0], tmp_path / "s.onnx")
+    assert [node.op_type for node in onnx.load(tmp_path / "s.onnx").graph.node] == written
+    x = {"x": real(5, 4, 3, 2)}
+    sessions = (source.SerializeToString(), (tmp_path / "s.onnx").read_bytes())
+    first, second = (
+        onnxruntime.InferenceSession(each, providers=["CPUExecutionProvider"]).run(None, x) for each in sessions
+    )
+    np.testing.assert_array_equal(second[0], first[0])

@@ -102,11 +102,20 @@ def split_into_sizes(
     return b.emit("Split", input, facts=facts, axis=place, split=tuple(sizes))
 
 
+_FLATTENING_SOFTMAX = 12
+"""The last opset whose Softmax flattens the axes from `axis` on."""
+
+
 @Reshape.export_rule("onnx", until=13)
 def reshape_that_copies(b: Builder, data: Value, shape: Value, *, allowzero: int = 0) -> Value | None:
-    """Export Reshape to opsets where 0 always copies, if the target has no literal 0."""
-    if not allowzero:
-        return None
+    """Export Reshape to opsets where 0 always copies, if the target has no literal 0.
+
+    Up to opset 12, Reshape(Softmax(Flatten(x, axis))) to the shape of `x` is Softmax(x, axis); equally LogSoftmax and
+    Hardmax.
+    """
+    flattening = None if b.version is None or b.version > _FLATTENING_SOFTMAX else _flattening_softmax(b, data)
+    if flattening is not None or not allowzero:
+        return flattening
     asked = shape.fact.elements if isinstance(shape.fact, TensorFact) else None
     unsupported((asked is None, "0 copies a dim (allowzero is not supported), and the target shape is unknown"))
     has_zero = any(dim != -1 and decide_less(dim, 1) is not False for dim in asked or ())
@@ -145,3 +154,20 @@ def depth_to_space_of_rows(b: Builder, input: Value, *, blocksize: int, mode: st
     """Export DepthToSpace to opsets 1 to 10, which have mode DCR only."""
     unsupported((mode != "DCR", "mode CRD is not supported"))
     return b.emit("DepthToSpace", input, blocksize=blocksize)[0]
+
+
+def _flattening_softmax(b: Builder, data: Value) -> Value | None:
+    """Return Softmax(x, axis) for data = Softmax(Flatten(x, axis)) that is reshaped to the shape of `x`."""
+    softmax = data.producer
+    flatten = None if softmax is None else softmax.operands[0].producer
+    if softmax is None or flatten is None or softmax.op_type not in ("Softmax", "LogSoftmax", "Hardmax"):
+        return None
+    x, axis = flatten.operand(0), flatten.attributes.get("axis", 1)
+    if flatten.op_type != "Flatten" or x is None or softmax.attributes.get("axis") != 1 or b.before is None:
+        return None
+    rank = len(x.shape or ())
+    is_same = x.shape is not None and b.before.output.shape == x.shape
+    is_only = len(data.uses) == 1 and not data.is_output
+    if not is_same or not is_only or not isinstance(axis, int) or not -rank <= axis < rank:
+        return None
+    return b.emit(softmax.op_type, x, facts=[x.fact], axis=axis % rank)[0]
