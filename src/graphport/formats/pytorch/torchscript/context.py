@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from graphport.core.dtypes import DType
     from graphport.formats.pytorch.torchscript.emit import Emitter
+    from graphport.formats.pytorch.torchscript.liveness import Liveness
     from graphport.formats.pytorch.torchscript.mutations import Mutations
     from graphport.formats.pytorch.torchscript.values import Kind, Tensor
 
@@ -69,6 +70,11 @@ class Context(Protocol):
     @property
     def mutations(self) -> Mutations:
         """The record of mutated containers."""
+        ...
+
+    @property
+    def liveness(self) -> Liveness:
+        """Temporaries of the function that is evaluated."""
         ...
 
     def assume(self, condition: str) -> None:

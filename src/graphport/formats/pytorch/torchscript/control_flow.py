@@ -47,6 +47,7 @@ def run_if(evaluator: Context, statement: ast.If, variables: dict[str, Any]) -> 
     condition = evaluator.operators.to_scalar(evaluator.expression(statement.test, variables), "bool")
     if not isinstance(condition, RuntimeScalar):
         return evaluator.block(statement.body if condition else statement.orelse, variables)
+    _forget_temporaries(evaluator, statement, variables)
     then = _branch(evaluator, statement.body, variables)
     other = _branch(evaluator, statement.orelse, variables)
     if then is None or other is None:
@@ -59,6 +60,12 @@ def run_if(evaluator: Context, statement: ast.If, variables: dict[str, Any]) -> 
         return evaluator.block(statement.orelse if is_empty else statement.body, variables)
     _join(evaluator, condition, then, other, variables)
     return None
+
+
+def _forget_temporaries(evaluator: Context, statement: ast.stmt, variables: dict[str, Any]) -> None:
+    """Remove values of an earlier iteration that `statement` sets again before it reads them."""
+    for name in evaluator.liveness.temporaries(statement):
+        variables.pop(name, None)
 
 
 def _ranks_differ(then: _Branch, other: _Branch) -> bool:
@@ -84,6 +91,7 @@ def run_for(evaluator: Context, statement: ast.For, variables: dict[str, Any]) -
         refuse("TS0004", "unsupported for statement: expected a single variable")
     index = statement.target.id
     if isinstance(count, RuntimeScalar) or count > MAX_TURNS:
+        _forget_temporaries(evaluator, statement, variables)
         _Loop(evaluator, statement.body, variables, count=count, index=index).run()
         return None
     for turn in range(count):
@@ -99,6 +107,7 @@ def run_while(evaluator: Context, statement: ast.While, variables: dict[str, Any
     for _ in range(MAX_TURNS):
         condition = evaluator.operators.to_scalar(evaluator.expression(statement.test, variables), "bool")
         if isinstance(condition, RuntimeScalar):
+            _forget_temporaries(evaluator, statement, variables)
             _Loop(evaluator, statement.body, variables, condition=condition, test=statement.test).run()
             return None
         if not condition:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphport.core import budget
 from graphport.core.diagnostics import Span
 from graphport.formats.pytorch.torchscript import containers, control_flow
+from graphport.formats.pytorch.torchscript.liveness import Liveness
 from graphport.formats.pytorch.torchscript.mutations import Mutations
 from graphport.formats.pytorch.torchscript.operators import Operators
 from graphport.formats.pytorch.torchscript.packed import packed_method
@@ -60,6 +61,8 @@ class Evaluator:
         self._most_steps = budget.limit("torchscript.steps", MAX_STEPS)
         self._calls: list[str] = []
         self._member = ""
+        self.liveness = Liveness(())
+        self._known_liveness: dict[FunctionText, Liveness] = {}
         self.last_origin: Span | None = None
         self.assumptions: dict[str, Span | None] = {}
         """Conditions on inputs for which the graph is read, with the statements that have them."""
@@ -82,7 +85,8 @@ class Evaluator:
                 f"calls are nested more than {MAX_CALL_DEPTH} levels deep: {self._calls[-1]} calls {text.name}",
             )
         variables = dict(scope) | self._bound(text, given, named)
-        before = self.emitter.scope, self._member, self.emitter.origin
+        before = self.emitter.scope, self._member, self.emitter.origin, self.liveness
+        self.liveness = self._known_liveness.get(text) or self._known_liveness.setdefault(text, Liveness(text.body))
         self._member = text.member
         owner = given[0] if given else None
         if isinstance(owner, Object) and owner.type.base == "Module":
@@ -92,7 +96,7 @@ class Evaluator:
             returned = self.block(text.body, variables)
         finally:
             self._calls.pop()
-            self.emitter.scope, self._member, self.emitter.origin = before
+            self.emitter.scope, self._member, self.emitter.origin, self.liveness = before
         return returned[0] if returned else None
 
     def _bound(self, text: FunctionText, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
