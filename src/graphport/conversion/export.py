@@ -21,6 +21,7 @@ from graphport.core.garbage_collection import paused_collection
 from graphport.ir import opaque, rewrite
 from graphport.ir.graph import Node, Value, walk
 from graphport.ops import registry
+from graphport.ops.bind import batch_of
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ElementTypeError, ShapeError, UnsupportedError
 from graphport.ops.infer import Inference
@@ -257,7 +258,7 @@ def _binding(graph: Graph) -> str:
         for value in graph.inputs
         if isinstance(value.fact, TensorFact) and value.fact.shape is not None and not value.fact.is_static
     }
-    options = [f"--input {name}={shape}" for name, shape in examples(shapes).items()]
+    options = [f"--input {name}={shape}" for name, shape in examples(shapes, batch_of(graph)).items()]
     more = len(options) - _MAX_LISTED
     return " ".join(options[:_MAX_LISTED]) + (f", and so on for {more} more" if more > 0 else "")
 

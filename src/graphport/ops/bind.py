@@ -18,6 +18,7 @@ from graphport.core.dims import (
     substitute,
     symbols,
 )
+from graphport.core.dims.example import BATCH
 from graphport.core.dtypes import DType
 from graphport.core.facts import OptionalFact, SequenceFact, TensorFact
 
@@ -59,11 +60,17 @@ def bind_inputs(graph: Graph, shapes: Mapping[str, Sequence[float | str]]) -> No
     bind(graph, sizes)
 
 
+def batch_of(graph: Graph) -> int:
+    """Return the size of symbolic first axes in examples."""
+    found = graph.notes.get(BATCH) if graph.has_notes else None
+    return found if isinstance(found, int) else 1
+
+
 def bind_example(graph: Graph) -> bool:
     """Bind symbolic dims of inputs to the sizes of `examples`. Return `False` if there are none."""
     facts = {value.name: value.fact for value in graph.inputs}
     shapes = {name: fact.shape for name, fact in facts.items() if isinstance(fact, TensorFact) and fact.shape}
-    given = {name: [int(dim) for dim in shape.split("x")] for name, shape in examples(shapes).items()}
+    given = {name: [int(dim) for dim in shape.split("x")] for name, shape in examples(shapes, batch_of(graph)).items()}
     if all(list(shapes[name]) == sizes for name, sizes in given.items()):
         return False
     try:

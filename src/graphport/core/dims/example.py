@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from graphport.core.dims.symbolic import Dim, Symbolic
 
 _LENGTH = 224
+BATCH = "example.batch"
+"""Note of a graph: the size of symbolic first axes in examples, 1 by default."""
 
 
 def example(shape: Sequence[Dim]) -> str:
@@ -23,13 +25,13 @@ def example(shape: Sequence[Dim]) -> str:
     return examples({"": shape})[""]
 
 
-def examples(shapes: Mapping[str, Sequence[Dim]]) -> dict[str, str]:
-    """Return example shapes in which each symbol has one size."""
+def examples(shapes: Mapping[str, Sequence[Dim]], batch: int = 1) -> dict[str, str]:
+    """Return example shapes in which each symbol has one size: `batch` on the first axis, else 224."""
     sizes: dict[str, int] = {}
     for shape in shapes.values():
         for axis, dim in enumerate(shape):
             for name, symbol in symbols(dim).items():
-                sizes.setdefault(name, _nearest(symbol, _LENGTH if axis else 1))
+                sizes.setdefault(name, _nearest(symbol, _LENGTH if axis else batch))
     return {name: "x".join(str(max(evaluate(dim, sizes), 0)) for dim in shape) for name, shape in shapes.items()}
 
 

@@ -58,3 +58,14 @@ def test_cast_infers_the_dtype_of_an_untyped_operand():
     graph.set_outputs(node.results)
     (cast,) = legalize(graph)[0]
     assert (cast.op, cast.output.fact) == ("Cast", TensorFact(DType.FLOAT32, (2, 3)))
+
+
+def test_proposed_sizes_satisfy_the_declared_shapes(tmp_path):
+    path = PROGRAMS / "reals.pt2"
+    with pytest.raises(gp.DiagnosticError) as refusal:
+        gp.save(gp.load(path), tmp_path / "m.ncnn.param")
+    helps = {finding.help for finding in refusal.value.diagnostics if "Resize" in finding.message}
+    assert helps == {"set the symbolic dims, for example --input x=2x3"}
+    with pytest.raises(gp.DiagnosticError, match="LEG0002") as refusal:
+        gp.save(gp.load(path, shapes={"x": [2, 3]}), tmp_path / "m.ncnn.param")
+    assert "Resize" not in str(refusal.value)

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dims import Symbolic, symbols
+from graphport.core.dims.example import BATCH
 from graphport.core.facts import TensorFact
 from graphport.core.garbage_collection import paused_collection
 from graphport.core.storage import Bytes, MappedFile
@@ -24,6 +25,8 @@ MUTATED = "pt2.mutated"
 """Note of a graph: the mutated weights, as pairs of qualified name and new value."""
 STATES = "pt2.states"
 """Note of a graph whose mutated buffers are converted to inputs and outputs."""
+_MIN_EXPORTED = 2
+"""Lower bound of sizes that torch.export does not specialize: shapes of the file may not hold for 1."""
 
 
 def versions(graph: Graph) -> dict[str, str]:
@@ -90,6 +93,8 @@ class _ProgramReader:
         made = self._reader.made
         made.opsets[DIALECT] = 1
         made.notes[VERSION] = self._chosen.versions
+        if any(each.least == _MIN_EXPORTED for each in self._extents.ranges.values()):
+            made.notes[BATCH] = _MIN_EXPORTED
         return made
 
     # Inputs
