@@ -80,7 +80,7 @@ def _key_of_graph(graph: Graph, common: dict[int, int]) -> Hashable:
         for value in node.results:
             numbers[value] = ("result", len(numbers))
     facts = [value.fact for value in graph.inputs]
-    shapes = [(fact.dtype, fact.rank) if isinstance(fact, TensorFact) else None for fact in facts]
+    shapes = [(fact.dtype, fact.shape and len(fact.shape)) if isinstance(fact, TensorFact) else None for fact in facts]
     return (*keys, *shapes, *(numbers.get(value) for value in graph.outputs))
 
 
