@@ -23,9 +23,9 @@ POLL_SECONDS = 0.25
 OUT_OF_MEMORY = 125
 """Exit code of a process that ended because it took more memory than it was allowed."""
 
-_MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_"
-"""Bytes of an allocation that glibc returns to the system when it is freed. By default glibc raises it to 32 MiB,
-and the process keeps the weights of a file that it has released."""
+LARGE_FILE = 1 << 28
+"""Bytes of a file from which on memory is returned to the system as soon as it is freed."""
+_M_MMAP_THRESHOLD = -3
 _ORPHANED = 124
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _SIGKILL = 9
@@ -103,7 +103,6 @@ def _popen(command: list[str]) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={_MMAP_THRESHOLD: str(1 << 20), **os.environ},
     )
 
 
@@ -165,6 +164,24 @@ def allow(seconds: float, nbytes: int) -> None:
         soft = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+
+
+def return_memory_at_once() -> None:
+    """Have glibc return each freed allocation of 1 MiB or more to the system, which takes time for every allocation."""
+    _call_allocator("mallopt", _M_MMAP_THRESHOLD, 1 << 20)
+
+
+def return_freed_memory() -> None:
+    """Have glibc return freed memory to the system; by default the process keeps the weights of a released file."""
+    _call_allocator("malloc_trim", 0)
+
+
+def _call_allocator(name: str, *arguments: int) -> None:
+    import ctypes
+
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # another C library
+            getattr(ctypes.CDLL(None), name)(*arguments)
 
 
 def end_with(parent: int) -> None:

@@ -140,9 +140,12 @@ class Process:
         """Whether the process accepts requests."""
         return self.end.alive and self._process.poll() is None
 
-    def ask_to_load(self, path: str, threads: int, *, is_strict: bool = False) -> None:
-        """Start to load the file at `path`, to compute on `threads` threads; see `serve.Settings`."""
-        self._ask({"do": "load", "path": path, "threads": threads, "is_strict": is_strict})
+    def ask_to_load(self, path: str, threads: int, *, is_strict: bool = False, nbytes: int = 0) -> None:
+        """Start to load the file at `path`, to compute on `threads` threads; see `serve.Settings`.
+
+        `nbytes` is the size of the file and its sidecar files, if it may be large.
+        """
+        self._ask({"do": "load", "path": path, "threads": threads, "is_strict": is_strict, "nbytes": nbytes})
 
     def finish_loading(self) -> LoadedFile:
         """Return the runtime's report of loading the requested file.

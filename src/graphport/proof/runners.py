@@ -138,7 +138,8 @@ class NativeRunner(Runner):
         self._process = pool().acquire(self._runtime, self._key)
         # The process may have been started in another working directory.
         path = os.fspath((self.side.path or Path()).absolute())
-        self._process.ask_to_load(path, threads, is_strict=self.configuration is Configuration.STRICT)
+        is_strict = self.configuration is Configuration.STRICT
+        self._process.ask_to_load(path, threads, is_strict=is_strict, nbytes=self.side.size or 0)
 
     def load(self) -> None:
         if self._process is None:

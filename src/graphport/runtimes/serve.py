@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from graphport.core.child_process import allow
+from graphport.core.child_process import LARGE_FILE, allow, return_freed_memory, return_memory_at_once
 from graphport.runtimes.wire import message, receive_message
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ def serve(version: str, load: Callable[[str, Settings], Loaded]) -> None:
             match asked["do"]:
                 case "load":
                     loaded = None
+                    if asked["nbytes"] >= LARGE_FILE:
+                        return_memory_at_once()
                     loaded = load(asked["path"], Settings(asked["threads"], asked["is_strict"]))
                     plain = {"version": version, "inputs": loaded.inputs, "outputs": loaded.outputs}
                 case "run" if loaded is not None:
@@ -90,6 +92,7 @@ def serve(version: str, load: Callable[[str, Settings], Loaded]) -> None:
                     found = [*found, *states.values()]
                 case _:
                     loaded = None
+                    return_freed_memory()
         except RefusedError as reason:
             plain = {"refused": str(reason), "is_lacking": isinstance(reason, LackingError)}
         answers.writelines(message({**plain, "seconds": time.perf_counter() - start}, found))
