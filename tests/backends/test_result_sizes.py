@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from graphport.backends import reference
+from graphport.backends import interpreter, reference
 from graphport.conversion.legalize import legalize
 from graphport.core.diagnostics import DiagnosticError
 from graphport.formats.onnx import from_proto
@@ -82,3 +82,17 @@ def test_a_small_result_of_open_size_is_computed(op):
     session, inputs = session_of(op, operands, np.where(np.equal(given, N), 4, given), attributes)
     with run_limits.limited(1000):
         assert session.run(inputs)["y"].size >= 3
+
+
+def test_size_of_a_result_is_inferred_once_for_operands_of_equal_shapes(monkeypatch):
+    inferred = []
+    count = interpreter._count_elements
+    monkeypatch.setattr(interpreter, "_count_elements", lambda *given: inferred.append(given[0].op) or count(*given))
+    proto = model(
+        [node("Relu", "x", "y")], [typed("x", ["N"], TensorProto.FLOAT)], [typed("y", ["N"], 1)], {}, opset=20
+    )
+    session = reference.prepare(legalize(from_proto(proto))[0])
+    for size in (3, 3, 5, 5):
+        with run_limits.limited(1000):
+            assert session.run({"x": np.ones(size, np.float32)})["y"].size == size
+    assert inferred == ["Relu", "Relu"]

@@ -59,6 +59,7 @@ class InterpreterSession:
         self._graph = graph
         self._op_defs = op_defs
         self._constants = {value: value.storage.numpy() for value in graph.constants if value.storage is not None}
+        self._known_sizes: dict[Node, tuple[list[Any], int]] = {}
 
     def run(
         self,
@@ -91,7 +92,7 @@ class InterpreterSession:
         began, left = time.monotonic(), math.inf if limits is None else limits.remaining_seconds
         allowed = 0 if limits is None else limits.nbytes
         nbytes = allowed and resident_bytes() + allowed
-        work = _Work(self._op_defs, min(deadline, began + left), observe, watch, nbytes)
+        work = _Work(self._op_defs, min(deadline, began + left), observe, watch, nbytes, self._known_sizes)
         try:
             with np.errstate(all="ignore"):
                 _execute(self._graph, values, work, keep=every_value)
@@ -120,8 +121,8 @@ class _Work:
     watch: Callable[[Node, Sequence[Any], Sequence[Any]], None] | None
     nbytes: int = 0
     """Bytes that this process may hold; 0 for any number."""
-    accepted: dict[Node, list[Any]] = field(default_factory=dict["Node", "list[Any]"])
-    """The shapes of the operands with which each node of open size ran last."""
+    known_sizes: dict[Node, tuple[list[Any], int]] = field(default_factory=dict["Node", "tuple[list[Any], int]"])
+    """The shapes of the operands with which each node of open size ran last, in any run, and its result's elements."""
     _next_look: float = 0.0
 
     def check(self) -> None:
@@ -194,18 +195,23 @@ def _size_fault(node: Node, operands: list[Any], work: _Work) -> str:
     if not work.nbytes or op_def is None or node.has_bodies or all(_is_static(value.fact) for value in node.results):
         return ""
     shapes = [getattr(operand, "shape", None) for operand in operands]
-    if not op_def.index_operands and work.accepted.get(node) == shapes:
-        return ""
+    known, elements = work.known_sizes.get(node, (None, 0))
+    if op_def.index_operands or known != shapes:
+        elements = _count_elements(node, op_def, operands)
+        work.known_sizes[node] = (shapes, elements)
+    if elements * _BYTES_PER_ELEMENT > work.nbytes:
+        return f"the result has {float(elements):.3g} elements"
+    return ""
+
+
+def _count_elements(node: Node, op_def: OpDef, operands: list[Any]) -> int:
+    """Return the number of elements of all results of known shape; 0 for invalid operands."""
     try:
         facts = [_run_fact(op_def, index, operand) for index, operand in enumerate(operands)]
         results = Inference().infer_operator(op_def, facts, node.stated, len(node.outputs))
     except (ShapeError, *FOUND):
-        return ""  # the function of the operator reports the operands
-    elements = sum(math.prod(map(as_integer, result.dims)) for result in results if _is_static(result))
-    if elements * _BYTES_PER_ELEMENT > work.nbytes:
-        return f"the result has {float(elements):.3g} elements"
-    work.accepted[node] = shapes
-    return ""
+        return 0  # the function of the operator reports the operands
+    return sum(math.prod(map(as_integer, result.dims)) for result in results if _is_static(result))
 
 
 _BYTES_PER_ELEMENT = 8
