@@ -230,3 +230,24 @@ def test_blocks_of_symbolic_extents_are_counted():
         QuantizeLinear, [fact(n, 6), fact((n + 1) // 2, 6)], {"block_size": 2, "axis": 0}, 1
     )
     assert found == TensorFact(BYTE, (n, 6))
+
+
+@pytest.mark.parametrize(
+    ("shape", "scales", "axis", "block"),
+    [
+        pytest.param((7, 5), (), 1, 0, id="one scale"),
+        pytest.param((7, 5), (5,), 1, 0, id="a scale per column"),
+        pytest.param((7, 5), (7,), 0, 0, id="a scale per row"),
+        pytest.param((7, 5), (4, 5), 0, 2, id="blocks of rows"),
+        pytest.param((7, 6), (7, 2), -1, 3, id="blocks of columns"),
+        pytest.param((9,), (3,), 0, 4, id="blocks of a vector"),
+    ],
+)
+def test_large_tensors_are_dequantized_in_parts(monkeypatch, shape, scales, axis, block):
+    rng = np.random.default_rng(0)
+    x, zero = (rng.integers(-128, 128, each).astype(np.int8) for each in (shape, scales))
+    scale = rng.uniform(0.5, 2, scales).astype(np.float32)
+    monkeypatch.setattr("graphport.ops.definitions.quantization._PART", 6)
+    found = DequantizeLinear(x, scale, zero, axis=axis, block_size=block)
+    wide_zero, wide_scale = (broadcast_parameter(each, x, axis, block) for each in (zero, scale))
+    np.testing.assert_array_equal(found, (x.astype(np.float32) - wide_zero.astype(np.float32)) * wide_scale)

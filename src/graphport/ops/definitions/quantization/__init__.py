@@ -16,9 +16,14 @@ from graphport.ops.types import FLOAT8, FLOAT32, HALF, INT32, NIBBLES, Tensor, T
 from graphport.ops.view import viewed
 
 if TYPE_CHECKING:
+    from types import EllipsisType
+
     from graphport.ops.views.quantization import DequantizeLinearView, QuantizeLinearView
 
 __all__ = ["DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"]
+
+_PART = 1 << 22
+"""Elements that are dequantized at once: intermediate values have up to 8 bytes each."""
 
 REALS = HALF | FLOAT32
 NARROW = (
@@ -93,11 +98,15 @@ def broadcast_parameter(parameter: Tensor, x: Tensor, axis: int, block_size: int
     """Reshape scales or zero points, or repeat them per block, so that they broadcast over `x`."""
     if parameter.size == 1:
         return parameter.reshape(())
-    place = axis % x.ndim if axis_fits(axis, x.ndim) else 0
+    scaled_axis = _scaled_axis(x, axis)
     if parameter.ndim == 1 and not block_size:
-        return parameter.reshape(-1, *[1] * (x.ndim - place - 1))
-    wide = np.repeat(parameter, block_size, axis=place)
-    return wide[tuple(slice(0, n) if i == place else slice(None) for i, n in enumerate(x.shape))]
+        return parameter.reshape(-1, *[1] * (x.ndim - scaled_axis - 1))
+    wide = np.repeat(parameter, block_size, axis=scaled_axis)
+    return wide[tuple(slice(0, n) if i == scaled_axis else slice(None) for i, n in enumerate(x.shape))]
+
+
+def _scaled_axis(x: Tensor, axis: int) -> int:
+    return axis % x.ndim if axis_fits(axis, x.ndim) else 0
 
 
 @viewed
@@ -210,12 +219,38 @@ def DequantizeLinear(
     """
     dtype = x_scale.dtype if output_dtype is None else output_dtype.numpy
     # A difference of two int32 needs 33 bits, and float32 would round before the subtraction.
-    wide = np.int64 if not DType.of(x.dtype).is_floating else np.float32
-    steps = x.astype(wide)
-    if x_zero_point is not None:
-        steps = steps - broadcast_parameter(x_zero_point, x, axis, block_size).astype(wide)
-    scale = broadcast_parameter(x_scale, x, axis, block_size).astype(np.float32)
-    return (steps.astype(np.float32) * scale).astype(dtype)
+    kind = DType.of(x.dtype)
+    wide = np.float32 if kind.is_floating else np.int64 if kind is DType.INT32 else np.int32
+    found = np.empty(x.shape, dtype)
+    for rows in _row_parts(x, axis, block_size):
+        part = x[rows]
+        steps = part.astype(wide)
+        if x_zero_point is not None:
+            zero = _parameter_rows(x_zero_point, x, rows, axis, block_size)
+            steps = steps - broadcast_parameter(zero, part, axis, block_size).astype(wide)
+        scale = broadcast_parameter(_parameter_rows(x_scale, x, rows, axis, block_size), part, axis, block_size)
+        found[rows] = steps.astype(np.float32) * scale.astype(np.float32)
+    return found
+
+
+def _row_parts(x: Tensor, axis: int, block_size: int) -> list[slice | EllipsisType]:
+    """Return slices of axis 0 with at most `_PART` elements each, or one row or block; intermediate values are wide."""
+    if x.ndim == 0 or x.size <= _PART:
+        return [...]
+    step = max(_PART * len(x) // x.size, 1)
+    if block_size and _scaled_axis(x, axis) == 0:
+        step = max(step // block_size, 1) * block_size
+    return [slice(start, start + step) for start in range(0, len(x), step)]
+
+
+def _parameter_rows(parameter: Tensor, x: Tensor, rows: slice | EllipsisType, axis: int, block_size: int) -> Tensor:
+    """Return the scales or zero points of some rows of `x`."""
+    if rows is ... or parameter.size == 1:
+        return parameter
+    if _scaled_axis(x, axis) == 0:
+        size = block_size or 1
+        return parameter[rows.start // size : -(-rows.stop // size)]
+    return parameter if parameter.ndim == 1 else parameter[rows]
 
 
 def _dynamic_shape(x: TensorFact) -> list[TensorFact]:
