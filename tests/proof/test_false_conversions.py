@@ -183,3 +183,28 @@ def test_a_quotient_that_ncnn_cannot_compute_is_named(tmp_path):
     source = _saved(tmp_path / "a.onnx", nodes, inputs, [("z", FLOAT, [1, 8, 4])])
     proof = gp.convert(source, tmp_path / "b.ncnn.param").proof
     assert proof.notes[-1] == "ncnn computes NaN where Div quotient is infinite, at an operand of 0"
+
+
+NAN = [node("IsNaN", ["x"], ["q"]), node("Where", ["q", "low", "x"], ["s"])]
+SIGNED = [node("Add", ["x", "zero"], ["s"])]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "more", "shape", "where"),
+    [
+        pytest.param([node("ReduceMax", ["s", "axes"], ["y"], keepdims=0)], NAN, ["n", 6], "NaN", id="NaN is replaced"),
+        pytest.param(
+            [node("Reciprocal", ["s"], ["r"]), node("Sign", ["r"], ["y"])],
+            SIGNED,
+            ["n"],
+            "-0",
+            id="the sign of zero is lost",
+        ),
+    ],
+)
+def test_a_difference_at_unusual_numbers_is_listed_or_refuted(tmp_path, nodes, more, shape, where):
+    shapes = [("x", FLOAT, shape)], [("y", FLOAT, None)]
+    held = [("axes", np.array([1])), ("low", np.float32(-3e38)), ("zero", np.float32(0))]
+    source = _saved(tmp_path / "a.onnx", [node("Identity", ["x"], ["s"]), *nodes], *shapes, held)
+    proof = gp.verify(source, _saved(tmp_path / "b.onnx", [*more, *nodes], *shapes, held))
+    assert proof.failed or f"{where} in the inputs (the files differ there)" in proof.coverage.never

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 import graphport as gp
 from graphport.api.verify import side as api_side
-from graphport.proof.coverage.exploration import DIFFERS_ON_NAN
+from graphport.proof.coverage.search import DIFFERS_ON_NAN
 from graphport.proof.coverage.undefined import undefined_result
 from graphport.proof.faults import known_fault
 from graphport.proof.interface import interface_differences

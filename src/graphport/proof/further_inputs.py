@@ -12,7 +12,8 @@ from graphport.core.progress import stage
 from graphport.proof.comparing import differences, keep_results
 from graphport.proof.compute import compute_outputs
 from graphport.proof.coverage.exploration import Exploration, unexplored
-from graphport.proof.coverage.search import is_confirmed
+from graphport.proof.coverage.search import DIFFERS_ON_NAN, is_confirmed
+from graphport.proof.coverage.undefined import has_nan
 from graphport.proof.loading import strict_pair
 from graphport.proof.segments.numbering import is_same_model
 from graphport.proof.test_inputs import TestInput
@@ -84,6 +85,8 @@ def _look_for_differences(case: Case, exploration: Exploration) -> None:
     for count, finding in enumerate(exploration.findings()):
         if count >= MAX_CONFIRMATIONS or case.limit is not None or _confirm(case, finding):
             return
+        if has_nan(finding.candidate.arrays):
+            exploration.search.unlike.add(DIFFERS_ON_NAN)
 
 
 def _confirm(case: Case, finding: Finding) -> bool:

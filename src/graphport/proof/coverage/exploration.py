@@ -48,8 +48,6 @@ MAX_SHARE = 0.05
 """The part of the time that the smallest test input may take."""
 
 
-DIFFERS_ON_NAN = "NaN in the inputs (the files differ there)"
-"""The part that is never reached of two files which differ for NaN only, in a way that refutes nothing."""
 MAX_KINDS = 48
 """Kinds of values that are tried to reach parts."""
 
@@ -226,7 +224,7 @@ class Exploration:
         for each in (*(test_input.sizes for test_input in self.inputs), *self._further):
             if each and each not in sizes:
                 sizes.append(dict(each))
-        never = (*found.never, DIFFERS_ON_NAN) if self.search.differs_on_nan else found.never
+        never = (*found.never, *sorted(self.search.unlike))
         return Coverage(found.branches, found.iterations, tuple(sizes), found.pieces, never)
 
 

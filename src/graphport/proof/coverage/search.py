@@ -6,7 +6,7 @@ both files decide (`is_confirmed`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,10 @@ FLOOR = 2e-6
 """The part of the largest magnitude of a row up to which float32 results are equal."""
 LARGEST_FINITE = 1e30
 """Magnitude up to which a finite result against an infinite one is a difference: beyond, the order of a sum decides."""
+
+
+DIFFERS_ON_NAN = "NaN in the inputs (the files differ there)"
+DIFFERS_ON_NEGATIVE_ZERO = "-0 in the inputs (the files differ there)"
 
 
 class Flag(NamedTuple):
@@ -173,8 +177,8 @@ class Search:
     is_refused: bool = False
     """Whether the first graph does not compute the last candidate, or has no defined result for it."""
     tried: int = 0
-    differs_on_nan: bool = False
-    """Whether the graphs differ where an input is NaN, in a way that refutes nothing."""
+    unlike: set[str] = field(default_factory=set[str])
+    """Parts that are never reached because the graphs differ there, in a way that refutes nothing."""
 
     @property
     def subjects(self) -> list[Subject]:
@@ -223,7 +227,8 @@ class Search:
         is_mixed = self.a.mixes_infinities(candidate.arrays)
         if is_mixed or (is_nan and not is_tested):
             # Equivalent formulas propagate mixed NaN differently; only models that test for NaN define the result.
-            self.differs_on_nan = self.differs_on_nan or (is_nan and is_mixed == is_tested)
+            if is_nan and is_mixed == is_tested:
+                self.unlike.add(DIFFERS_ON_NAN)
             return None
         noisy = [self.a.run_noisy(candidate.arrays, self.budget), self.b.run_noisy(inputs, self.budget)]
         if any(each is None for each in noisy):
@@ -242,6 +247,13 @@ class Search:
                     found &= ~is_lost
             if found.any():
                 flags.append(Flag(position, found, float(np.max(np.where(found, raw[position], 0)))))
+        unsigned = _without_negative_zeros(candidate)
+        if flags and unsigned is not None:
+            # Optimizers of runtimes lose the sign of 0, so a difference counts only if it is seen without signs.
+            finding = self._compared(unsigned)
+            if finding is None:
+                self.unlike.add(DIFFERS_ON_NEGATIVE_ZERO)
+            return finding
         return Finding(candidate, tuple(flags), first, second) if flags else None
 
     def adds_coverage(self, candidate: Candidate) -> bool:
@@ -255,6 +267,18 @@ class Search:
         if finding is not None:
             self.found.append(finding)
         return [subject.reach.state for subject in self.subjects] != before
+
+
+def _without_negative_zeros(candidate: Candidate) -> Candidate | None:
+    """Return a candidate with 0 in place of -0; `None` if it has no -0."""
+    zeros = {name: (x == 0) & np.signbit(x) for name, x in candidate.arrays.items() if x.dtype.kind == "f"}
+    if not any(map(np.any, zeros.values())):
+        return None
+    arrays = {
+        name: np.where(zeros[name], 0, x).astype(x.dtype) if name in zeros else x
+        for name, x in candidate.arrays.items()
+    }
+    return replace(candidate, arrays=arrays)
 
 
 def difference(x: Any, y: Any) -> Any:

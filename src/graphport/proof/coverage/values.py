@@ -101,7 +101,8 @@ def _half_steps(random: np.random.Generator, shape: Sequence[int]) -> Any:
 
 
 def _zeros(_: np.random.Generator, shape: Sequence[int]) -> Any:
-    return np.zeros(shape)
+    """Zeros, every second of them negative."""
+    return np.resize((0.0, -0.0), shape)
 
 
 def _single_channels(random: np.random.Generator, shape: Sequence[int]) -> Any:
