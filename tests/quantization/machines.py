@@ -159,6 +159,8 @@ def round_as_one_does() -> None:
     # Then layer by layer, as large models are, with parts of results on several machines.
     for is_streamed in (False, True):
         with pytest.MonkeyPatch.context() as patched:
+            # Products are marked as exact by measured time, which differs between two runs of one machine, too.
+            patched.setattr("graphport.quantization.quantize.exact_layers", lambda *_: ())
             patched.setattr(LayersOnRay, "_round", _watched(LayersOnRay._round, sent))
             patched.setattr(layer, "LARGE", 1 if is_streamed else layer.LARGE)
             patched.setattr(parts, "MAX_PART_ELEMENTS", 512 if is_streamed else parts.MAX_PART_ELEMENTS)

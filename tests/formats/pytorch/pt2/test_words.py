@@ -66,6 +66,6 @@ def test_proposed_sizes_satisfy_the_declared_shapes(tmp_path):
         gp.save(gp.load(path), tmp_path / "m.ncnn.param")
     helps = {finding.help for finding in refusal.value.diagnostics if "Resize" in finding.message}
     assert helps == {"set the symbolic dims, for example --input x=2x3"}
-    with pytest.raises(gp.DiagnosticError, match="LEG0002") as refusal:
+    with pytest.raises(gp.DiagnosticError, match="NCNN0305") as refusal:
         gp.save(gp.load(path, shapes={"x": [2, 3]}), tmp_path / "m.ncnn.param")
     assert "Resize" not in str(refusal.value)
