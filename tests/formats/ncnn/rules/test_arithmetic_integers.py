@@ -105,7 +105,7 @@ def test_logarithms_of_sums_of_large_exponentials_are_finite(keepdims, tmp_path)
 
 
 def test_a_tile_without_result_is_refused(tmp_path):
-    with pytest.raises(DiagnosticError, match="NCNN0305.*y has no elements"):
+    with pytest.raises(DiagnosticError, match=r"NCNN0305.*y has no elements"):
         saved(tmp_path, [node("Tile", ["x", "n"], ["y"])], {"x": np.ones((1, 2), np.float32)}, {"n": np.array([1, 0])})
 
 

@@ -110,6 +110,5 @@ for _op_type, _kind in (
     ("aten.lstm.data", LSTM_KIND),
     ("aten.gru.data", GRU_KIND),
     ("aten.rnn_tanh.data", rnn_kind("Tanh")),
-    ("aten.rnn_relu.data", rnn_kind("Relu")),
 ):
     _register(_op_type, _kind)
