@@ -178,7 +178,7 @@ class Search:
     """Whether the first graph does not compute the last candidate, or has no defined result for it."""
     tried: int = 0
     unlike: set[str] = field(default_factory=set[str])
-    """Parts that are never reached because the graphs differ there, in a way that refutes nothing."""
+    """Parts excluded from the comparison: the graphs differ on NaN or -0, which refutes nothing."""
 
     @property
     def subjects(self) -> list[Subject]:

@@ -101,7 +101,7 @@ def _half_steps(random: np.random.Generator, shape: Sequence[int]) -> Any:
 
 
 def _zeros(_: np.random.Generator, shape: Sequence[int]) -> Any:
-    """Zeros, every second of them negative."""
+    """Zeros with alternating signs."""
     return np.resize((0.0, -0.0), shape)
 
 
