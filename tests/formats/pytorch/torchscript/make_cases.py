@@ -177,6 +177,17 @@ class Statistics(nn.Module):
         return (*leaves([quantiles, rounded, counts, spreads, extremes, chosen, tables]),)
 
 
+class PackedRelu(nn.Module):
+    """An RNN with Relu over a packed sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = nn.RNN(3, 4, nonlinearity="relu", batch_first=True)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        return self.rnn(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))[0].data
+
+
 class Packed(nn.Module):
     """Recurrent layers over packed sequences, whose rows are in any order."""
 
@@ -470,6 +481,7 @@ SHORTS = torch.tensor([[300, -3, 2, 2], [-9, 2, 2, 7], [-9, 2, 2, 7]], dtype=tor
 case("statistics", Statistics, {"x": ones(3, 4).exp().sin() * 2, "i": SHORTS, "w": ones(4).exp()}, how="trace")
 LENGTHS = torch.tensor([2, 5, 3]), torch.tensor([4, 1, 6])
 case("packed", Packed, *({"x": ones(3, 6, 3), "lengths": lengths} for lengths in LENGTHS))
+case("packed_relu", PackedRelu, *({"x": ones(3, 6, 3), "lengths": lengths} for lengths in LENGTHS))
 case("packed_traced", Packed, {"x": ones(3, 6, 3), "lengths": LENGTHS[0]}, how="trace")
 case("list_of_inputs", ListOfInputs, {"xs": [ones(1, 4, 2, 3), ones(1, 4, 1, 2)]})
 case("views", Views, {"x": ones(3, 4)})

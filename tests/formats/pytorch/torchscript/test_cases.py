@@ -31,7 +31,7 @@ TRACED = (
 SCRIPTED = (
     *("branches", "steps", "writes_in_loop", "breaks", "containers", "list_of_inputs", "views", "sizes"),
     *("network_frozen", "network_lite", "quantized_static", "quantized_dynamic"),
-    *("paddings_scripted", "hooks", "hooked_root", "network_lite_frozen", "packed"),
+    *("paddings_scripted", "hooks", "hooked_root", "network_lite_frozen", "packed", "packed_relu"),
     "detections",
     "encoder",
     *("enumeration", "numbers", "sizes_of_values", "writes_after_branches", "quantized_frozen"),

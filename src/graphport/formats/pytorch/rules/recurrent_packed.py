@@ -5,6 +5,7 @@ Batch entries are sorted by descending length, and `batch_sizes` [time] is the n
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from graphport.core.dtypes import DType
@@ -81,34 +82,21 @@ def unpack(
     return _swap_batch(b, padded, batch_first), _lengths(b, mask)
 
 
-def _register(op_type: str, kind: Any) -> None:
-    @aten(op_type)
-    def layers(
-        b: Builder,
-        data: Value,
-        batch_sizes: Value,
-        hx: Any,
-        params: Any,
-        has_biases: Any = True,
-        num_layers: Any = 1,
-        dropout: Any = 0.0,
-        train: Any = False,
-        bidirectional: Any = False,
-    ) -> Any:
-        """Recurrent layers over packed sequences."""
-        state = hx[0] if isinstance(hx, tuple | list) else hx
-        mask = _valid_elements(b, cast(b, batch_sizes, DType.INT64), b(Shape, state, start=1, end=2))
-        lengths = cast(b, _lengths(b, mask), DType.INT32)
-        options = (has_biases, num_layers, dropout, train, bidirectional)
-        y, *finals = function(kind, b, _pad(b, data, mask, 0.0), hx, params, *options, lengths=lengths)
-        return b(GatherND, y, _indices(b, mask)), *finals
-
-    del layers
+def _layers(
+    kind: Any, b: Builder, data: Value, batch_sizes: Value, hx: Any, params: Any, **options: Any
+) -> tuple[Value, ...]:
+    """Recurrent layers over packed sequences; `options` are those of `function`."""
+    state = hx[0] if isinstance(hx, tuple | list) else hx
+    mask = _valid_elements(b, cast(b, batch_sizes, DType.INT64), b(Shape, state, start=1, end=2))
+    lengths = cast(b, _lengths(b, mask), DType.INT32)
+    y, *finals = function(kind, b, _pad(b, data, mask, 0.0), hx, params, **options, lengths=lengths)
+    return b(GatherND, y, _indices(b, mask)), *finals
 
 
 for _op_type, _kind in (
     ("aten.lstm.data", LSTM_KIND),
     ("aten.gru.data", GRU_KIND),
     ("aten.rnn_tanh.data", rnn_kind("Tanh")),
+    ("aten.rnn_relu.data", rnn_kind("Relu")),
 ):
-    _register(_op_type, _kind)
+    aten(_op_type)(partial(_layers, _kind))
