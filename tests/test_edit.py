@@ -344,3 +344,23 @@ def test_metadata_of_tflite_is_a_buffer_by_name(tmp_path):
 def test_a_format_without_metadata_is_refused(net, tmp_path):
     assert codes(edit(net, tmp_path / "net.nnef", "--metadata", "author=b", code=1)) == ["EDIT0015"]
     assert not (tmp_path / "net.nnef").exists()
+
+
+def test_training_mode_ends(tmp_path):
+    """BatchNormalization uses the stored statistics, which its further outputs then return; Dropout is off."""
+    random = np.random.default_rng(0)
+    statistics = {name: random.uniform(0.5, 2, 3).astype(np.float32) for name in ("scale", "bias", "mean", "var")}
+    constants = {**statistics, "ratio": np.array(0.5, np.float32), "yes": np.array(True)}
+    nodes = [
+        node("BatchNormalization", ["x", *statistics], ["h", "m", "v"], training_mode=1),
+        node("Dropout", ["h", "ratio", "yes"], ["y"]),
+    ]
+    proto = model(nodes, [("x", [2, 3, 4])], [("y", [2, 3, 4]), ("m", [3]), ("v", [3])], constants)
+    gp.save(gp.edit(gp.from_onnx(proto), inference=True), tmp_path / "net.onnx")
+    session: Any = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
+    x = random.normal(size=(2, 3, 4)).astype(np.float32)
+    y, m, v = session.run(["y", "m", "v"], {"x": x})
+    scale, bias, mean, var = (each[:, None] for each in statistics.values())
+    np.testing.assert_allclose(y, (x - mean) / np.sqrt(var + 1e-5) * scale + bias, rtol=1e-5)
+    np.testing.assert_array_equal(m, statistics["mean"])
+    np.testing.assert_array_equal(v, statistics["var"])

@@ -27,6 +27,7 @@ from graphport.core.facts import TensorFact
 from graphport.core.short_repr import short_repr
 from graphport.core.storage import ArrayStorage, Storage
 from graphport.ir import rewrite
+from graphport.ir.graph import walk
 from graphport.ir.lookup import Names
 from graphport.ir.notes import METADATA
 from graphport.ops.bind import bind_inputs
@@ -74,7 +75,8 @@ class Edit:
     and name, `weights` arrays by constant. `layout` sets the layout of inputs and outputs of rank 4, by name or, under
     the empty name, of all: `nhwc` or `nchw`. `types` sets element types of inputs and outputs, with a Cast.
     `postprocess` appends `softmax`, `sigmoid`, `argmax` or `topk=K` to outputs, by name or, under the empty name, to
-    the first. `metadata` sets texts by key in the file's metadata; other keys remain.
+    the first. `metadata` sets texts by key in the file's metadata; other keys remain. `inference` ends the training
+    mode of BatchNormalization, which then uses the stored mean and variance, and of Dropout.
     """
 
     rename: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -89,12 +91,13 @@ class Edit:
     types: Mapping[str, str] = field(default_factory=dict[str, str])
     postprocess: Mapping[str, str] = field(default_factory=dict[str, str])
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    inference: bool = False
 
     @property
     def keeps_meaning(self) -> bool:
         """Whether the edit preserves the results of a run."""
         others = (self.remove_outputs, self.add_outputs, self.attributes, self.weights, self.preprocess, self.layout)
-        others = (*others, self.types, self.postprocess)
+        others = (*others, self.types, self.postprocess, self.inference)
         return not any(others) and not isinstance(self.batch, int)
 
 
@@ -214,6 +217,8 @@ def _edited(model: Model, changes: Edit) -> Model:
     graph = rewrite.copy(legal)
     names = Names(graph)
     findings: list[Diagnostic] = []
+    if changes.inference:
+        _end_training(graph)
     for (name, attribute), value in changes.attributes.items():
         _set_attribute(names, name, attribute, value, findings)
     for name, array in changes.weights.items():
@@ -240,14 +245,31 @@ def _edited(model: Model, changes: Edit) -> Model:
     raise_errors(findings)
     if changes.metadata:
         graph.notes[METADATA] = cast("dict[str, str]", graph.note(METADATA) or {}) | dict(changes.metadata)
-    if any(
-        (changes.attributes, changes.weights, changes.preprocess, changes.layout, changes.types, changes.postprocess)
-    ):
+    retyped = (changes.attributes, changes.weights, changes.preprocess, changes.layout, changes.types)
+    if any((*retyped, changes.postprocess, changes.inference)):
         inference = Inference()
         inference.graph(graph)
         findings += inference.findings
         raise_errors(findings)
     return Model(graph, model.format, None, [*model.findings, *findings], model.versions)
+
+
+def _end_training(graph: Graph) -> None:
+    """End the training mode of BatchNormalization and Dropout in a graph and its bodies.
+
+    Before  y, m, v = BatchNormalization(x, scale, bias, mean, var, training_mode=1);  d = Dropout(y, ratio, true)
+    After   y = BatchNormalization(x, scale, bias, mean, var);  d = Dropout(y, ratio)            m = mean, v = var
+    """
+    for node in [node for inner in walk(graph) for node in inner if not node.dialect]:
+        if node.op_type == "BatchNormalization" and node.attributes.get("training_mode"):
+            node.set_attribute("training_mode", 0)
+            for index in range(len(node.outputs) - 1, 0, -1):
+                value, unchanged = node.outputs[index], node.operand(index + 2)
+                if value is not None and unchanged is not None:
+                    rewrite.replace(value, unchanged)
+                node.drop_output(index)
+        elif node.op_type == "Dropout" and node.operand(2) is not None:
+            node.inputs = node.inputs[:2]
 
 
 def _set_attribute(names: Names, name: str, attribute: str, value: Any, findings: list[Diagnostic]) -> None:

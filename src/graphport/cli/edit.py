@@ -94,6 +94,7 @@ class _Pair(ParamType):
     type=_Pair("KEY=VALUE"),
     help="Metadata of an ONNX or TFLite file. Repeatable.",
 )
+@click.option("--inference", is_flag=True, help="End the training mode of BatchNormalization and Dropout.")
 @click.option("--layout", multiple=True, metavar="[NAME=]nhwc|nchw", help="Layout of four-axis inputs and outputs.")
 @format_option
 @verification_options
@@ -115,6 +116,7 @@ def verb(
     postprocess: tuple[str, ...],
     set_type: tuple[tuple[str, str], ...],
     metadata: tuple[tuple[str, str], ...],
+    inference: bool,
     layout: tuple[str, ...],
     format: str | None,
     proof: Path | None,
@@ -154,6 +156,7 @@ def verb(
         types=dict(set_type),
         postprocess=dict(map(_step, postprocess)),
         metadata=dict(metadata),
+        inference=inference,
     )
     asked = {"shapes": input_bindings(shapes), "edition": edition, **extract_package_options(options)}
     checked = Checking(**verification(options))
