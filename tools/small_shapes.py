@@ -219,7 +219,7 @@ def native(format: str, path: Path, inputs: Mapping[str, Any]) -> list[Any]:
         ports = process.finish_loading().inputs
         arrays = [inputs.get(port.name, array) for port, array in zip(ports, inputs.values(), strict=False)]
         types = [port.dtype for port in ports]
-        given = [x if t in (None, str(x.dtype)) else x.astype(t) for x, t in zip(arrays, types, strict=True)]
+        given = [x if t in (None, "string", str(x.dtype)) else x.astype(t) for x, t in zip(arrays, types, strict=True)]
         process.ask_to_run(given, {})
         return list(process.answer().outputs)
     finally:
