@@ -50,6 +50,8 @@ FAULTS = {
     ("onnx", "QLinearMatMul"): "the result is 0 instead of the zero point where K is 0",
     ("onnx", "MeanVarianceNormalization"): "NaN where the variance is 0",
     ("onnx", "ReduceMean"): "0 instead of NaN for no elements",
+    ("onnx", "NegativeLogLikelihoodLoss"): "0 instead of NaN for the mean of no elements",
+    ("onnx", "NonZero"): "shape [1, 1] instead of [0, 1] for rank 0",
 }
 """Known faults of runtimes, by format and operator."""
 
@@ -139,8 +141,8 @@ def variants(node: onnx.NodeProto, arrays: Mapping[str, Any]) -> Iterator[tuple[
 
 
 def resized(array: Any, shape: tuple[int, ...]) -> Any:
-    """Return the first elements of an array in another shape of at most as many elements."""
-    return array.reshape(-1)[: int(np.prod(shape))].reshape(shape).copy()
+    """Return an array of another shape with the elements of `array`, in order."""
+    return np.resize(array, shape).astype(array.dtype)
 
 
 def case(name: str, model: onnx.ModelProto, arrays: Mapping[str, Any]) -> Case | None:
