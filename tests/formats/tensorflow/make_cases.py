@@ -1145,6 +1145,27 @@ case(
 )
 
 
+def dequantized(x):
+    found = []
+    for mode in ("MIN_COMBINED", "MIN_FIRST", "SCALED"):
+        for dtype in (tf.quint8, tf.qint8, tf.qint16, tf.qint32):
+            y = tf.quantization.quantize(x, -0.3, 0.9, dtype, mode=mode)
+            found.append(tf.quantization.dequantize(*y, mode=mode))
+    y = tf.quantization.quantize(x, -1.0, 1.0, tf.quint8, mode="MIN_FIRST")
+    found.append(tf.quantization.dequantize(y.output, -1.0, 1.0, mode="MIN_FIRST"))
+    simulate = tf.quantization.quantize_and_dequantize_v2
+    found.append(simulate(x, 0.0, 0.0, num_bits=6, narrow_range=True))
+    # The kernel of QuantizeAndDequantizeV4 takes the range of an axis from the elements only.
+    ends = {"input_min": [-1.0] * 6, "input_max": [1.0, 0.9, 0.5, 0.2, 0.8, 0.7]}
+    found.append(raw.QuantizeAndDequantizeV3(input=x, num_bits=8, axis=1, range_given=True, **ends))
+    found.append(simulate(x, [0.0] * 4, [0.0] * 4, axis=0, round_mode="HALF_UP"))
+    found.append(simulate(tf.abs(x), 0.0, 0.0, signed_input=False))
+    return (*found, simulate(x, -0.5, 1.0, range_given=True))
+
+
+case("dequantized", dequantized, {"x": (4, 6)})
+
+
 def greedy_decodings(x):
     merged, score = tf.nn.ctc_greedy_decoder(x, [5, 3])
     whole, _ = tf.nn.ctc_greedy_decoder(x, [5, 3], merge_repeated=False, blank_index=0)

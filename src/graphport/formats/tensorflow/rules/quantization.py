@@ -8,11 +8,13 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import operator
+from graphport.ops.constant_folding import folded
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.definitions.arithmetic import Add, Div, Floor, Max, Min, Mul, Round, Sub
+from graphport.ops.definitions.comparison import Greater, Less, Where
 from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
-from graphport.ops.definitions.reshape import Identity
-from graphport.ops.lowering.operands import cast, dtype_of, needed_integer, round_half_away
+from graphport.ops.definitions.reduction import ReduceMax, ReduceMin
+from graphport.ops.lowering.operands import cast, dtype_of, needed_integer, reshaped, round_half_away, vector
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -34,10 +36,11 @@ def _nudged(
 
 
 def _constant(value: Value, name: str) -> np.ndarray:
-    if value.storage is None:
+    storage = folded(value)
+    if storage is None:
         message = f"{name} is computed"
         raise UnsupportedError(message)
-    return value.storage.numpy().astype(np.float32)
+    return storage.numpy().astype(np.float32)
 
 
 def _faked(
@@ -70,7 +73,7 @@ def fake_quant_vars(
     b: Builder, x: Value, low: Value, high: Value, *, num_bits: int = 8, narrow_range: bool = False
 ) -> Value:
     """`x` rounded to integers of a range, for all elements or for each of the last axis, and back."""
-    if low.storage is None or high.storage is None:
+    if folded(low) is None or folded(high) is None:
         scale, inverse, first, last = _nudge(b, low, high, num_bits, narrow_range=narrow_range)
         clipped = b(Min, b(Max, x, first), last)
         steps = b(Floor, b(Add, b(Mul, b(Sub, clipped, first), inverse), b.like(x, 0.5)))
@@ -109,25 +112,36 @@ def quantize_and_dequantize(
 ) -> Value:
     """`x` rounded to integers with a symmetric scale, and back.
 
+    If `range_given` is false, the range is the minimum and maximum of `x`, per index of `axis` unless it is -1.
+
     Raises:
-        UnsupportedError: the number of bits or the range is computed when the model runs, or is that of an axis.
+        UnsupportedError: the number of bits is computed when the model runs.
+
+    Source: tensorflow/core/kernels/quantize_and_dequantize_op.h.
     """
     num_bits = num_bits if bits is None else needed_integer(bits, "the number of bits")
-    if axis != -1 or not range_given or low is None or high is None:
-        message = "a dynamic or per-channel range"
-        raise UnsupportedError(message)
-    ends = [float(_constant(each, "the range").reshape(-1)[0]) for each in (low, high)]
+    rank = len(b.dims(x))
+    axes = [i for i in range(rank) if axis == -1 or i != axis]
+    if not range_given or low is None or high is None:
+        low, high = (b(reduce, x, vector(b, axes)) for reduce in (ReduceMin, ReduceMax))
+    elif axis != -1:
+        low, high = (reshaped(b, each, [1 if i in axes else -1 for i in range(rank)]) for each in (low, high))
     least = -(1 << (num_bits - 1)) + int(narrow_range) if signed_input else 0
     most = (1 << (num_bits - int(signed_input))) - 1
-    scales = [n / end for n, end in zip((least, most), ends, strict=True) if n * end > 0]
-    if not scales:
-        return b(Identity, x)
-    scale = np.float32(min(scales))
-    clipped = b(Min, b(Max, x, b.like(x, least / scale)), b.like(x, most / scale))
-    steps = b(Mul, clipped, b.like(x, scale))
-    half_up = round_mode == "HALF_UP"
-    rounded = b(Floor, b(Add, steps, b.like(x, 0.5))) if half_up else b(Round, steps)
-    return b(Mul, rounded, b.like(x, 1 / scale))
+    largest = b.like(x, float(np.finfo(dtype_of(x).numpy).max))
+    zero, ends = b.like(x, 0), (b.like(x, least), b.like(x, most))
+    scales = [
+        b(Where, b(Greater, b(Mul, end, n), zero), b(Div, n, end), largest)
+        for end, n in zip((low, high), ends, strict=True)
+    ]
+    inverse = b(Div, high, ends[1])
+    if least:
+        inverse = b(Where, b(Less, *scales), b(Div, low, ends[0]), inverse)
+    if range_given:
+        x = b(Min, b(Max, x, b(Mul, ends[0], inverse)), b(Mul, ends[1], inverse))
+    steps = b(Mul, x, b(Min, *scales))
+    rounded = b(Floor, b(Add, steps, b.like(x, 0.5))) if round_mode == "HALF_UP" else b(Round, steps)
+    return b(Mul, rounded, inverse)
 
 
 _QUANTIZED = (DType.UINT8, DType.INT8, DType.UINT16, DType.INT16, DType.INT32)
@@ -201,10 +215,17 @@ def quantize(
         rounded = round_half_away(b, b(Add, steps, b.like(x, -((most - least + 1) // 2))) if least < 0 else steps)
     else:
         steps = _first_steps(first, last, least, most)
-        start = np.round(first * steps)
+        start = _round_half_away(np.float32(first) * np.float32(steps))
         rounded = b(Add, round_half_away(b, b(Mul, x, b.like(x, steps))), b.like(x, least - start))
-        rounded = b(Max, b(Min, rounded, b.like(x, most)), b.like(x, least))
+        # 2^31 - 1 is not a float32: clip at the largest float32 below.
+        top = np.float32(most) if int(np.float32(most)) == most else np.nextafter(np.float32(most), np.float32(0))
+        rounded = b(Max, b(Min, rounded, b.like(x, float(top))), b.like(x, least))
     return [cast(b, rounded, T), *(b.constant(np.float32(end)) for end in (first, last))]
+
+
+def _round_half_away(number: np.float32) -> float:
+    """Round a float32 to the nearest integer, ties away from zero."""
+    return float(np.trunc(float(number) + float(np.copysign(0.5, number))))
 
 
 def _first_steps(first: float, last: float, least: int, most: int) -> float:
@@ -238,6 +259,8 @@ def dequantize(
     if mode == "MIN_COMBINED":
         start, offset = first, (most - least + 1) // 2 if least < 0 else 0
     else:
-        start, offset = round(first / scale) * scale, -least
+        # TensorFlow computes in float32, where -1 / (2 / 255) is above -127.5.
+        scale = float(np.float32(np.float32(last) - np.float32(first)) / np.float64(most - least))
+        start, offset = _round_half_away(np.float32(first) / np.float32(scale)) * scale, -least
     shifted = b(Add, numbers, b.like(numbers, offset)) if offset else numbers
     return cast(b, b(Add, b(Mul, shifted, b.like(numbers, scale)), b.like(numbers, start)), dtype)
