@@ -42,6 +42,14 @@ def test_transpose_that_moves_only_unit_axes_merges_into_reshape(shape: list[int
     assert _operators(program) == (["Reshape", "Abs"] if moved == sorted(moved) else ["Reshape", "Transpose", "Abs"])
 
 
+def test_transpose_with_an_identity_permutation_is_removed_between_nodes() -> None:
+    nodes = [node("Abs", "x", "a"), node("Transpose", "a", "b", perm=[0, 1]), node("Neg", "b", "y")]
+    program = gp.from_onnx(model(nodes, [info("x", [2, 3])], [info("y", None)], {}))
+    fold_layouts(program.graph)
+    verify(program.graph)
+    assert _operators(program) == ["Abs", "Neg"]
+
+
 def test_layouts_of_constants_are_folded_when_they_are_read() -> None:
     nodes = [
         node("Transpose", "w", "turned", perm=[1, 0]),

@@ -21,23 +21,30 @@ _MOVES = frozenset({_TRANSPOSE, _RESHAPE, "Squeeze", "Unsqueeze"})
 
 
 def fold_layouts(graph: Graph) -> None:
-    """Replace each Transpose and Reshape of a constant by a constant, and remove each Identity.
+    """Replace each Transpose and Reshape of a constant by a constant, and remove nodes that copy their operand.
+
+    These are Identity, and Transpose with an identity permutation.
 
     Before  w = Transpose(c, p);  y = Identity(Conv(x, w))
     After   y = Conv(x, c permuted by p), which is computed when it is read
 
-    Does not remove an Identity that is an output or reads an input.
+    Does not remove a node that is an output or reads an input.
     """
     for node in list(graph):
         if node.dialect:
             continue
         if node.op_type in _MOVES and node.operands[0].is_constant:
             _fold(graph, node)
-        elif node.op_type == "Identity" and not node.output.is_output and node.operands[0].producer is not None:
+        elif _is_identity(node) and not node.output.is_output and node.operands[0].producer is not None:
             node.output.replace_uses(node.operands[0])
             graph.remove(node)
         elif node.op_type == _RESHAPE and not node.operands[1].is_constant:
             _set_shape(graph, node, _dims(node.output))
+
+
+def _is_identity(node: Node) -> bool:
+    order = node.attributes.get("perm") if node.op_type == _TRANSPOSE else None
+    return node.op_type == "Identity" or (isinstance(order, tuple) and order == tuple(range(len(order))))
 
 
 def _fold(graph: Graph, node: Node) -> None:
