@@ -74,8 +74,8 @@ def _squareplus(b: Builder, x: Value) -> Value:
 def _sparse_plus(b: Builder, x: Value) -> Value:
     one = binary(b, Add, x, 1.0)
     middle = binary(b, Mul, b(Mul, one, one), 0.25)
-    upper = b(Where, b(Less, x, b.like(x, 1.0)), middle, x)
-    return b(Where, b(LessOrEqual, x, b.like(x, -1.0)), b.like(x, 0.0), upper)
+    upper = b(Where, b(Less, x, 1.0), middle, x)
+    return b(Where, b(LessOrEqual, x, -1.0), 0.0, upper)
 
 
 def glu(b: Builder, x: Value, axis: int = -1) -> Value:
@@ -96,9 +96,9 @@ def sparsemax(b: Builder, x: Value, axis: int = -1) -> Value:
     length = extent(b, y, rank - 1)
     largest, _ = b.results(TopK, 2, y, length, axis=-1)
     counts = cast(b, b(Range, index(b, 1), b(Add, as_scalar(b, length), index(b, 1)), index(b, 1)), dtype_of(x))
-    sums = b(CumSum, largest, index(b, rank - 1))
-    is_inside = b(Greater, b(Sub, largest, b(Div, binary(b, Sub, sums, 1.0), counts)), b.like(x, 0.0))
-    total = reduced(b, ReduceSum, b(Where, is_inside, sums, b.like(x, 0.0)), [rank - 1], keepdims=True)
+    sums = b(CumSum, largest, rank - 1)
+    is_inside = b(Greater, b(Sub, largest, b(Div, binary(b, Sub, sums, 1.0), counts)), 0.0)
+    total = reduced(b, ReduceSum, b(Where, is_inside, sums, 0.0), [rank - 1], keepdims=True)
     support = reduced(b, ReduceSum, cast(b, is_inside, dtype_of(x)), [rank - 1], keepdims=True)
     threshold = b(Div, binary(b, Sub, total, 1.0), support)
     return transposed(b, b(Relu, b(Sub, y, threshold)), np.argsort(order).tolist())
@@ -203,7 +203,7 @@ def relu_of(b: Builder, x: Value, max_value: float | None, negative_slope: float
     if negative_slope and max_value is None and not threshold:
         return b(LeakyRelu, x, alpha=float(negative_slope))
     if threshold:
-        y = b(Where, b(Greater, x, b.like(x, threshold)), x, b.like(x, 0.0))
+        y = b(Where, b(Greater, x, threshold), x, 0.0)
         y = y if max_value is None else _clip(b, y, 0.0, max_value)
     else:
         y = b(Relu, x) if max_value is None else _clip(b, x, 0.0, max_value)
@@ -250,7 +250,7 @@ def softmax(at: Layer, *, axis: Any = -1) -> Value:
         y = b(Softmax, x, axis=axes[0])
     else:
         y = b(Exp, b(Sub, x, reduced(b, ReduceLogSumExp, x, axes, keepdims=True)))
-    return y if mask is None else b(Where, mask, y, b.like(y, 0.0))
+    return y if mask is None else b(Where, mask, y, 0.0)
 
 
 def masked_number(dtype: DType) -> float:

@@ -230,7 +230,7 @@ def divide(b: Builder, x1: Any, x2: Any) -> Value:
 def divide_no_nan(b: Builder, x1: Any, x2: Any) -> Value:
     """A quotient that is 0 where the divisor is."""
     x, y = promoted(b, x1, x2, is_float=True)
-    return b(Where, b(Equal, y, b.like(y, 0.0)), b.like(y, 0.0), b(Div, x, y))
+    return b(Where, b(Equal, y, 0.0), b.like(y, 0.0), b(Div, x, y))
 
 
 @operation("FloorDivide")
@@ -357,7 +357,7 @@ def nan_to_num(b: Builder, x: Value, *, nan: float = 0.0, posinf: Any = None, ne
     """Numbers in place of NaN and infinities."""
     if not dtype_of(x).is_floating:
         return b(Identity, x)
-    y = b(Where, b(IsNaN, x), b.like(x, nan), x)
+    y = b(Where, b(IsNaN, x), nan, x)
     low, high = finite_limits(dtype_of(x))
     high = high if posinf is None else posinf
     low = low if neginf is None else neginf
@@ -443,7 +443,7 @@ def soft_shrink(b: Builder, x: Value, *, threshold: float = 0.5) -> Value:
 @operation("Threshold")
 def threshold_of(b: Builder, x: Value, *, threshold: float = 0.0, default_value: float = 0.0) -> Value:
     """Elements above a threshold, else a number."""
-    return b(Where, b(Greater, x, b.like(x, threshold)), x, b.like(x, default_value))
+    return b(Where, b(Greater, x, threshold), x, default_value)
 
 
 @operation("Squareplus")

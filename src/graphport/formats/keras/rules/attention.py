@@ -20,7 +20,7 @@ from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reduction import ReduceSum
 from graphport.ops.lowering.extents import counted, extent
-from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed, vector
+from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -112,7 +112,7 @@ def _attended(at: Layer, scores: Value, is_causal: bool, returns_scores: bool, g
     weights = b(Softmax, scores, axis=-1)
     y = b(MatMul, weights, at.inputs[1])
     if query_mask is not None:
-        y = b(Where, unsqueezed(b, cast(b, query_mask, DType.BOOL), [2]), y, b.like(y, 0.0))
+        y = b(Where, unsqueezed(b, cast(b, query_mask, DType.BOOL), [2]), y, 0.0)
     return [y, weights] if returns_scores else [y]
 
 
@@ -236,7 +236,7 @@ def _heads(
         scores = b(Where, mask, scores, b.like(scores, least))
     weights = b(Softmax, scores, axis=-1)
     if mask is not None and is_explicit:
-        weights = b(Where, mask, weights, b.like(weights, 0.0))
+        weights = b(Where, mask, weights, 0.0)
     y = transposed(b, b(MatMul, weights, v), (0, 2, 1, 3))
     if at.get("gate_dense/kernel") is not None:
         gate = transposed(b, _split_heads(at, "gate", query), (0, 2, 1, 3))
@@ -281,7 +281,7 @@ def _output(at: Layer, y: Value) -> Value:
 def _repeated(b: Builder, x: Value, heads: int) -> Value:
     """Keys or values [B, N, S, H] of fewer heads, each one for a group of queries."""
     own = sizes(b.dims(x)[1:2], "the heads")[0]
-    return x if own == heads else b(Gather, x, vector(b, np.repeat(np.arange(own), heads // own).tolist()), axis=1)
+    return x if own == heads else b(Gather, x, np.repeat(np.arange(own), heads // own).tolist(), axis=1)
 
 
 def _attention_mask(at: Layer, scores: Value, window: int | None, is_causal: bool) -> Value | None:

@@ -12,7 +12,7 @@ from graphport.ops.definitions.arithmetic import Add
 from graphport.ops.definitions.convolution import Conv, ConvTranspose
 from graphport.ops.definitions.convolution.window import same_pads
 from graphport.ops.definitions.padding import Pad
-from graphport.ops.lowering.operands import reshaped, sizes, transposed, vector
+from graphport.ops.lowering.operands import reshaped, sizes, transposed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -246,5 +246,5 @@ def _transpose_and_cut(
     if all(extra < stride for extra, stride in zip(more, strides, strict=True)):
         return b(ConvTranspose, x, w, bias, output_padding=tuple(more) if any(more) else None, **attributes)
     y = b(ConvTranspose, x, w, **attributes)
-    y = b(Pad, y, vector(b, [*[0] * (2 + len(more)), 0, 0, *more]))
+    y = b(Pad, y, [*[0] * (2 + len(more)), 0, 0, *more])
     return y if bias is None else b(Add, y, reshaped(b, bias, (-1, *[1] * len(more))))

@@ -84,7 +84,7 @@ def cropping(at: Layer, *, cropping: Any = 1, data_format: str | None = None) ->
     if not cuts:
         return at.x
     found, starts, stops = zip(*cuts, strict=True)
-    return b(Slice, at.x, vector(b, starts), vector(b, stops), vector(b, found))
+    return b(Slice, at.x, starts, stops, found)
 
 
 # Masks
@@ -103,12 +103,12 @@ def all_of(b: Builder, mask: Value, axes: list[int], *, keepdims: bool = False) 
 @layer("Embedding.mask", "ReversibleEmbedding.mask", autocast=False)
 def embedding_mask(at: Layer) -> Value:
     """Steps whose index is not 0."""
-    return at.b(Not, at.b(Equal, at.x, at.b.like(at.x, 0)))
+    return at.b(Not, at.b(Equal, at.x, 0))
 
 
 def _selected(at: Layer, mask_value: float, *, keepdims: bool) -> Value:
     b = at.b
-    return any_of(b, b(Not, b(Equal, at.x, b.like(at.x, mask_value))), [at.rank - 1], keepdims=keepdims)
+    return any_of(b, b(Not, b(Equal, at.x, mask_value)), [at.rank - 1], keepdims=keepdims)
 
 
 @layer("Masking.mask")

@@ -9,7 +9,6 @@ from graphport.formats.keras.rules.binding import Layer, layer
 from graphport.formats.keras.rules.tensors import spatial_axes
 from graphport.ops.declare import ShapeError
 from graphport.ops.definitions.padding import Pad
-from graphport.ops.lowering.operands import vector
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -39,4 +38,4 @@ def zero_padding(at: Layer, *, padding: Any = 1, data_format: str | None = None)
         spatial_axes(at.rank, data_format), sides(padding, at.rank - 2, "padding"), strict=True
     ):
         begins[axis], ends[axis] = begin, end
-    return at.b(Pad, at.x, vector(at.b, [*begins, *ends]))
+    return at.b(Pad, at.x, [*begins, *ends])

@@ -33,7 +33,7 @@ from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.recurrent import GRU, LSTM, RNN
 from graphport.ops.definitions.reshape import Concat, Identity, Split
 from graphport.ops.lowering.captures import step_body
-from graphport.ops.lowering.operands import cast, sizes, transposed, vector
+from graphport.ops.lowering.operands import cast, sizes, transposed
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -84,7 +84,7 @@ def _count(states: int) -> Callable[[Mapping[str, Any]], int]:
 
 def flipped(b: Builder, x: Value) -> Value:
     """`x` with its time indices reversed."""
-    return b(Slice, x, vector(b, [-1]), vector(b, [_LAST]), vector(b, [1]), vector(b, [-1]))
+    return b(Slice, x, [-1], [_LAST], [1], [-1])
 
 
 def _inputs(at: Layer, states: int) -> tuple[Value, list[Value]]:
@@ -299,14 +299,14 @@ def gru(
         r = apply_activation(inner, inner(Add, x_r, h_r), recurrent_activation, at.dtype)
         reset = inner(Mul, r, h_h) if reset_after else inner(MatMul, inner(Mul, r, h), h_h)
         new = apply_activation(inner, inner(Add, x_h, reset), activation, at.dtype)
-        rest = inner(Mul, inner(Sub, inner.like(z, 1.0), z), new)
+        rest = inner(Mul, inner(Sub, 1.0, z), new)
         return [inner(Add, inner(Mul, z, h), rest)]
 
     return _loop(at, run, _projected(b, x, kernel, own), states or [_zeros(b, x, [units])], mask, step)
 
 
 def _columns(b: Builder, x: Value, start: int, stop: int) -> Value:
-    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [1]))
+    return b(Slice, x, [start], [stop], [1])
 
 
 @layer("SimpleRNN", weights=_WEIGHTS, call=_CALL, mask="sequence", takes_mask=True, count=_count(1))

@@ -31,7 +31,7 @@ from graphport.ops.definitions.reduction import (
 )
 from graphport.ops.definitions.reshape import Reshape
 from graphport.ops.lowering.extents import extent
-from graphport.ops.lowering.operands import cast, dtype_of, index, transposed, vector
+from graphport.ops.lowering.operands import cast, dtype_of, transposed
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -127,7 +127,7 @@ def _as_int32(b: Builder, x: Value) -> Value:
 @operation("CountNonzero")
 def count_nonzero(b: Builder, x: Value, *, axis: Any = None) -> Value:
     """The number of elements that are not 0."""
-    is_set = b(Not, b(Equal, x, b.like(x, 0)))
+    is_set = b(Not, b(Equal, x, 0))
     return reduced(b, ReduceSum, cast(b, is_set, DType.INT32), axes_of(b, x, axis))
 
 
@@ -136,7 +136,7 @@ def _arg(b: Builder, op_def: OpDef, x: Value, axis: int | None, *, keepdims: boo
         if keepdims:
             message = "keepdims with the index over all elements"
             raise UnsupportedError(message)
-        x, axis = b(Reshape, x, vector(b, [-1])), 0
+        x, axis = b(Reshape, x, [-1]), 0
     return cast(b, b(op_def, x, axis=axis, keepdims=int(keepdims)), DType.INT32)
 
 
@@ -156,22 +156,22 @@ def argmin(b: Builder, x: Value, *, axis: Any = None, keepdims: bool = False, ou
 def cumsum(b: Builder, x: Value, *, axis: Any = None, dtype: Any = None) -> Value:
     """Cumulative sums; of the flattened tensor without `axis`."""
     x = x if dtype is None else cast(b, x, named_dtype(dtype))
-    x = x if axis is not None else b(Reshape, x, vector(b, [-1]))
-    return b(CumSum, x, index(b, axis or 0))
+    x = x if axis is not None else b(Reshape, x, [-1])
+    return b(CumSum, x, axis or 0)
 
 
 @operation("Cumprod")
 def cumprod(b: Builder, x: Value, *, axis: Any = None, dtype: Any = None) -> Value:
     """Cumulative products; of the flattened tensor without `axis`."""
     x = x if dtype is None else cast(b, x, named_dtype(dtype))
-    x = x if axis is not None else b(Reshape, x, vector(b, [-1]))
-    return b(CumProd, x, index(b, axis or 0))
+    x = x if axis is not None else b(Reshape, x, [-1])
+    return b(CumProd, x, axis or 0)
 
 
 @operation("TopK", count=two_results)
 def top_k(b: Builder, x: Value, *, k: int = 1, sorted: bool = True) -> tuple[Value, ...]:
     """The largest elements of the last axis, and their indices."""
-    values, indices = b.results(TopK, 2, x, vector(b, [k]), axis=-1, sorted=int(sorted))
+    values, indices = b.results(TopK, 2, x, [k], axis=-1, sorted=int(sorted))
     return values, cast(b, indices, DType.INT32)
 
 
@@ -243,7 +243,7 @@ def tensordot(b: Builder, x1: Any, x2: Any, *, axes: Any = 2) -> Value:
 def outer(b: Builder, x1: Any, x2: Any) -> Value:
     """All products of elements of two tensors."""
     x, y = promoted(b, x1, x2)
-    return b(Mul, b(Reshape, x, vector(b, [-1, 1])), b(Reshape, y, vector(b, [1, -1])))
+    return b(Mul, b(Reshape, x, [-1, 1]), b(Reshape, y, [1, -1]))
 
 
 @operation("BatchDot")

@@ -19,7 +19,7 @@ from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reduction import ReduceSum, TopK
 from graphport.ops.definitions.reshape import Identity
 from graphport.ops.lowering.extents import cut
-from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed, vector
+from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -64,7 +64,7 @@ def _quantile(b: Builder, x: Value, q: float, axis: Any, *, keepdims: bool) -> V
     count = int(np.prod(sizes([b.dims(x)[each] for each in axes], "the reduced dims")))
     last = transposed(b, x, [*rest, *axes])
     flat = reshaped(b, last, (*(0 for _ in rest), count))
-    ordered, _ = b.results(TopK, 2, flat, vector(b, [count]), largest=0)
+    ordered, _ = b.results(TopK, 2, flat, [count], largest=0)
     place = q * (count - 1)
     low = floor(place)
     high = min(low + 1, count - 1)
@@ -83,7 +83,7 @@ def diagonal(b: Builder, x: Value, *, offset: int = 0, axis1: int = 0, axis2: in
     rows, columns = sizes([b.dims(x)[axis] for axis in (one, two)], "the dims of a diagonal")
     flat = reshaped(b, transposed(b, x, [*rest, one, two]), (*(0 for _ in rest), rows * columns))
     places = [row * columns + row + offset for row in range(rows) if 0 <= row + offset < columns]
-    return b(Gather, flat, vector(b, places), axis=-1)
+    return b(Gather, flat, places, axis=-1)
 
 
 @operation("Trace")
@@ -128,7 +128,7 @@ def cross(
     if any(each % rank != rank - 1 for each in axes) or lengths != (3, 3):
         message = f"cross products of {lengths} elements along the axes {tuple(axes)}"
         raise UnsupportedError(message)
-    rolled = [[b(Gather, each, vector(b, order), axis=-1) for order in ((1, 2, 0), (2, 0, 1))] for each in (x, y)]
+    rolled = [[b(Gather, each, order, axis=-1) for order in ((1, 2, 0), (2, 0, 1))] for each in (x, y)]
     return b(Sub, b(Mul, rolled[0][0], rolled[1][1]), b(Mul, rolled[0][1], rolled[1][0]))
 
 
@@ -147,7 +147,7 @@ def search_sorted(b: Builder, sorted_sequence: Any, values: Value, *, side: str 
     sequence, found = promoted(b, sorted_sequence, values)
     column = unsqueezed(b, found, [len(b.dims(found))])
     is_before = b(Less, sequence, column) if side == "left" else b(LessOrEqual, sequence, column)
-    return b(ReduceSum, cast(b, is_before, DType.INT32), vector(b, [-1]), keepdims=0)
+    return b(ReduceSum, cast(b, is_before, DType.INT32), [-1], keepdims=0)
 
 
 @operation("Isclose")
@@ -158,7 +158,7 @@ def is_close(b: Builder, x1: Any, x2: Any, *, rtol: float = 1e-5, atol: float = 
         raise UnsupportedError(message)
     x, y = promoted(b, x1, x2, is_float=True)
     room = b(Add, b.like(x, atol), b(Mul, b.like(x, rtol), b(Abs, y)))
-    is_infinite = b(Equal, b(Abs, y), b.like(y, np.inf))
+    is_infinite = b(Equal, b(Abs, y), np.inf)
     is_near = b(LessOrEqual, b(Abs, b(Sub, x, y)), room)
     return b(Or, b(Equal, x, y), b(And, is_near, b(Not, is_infinite)))
 
@@ -182,7 +182,7 @@ def rotate(b: Builder, array: Value, *, k: int = 1, axes: Any = (0, 1)) -> Value
     y = array
     if flipped:
         starts, ends, steps = ([each] * len(flipped) for each in (-1, _SMALLEST, -1))
-        y = b(Slice, y, vector(b, starts), vector(b, ends), vector(b, flipped), vector(b, steps))
+        y = b(Slice, y, starts, ends, flipped, steps)
     return transposed(b, y, order) if k % 2 else y if flipped else b(Identity, y)
 
 
@@ -192,5 +192,5 @@ def signbit(b: Builder, x: Value) -> Value:
     zero = b.like(x, 0)
     if not dtype_of(x).is_floating:
         return b(Less, x, zero)
-    is_negative_zero = b(And, b(Equal, x, zero), b(Less, b(Div, b.like(x, 1), x), zero))
+    is_negative_zero = b(And, b(Equal, x, zero), b(Less, b(Div, 1, x), zero))
     return b(Or, b(Less, x, zero), is_negative_zero)

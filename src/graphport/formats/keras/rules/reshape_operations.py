@@ -98,7 +98,7 @@ def reshape(b: Builder, x: Value, newshape: Any) -> Value:
         if not all(isinstance(n, int) for n in newshape):
             message = "a shape of integers and tensors"
             raise UnsupportedError(message)
-        return b(Reshape, x, vector(b, list(newshape)))
+        return b(Reshape, x, list(newshape))
     return b(Reshape, x, cast(b, newshape, DType.INT64))
 
 
@@ -148,7 +148,7 @@ def squeeze(b: Builder, x: Value, *, axis: Any = None) -> Value:
 @operation("Ravel")
 def ravel(b: Builder, x: Value) -> Value:
     """All elements in one axis."""
-    return b(Reshape, x, vector(b, [-1]))
+    return b(Reshape, x, [-1])
 
 
 @operation("Concatenate")
@@ -191,7 +191,7 @@ def split(b: Builder, x: Value, *, indices_or_sections: Any = 1, axis: int = 0) 
     if isinstance(indices_or_sections, int):
         return b.results(Split, indices_or_sections, x, axis=place, num_outputs=indices_or_sections)
     ends = [0, *indices_or_sections, _LARGEST]
-    return [b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [place])) for start, stop in pairwise(ends)]
+    return [b(Slice, x, [start], [stop], [place]) for start, stop in pairwise(ends)]
 
 
 def _sized_parts(options: Mapping[str, Any]) -> int:
@@ -210,7 +210,7 @@ def split_sizes(b: Builder, x: Value, *, sizes: Any = 1, axis: int = 0) -> Seque
             message = "a computed size"
             raise UnsupportedError(message)
         sizes = [total - sum(n for n in sizes if n != -1) if n == -1 else n for n in sizes]
-    return b.results(Split, len(sizes), x, vector(b, list(sizes)), axis=axis)
+    return b.results(Split, len(sizes), x, list(sizes), axis=axis)
 
 
 def _unstacked(options: Mapping[str, Any]) -> int:
@@ -232,7 +232,7 @@ def tile(b: Builder, x: Value, *, repeats: Any = 1) -> Value:
     rank = len(b.dims(x))
     if len(given) > rank:
         x = unsqueezed(b, x, list(range(len(given) - rank)))
-    return b(Tile, x, vector(b, [*[1] * (rank - len(given)), *given]))
+    return b(Tile, x, [*[1] * (rank - len(given)), *given])
 
 
 @operation("Repeat")
@@ -242,10 +242,10 @@ def repeat(b: Builder, x: Value, *, repeats: Any = 1, axis: Any = None) -> Value
         message = "elements with different repeat counts"
         raise UnsupportedError(message)
     if axis is None:
-        x, axis = b(Reshape, x, vector(b, [-1])), 0
+        x, axis = b(Reshape, x, [-1]), 0
     place, rank = axes_of(b, x, axis)[0], len(b.dims(x))
     wide = unsqueezed(b, x, [place + 1])
-    wide = b(Tile, wide, vector(b, [*[1] * (place + 1), repeats, *[1] * (rank - place - 1)]))
+    wide = b(Tile, wide, [*[1] * (place + 1), repeats, *[1] * (rank - place - 1)])
     size = b.dims(x)[place]
     parts = [(x, each) for each in range(rank)]
     merged: list[Any] = [*parts[:place], size * repeats if isinstance(size, int) else -1, *parts[place + 1 :]]
@@ -266,10 +266,10 @@ def flip(b: Builder, x: Value, *, axis: Any = None) -> Value:
     return b(
         Slice,
         x,
-        vector(b, [-1] * count),
-        vector(b, [_SMALLEST] * count),
-        vector(b, axes),
-        vector(b, [-1] * count),
+        [-1] * count,
+        [_SMALLEST] * count,
+        axes,
+        [-1] * count,
     )
 
 
@@ -286,8 +286,8 @@ def roll(b: Builder, x: Value, *, shift: Any = 0, axis: Any = None) -> Value:
         size = b.dims(x)[place]
         at = -each % size if isinstance(size, int) else -each
         parts = (
-            b(Slice, x, vector(b, [at]), vector(b, [_LARGEST]), vector(b, [place])),
-            b(Slice, x, vector(b, [0]), vector(b, [at]), vector(b, [place])),
+            b(Slice, x, [at], [_LARGEST], [place]),
+            b(Slice, x, [0], [at], [place]),
         )
         x = b(Concat, *parts, axis=place)
     return x
@@ -297,7 +297,7 @@ def roll(b: Builder, x: Value, *, shift: Any = 0, axis: Any = None) -> Value:
 def take_elements(b: Builder, x: Value, indices: Any, *, axis: Any = None) -> Value:
     """Elements of an axis by index; negative ones count from the end."""
     if axis is None:
-        x, axis = b(Reshape, x, vector(b, [-1])), 0
+        x, axis = b(Reshape, x, [-1]), 0
     return b(Gather, x, tensor(b, indices, DType.INT64), axis=axis)
 
 
@@ -335,7 +335,7 @@ def pad(b: Builder, x: Value, constant_values: Any = None, *, pad_width: Any = 0
         pad_width = list(pad_width) * rank
     begins, ends = ([int(each[side]) for each in pad_width] for side in (0, 1))
     number = None if constant_values is None else tensor(b, constant_values, dtype_of(x))
-    return b(Pad, x, vector(b, [*begins, *ends]), number, mode=None if found == "constant" else found)
+    return b(Pad, x, [*begins, *ends], number, mode=None if found == "constant" else found)
 
 
 @operation("OneHot")
@@ -347,9 +347,9 @@ def one_hot(
     kind = DType.FLOAT32 if dtype is None else named_dtype(dtype)
     # ONNX counts negative indices from the end, Keras has rows of 0 for them.
     x = cast(b, x, DType.INT64)
-    x = b(Where, b(Less, x, b.like(x, 0)), b.like(x, num_classes), x)
+    x = b(Where, b(Less, x, 0), num_classes, x)
     values = b.constant(np.array([0, 1]).astype(kind.numpy), kind)
-    return b(OneHot, x, vector(b, [num_classes]), values, axis=axis)
+    return b(OneHot, x, [num_classes], values, axis=axis)
 
 
 @operation("Tril")
@@ -438,4 +438,4 @@ def slice_of(b: Builder, inputs: Value, start_indices: Any, *, shape: Any = ()) 
         message = "a window at a computed index"
         raise UnsupportedError(message)
     stops = [_LARGEST if n == -1 else start + n for start, n in zip(starts, shape, strict=True)]
-    return b(Slice, inputs, vector(b, list(starts)), vector(b, stops))
+    return b(Slice, inputs, list(starts), stops)

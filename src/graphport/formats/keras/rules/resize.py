@@ -147,7 +147,7 @@ def _cropped_to_ratio(b: Builder, x: Value, height: int, width: int) -> Value:
     crop_width = min(wide, int(float(tall * width) / height)) or wide
     top, left = int(float(tall - crop_height) / 2), int(float(wide - crop_width) / 2)
     ends = [top + crop_height, left + crop_width]
-    return b(Slice, x, vector(b, [top, left]), vector(b, ends), vector(b, [2, 3]))
+    return b(Slice, x, [top, left], ends, [2, 3])
 
 
 def _padded_to_ratio(b: Builder, x: Value, height: int, width: int, fill_value: float) -> Value:
@@ -157,7 +157,7 @@ def _padded_to_ratio(b: Builder, x: Value, height: int, width: int, fill_value: 
     pad_width = max(wide, int(float(tall * width) / height))
     top, left = int(float(pad_height - tall) / 2), int(float(pad_width - wide) / 2)
     pads = [0, 0, top, left, 0, 0, top, left]
-    return b(Pad, x, vector(b, pads), b.like(x, fill_value))
+    return b(Pad, x, pads, fill_value)
 
 
 @layer("CenterCrop")
@@ -171,14 +171,14 @@ def center_crop(at: Layer, *, height: int = 1, width: int = 1, data_format: str 
             x = _cropped_to_ratio(b, x, height, width)
             return to_data_format(b, in_compute_type(at, resized(b, x, [height, width], "bilinear")), data_format)
         top, left = (tall - height) // 2, (wide - width) // 2
-        y = b(Slice, x, vector(b, [top, left]), vector(b, [top + height, left + width]), vector(b, [2, 3]))
+        y = b(Slice, x, [top, left], [top + height, left + width], [2, 3])
         return to_data_format(b, y, data_format)
     starts: list[Value] = []
     for axis, target in ((2, height), (3, width)):
-        rest = b(Sub, extent(b, x, axis), vector(b, [target]))
-        starts.append(b(Div, rest, vector(b, [2])))
+        rest = b(Sub, extent(b, x, axis), [target])
+        starts.append(b(Div, rest, [2]))
     start = b(Concat, *starts, axis=0)
-    y = b(Slice, x, start, b(Add, start, vector(b, [height, width])), vector(b, [2, 3]))
+    y = b(Slice, x, start, b(Add, start, [height, width]), [2, 3])
     return to_data_format(b, y, data_format)
 
 

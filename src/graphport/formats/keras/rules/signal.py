@@ -20,7 +20,7 @@ from graphport.ops.definitions.padding import Pad
 from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
 from graphport.ops.definitions.reshape import Concat
 from graphport.ops.definitions.signal import STFT
-from graphport.ops.lowering.operands import cast, index, reshaped, sizes, transposed, vector
+from graphport.ops.lowering.operands import cast, index, reshaped, sizes, transposed
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -133,10 +133,10 @@ def mel_spectrogram(
     x = cast(b, at.x, kind)
     x = unsqueezed(b, x, (0, 2) if rank == 1 else (2,))
     side = fft_length // 2
-    x = b(Pad, x, vector(b, [side, side]), None, vector(b, [1]), mode="reflect")
+    x = b(Pad, x, [side, side], None, [1], mode="reflect")
     weights = _padded_window(window, sequence_length or fft_length, fft_length)
     spectra = b(STFT, x, index(b, sequence_stride), _constant(b, weights, kind), onesided=1)
-    power = b(ReduceSum, b(Mul, spectra, spectra), vector(b, [3]), keepdims=0)
+    power = b(ReduceSum, b(Mul, spectra, spectra), [3], keepdims=0)
     if mag_exp != 2:
         power = binary(b, Pow, power, mag_exp / 2)
     limits = (min_freq, max_freq or int(sampling_rate / 2))

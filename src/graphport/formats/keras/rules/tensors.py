@@ -57,12 +57,12 @@ def reduced(
 
 def unsqueezed(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     """`x` with axes of size 1 at the indices `axes` of the result."""
-    return b(Unsqueeze, x, vector(b, axes)) if axes else x
+    return b(Unsqueeze, x, axes) if axes else x
 
 
 def squeezed(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     """`x` without axes of size 1."""
-    return b(Squeeze, x, vector(b, axes)) if axes else x
+    return b(Squeeze, x, axes) if axes else x
 
 
 def weight_along(b: Builder, weight: Value, axes: Sequence[int], rank: int) -> Value:
@@ -100,7 +100,7 @@ def reshape_to(b: Builder, x: Value, parts: Sequence[Dim | tuple[Value, int]]) -
     if sum(is_open) == 1 and -1 not in parts:
         shape = [-1 if o else _static_dim(b, part) for part, o in zip(parts, is_open, strict=True)]
         if 0 not in shape:
-            return b(Reshape, x, vector(b, shape))
+            return b(Reshape, x, shape)
     return b(Reshape, x, shape_like(b, parts))
 
 

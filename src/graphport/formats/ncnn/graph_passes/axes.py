@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from graphport.core.facts import TensorFact, Unknown
 from graphport.formats.ncnn.rules.emitting import MOST_AXES
-from graphport.formats.pytorch.rules.binding import vector
 from graphport.ir import rewrite
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.infer import Inference
+from graphport.ops.lowering.operands import vector
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import Broadcasting
 

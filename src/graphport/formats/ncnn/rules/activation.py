@@ -14,7 +14,7 @@ from graphport.formats.ncnn.rules.emitting import blob_axis, blob_dims, constant
 from graphport.formats.ncnn.rules.functions import binary_with_constant, both
 from graphport.formats.ncnn.rules.indices import along
 from graphport.formats.ncnn.rules.rule_table import OPERATORS, RULES
-from graphport.formats.pytorch.rules.binding import length, vector
+from graphport.formats.pytorch.rules.binding import length
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
@@ -33,7 +33,7 @@ from graphport.ops.definitions.arithmetic import Cast, Max, Min, Mul
 from graphport.ops.definitions.comparison import Equal
 from graphport.ops.definitions.reduction import ArgMax
 from graphport.ops.definitions.reshape import Split
-from graphport.ops.lowering.operands import sizes
+from graphport.ops.lowering.operands import sizes, vector
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import axis_index
 

@@ -12,14 +12,13 @@ from graphport.core.facts import TensorFact
 from graphport.formats.ncnn.rules.binding import AXES, Layer, layer
 from graphport.formats.ncnn.rules.emitting import KEYS, MOST_AXES, emitted, remembered, restored
 from graphport.formats.ncnn.rules.integers import LIMIT, counted
-from graphport.formats.pytorch.rules.binding import vector
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.definitions.arithmetic import Sub
 from graphport.ops.definitions.generate import ConstantOfShape, Range
 from graphport.ops.definitions.reduction import CumSum, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape
-from graphport.ops.lowering.operands import sizes
+from graphport.ops.lowering.operands import sizes, vector
 from graphport.ops.pattern import constant_numbers
 
 if TYPE_CHECKING:

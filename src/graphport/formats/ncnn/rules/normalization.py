@@ -16,7 +16,7 @@ from graphport.formats.ncnn.rules.annotations import batch_of
 from graphport.formats.ncnn.rules.binding import Layer, layer
 from graphport.formats.ncnn.rules.emitting import blob_dims, constant_float32, emitted, lengths_of, reshaped, restored
 from graphport.formats.ncnn.rules.rule_table import RULES
-from graphport.formats.pytorch.rules.binding import length, vector
+from graphport.formats.pytorch.rules.binding import length
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.constant_folding import Computed
@@ -35,7 +35,7 @@ from graphport.ops.definitions.normalization import (
 from graphport.ops.definitions.pooling import AveragePool
 from graphport.ops.definitions.reduction import ReduceMean, ReduceSumSquare
 from graphport.ops.definitions.reshape import Reshape
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 from graphport.ops.views.normalization import (
     BatchNormalizationView,
     LayerNormalizationView,

@@ -21,7 +21,6 @@ from graphport.formats.ncnn.rules.windows import (
     padding_of,
     padding_parameters,
 )
-from graphport.formats.pytorch.rules.binding import vector
 from graphport.formats.pytorch.rules.functions.pooling import adaptive_avg_pool, adaptive_max_pool
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -33,7 +32,7 @@ from graphport.ops.definitions.padding import Pad
 from graphport.ops.definitions.pooling import AveragePool, GlobalAveragePool, GlobalLpPool, GlobalMaxPool, MaxPool
 from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Flatten, Squeeze
-from graphport.ops.lowering.operands import sizes
+from graphport.ops.lowering.operands import sizes, vector
 from graphport.ops.lowering.windows import window_of
 from graphport.ops.views.pooling import AveragePoolView, LpPoolView, MaxPoolView
 

@@ -22,7 +22,6 @@ from graphport.formats.ncnn.rules.emitting import (
     stretched,
 )
 from graphport.formats.ncnn.rules.quantization import TERM, inverse, rounded_rows
-from graphport.formats.pytorch.rules.binding import vector
 from graphport.formats.pytorch.rules.projected_lstm import projected_lstm
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -38,7 +37,7 @@ from graphport.ops.decompositions.recurrent_in_steps import (
 from graphport.ops.definitions.quantization import DequantizeLinear
 from graphport.ops.definitions.recurrent import GRU, LSTM, RNN
 from graphport.ops.definitions.reshape import Concat, Reshape, Split, Transpose
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 from graphport.ops.views.recurrent import GRUView, LSTMView, RNNView
 
 _WAYS = (None, "reverse", "bidirectional")

@@ -30,7 +30,7 @@ from graphport.formats.ncnn.rules.integers import moved
 from graphport.formats.ncnn.rules.rule_table import RULES
 from graphport.formats.ncnn.rules.shape_expressions import Length, joined, length_of, lengths_of_text
 from graphport.formats.ncnn.rules.windows import along, slides, slides_parameters
-from graphport.formats.pytorch.rules.binding import length, vector
+from graphport.formats.pytorch.rules.binding import length
 from graphport.formats.pytorch.rules.functions.reshape_channels import channel_shuffle, pixel_unshuffle
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -48,7 +48,7 @@ from graphport.ops.definitions.reshape import (
     Unsqueeze,
 )
 from graphport.ops.definitions.reshape import resolve_target_shape as target_of
-from graphport.ops.lowering.operands import dtype_of, needed
+from graphport.ops.lowering.operands import dtype_of, needed, vector
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.views.reshape import Col2ImView
 

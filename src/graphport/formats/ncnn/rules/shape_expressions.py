@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 from graphport.core.dtypes import DType
 from graphport.formats.ncnn.rules.binding import AXES, Layer
-from graphport.formats.pytorch.rules.binding import vector
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.declare import UnsupportedError
+from graphport.ops.lowering.operands import vector
 
 Number: TypeAlias = "int | float"
 Length: TypeAlias = "Number | Value"

@@ -58,5 +58,5 @@ def elu(b: Builder, self: Value, alpha: Any = 1.0, scale: Any = 1.0, input_scale
     x = self if inner == 1 else b(Mul, self, b.like(self, inner))
     y = b(Elu, x, alpha=first)
     if inner != 1:
-        y = b(Where, b(Greater, self, b.like(self, 0)), self, y)
+        y = b(Where, b(Greater, self, 0), self, y)
     return y if outer == 1 else b(Mul, y, b.like(self, outer))

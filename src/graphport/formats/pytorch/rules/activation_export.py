@@ -90,7 +90,7 @@ def export_prelu(b: Builder, x: Value, slope: Value) -> Value:
         if isinstance(size, int):
             flat = b.reshaped(slope, (size,))
             return aten(b, "prelu", x, b(Reshape, slope, b.constant([size])) if flat is None else flat)
-    return b(Where, b(Less, x, b.like(x, 0)), b(Mul, x, slope), x)
+    return b(Where, b(Less, x, 0), b(Mul, x, slope), x)
 
 
 @Hardmax.export_rule(DIALECT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import scalar_of, vector
+from graphport.formats.pytorch.rules.binding import scalar_of
 from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.ir.graph import Value
@@ -43,8 +43,8 @@ def nonzero_indices(b: Builder, condition: Value) -> tuple[Value, ...]:
     """Return the indices of nonzero elements: one row per axis."""
     rank = len(b.dims(condition))
     indices = b(NonZero, condition)
-    rows = b.results(Split, rank, indices, vector(b, [1] * rank), axis=0) if rank > 1 else (indices,)
-    return tuple(b(Squeeze, row, vector(b, [0])) for row in rows)
+    rows = b.results(Split, rank, indices, [1] * rank, axis=0) if rank > 1 else (indices,)
+    return tuple(b(Squeeze, row, [0]) for row in rows)
 
 
 @aten("aten.nonzero_numpy")
@@ -69,8 +69,8 @@ def lcm(b: Builder, self: Value, other: Value) -> Value:
     """Least common multiple: |x| / gcd * |y|; 0 if either is 0."""
     x, y = (b(Abs, each) for each in promoted(b, self, other))
     common = gcd(b, x, y)
-    is_zero = b(Equal, common, b.like(x, 0))
-    return b(Mul, b(Div, x, b(Where, is_zero, b.like(x, 1), common)), y)
+    is_zero = b(Equal, common, 0)
+    return b(Mul, b(Div, x, b(Where, is_zero, 1, common)), y)
 
 
 _EUCLID = {8: 12, 16: 24, 32: 47, 64: 93}

@@ -6,7 +6,7 @@ from typing import Any
 
 from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import axis_of, integers, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axis_of, integers, scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast, promoted
@@ -24,18 +24,18 @@ def _panels(b: Builder, y: Value, x: Value | None, dx: Any, axis: int) -> Value:
     """Areas of the trapezoids between neighbouring elements."""
     total = b(Add, sliced(b, y, axis, 1, None), sliced(b, y, axis, 0, -1))
     if x is None:
-        return b(Mul, total, b.like(total, float(scalar_of(dx)) / 2))
+        return b(Mul, total, float(scalar_of(dx)) / 2)
     along = axis
     if len(b.dims(x)) == 1 < len(b.dims(y)):
-        x = b(Reshape, x, vector(b, [-1 if a == axis else 1 for a in range(len(b.dims(y)))]))
+        x = b(Reshape, x, [-1 if a == axis else 1 for a in range(len(b.dims(y)))])
     steps = b(Sub, sliced(b, x, along, 1, None), sliced(b, x, along, 0, -1))
-    return b(Mul, b(Mul, total, cast(b, steps, dtype_of(total))), b.like(total, 0.5))
+    return b(Mul, b(Mul, total, cast(b, steps, dtype_of(total))), 0.5)
 
 
 @aten("aten.trapezoid", "aten.trapz")
 def trapezoid(b: Builder, y: Value, x: Any = None, dx: Any = 1.0, dim: Any = -1) -> Value:
     axis = axis_of(scalar_of(dim), len(b.dims(y)))
-    return b(ReduceSum, _panels(b, y, x, dx, axis), vector(b, [axis]), keepdims=0)
+    return b(ReduceSum, _panels(b, y, x, dx, axis), [axis], keepdims=0)
 
 
 @aten("aten.cumulative_trapezoid", by_position=False)
@@ -64,8 +64,8 @@ def _slopes(b: Builder, x: Value, axis: int, step: float) -> Value:
     inner = b(Sub, sliced(b, x, axis, 2, None), sliced(b, x, axis, 0, -2))
     first = b(Sub, sliced(b, x, axis, 1, 2), sliced(b, x, axis, 0, 1))
     last = b(Sub, sliced(b, x, axis, -1, None), sliced(b, x, axis, -2, -1))
-    ends = [b(Div, each, b.like(x, step)) for each in (first, last)]
-    return b(Concat, ends[0], b(Div, inner, b.like(x, 2 * step)), ends[1], axis=axis)
+    ends = [b(Div, each, step) for each in (first, last)]
+    return b(Concat, ends[0], b(Div, inner, 2 * step), ends[1], axis=axis)
 
 
 @aten("aten.frexp")

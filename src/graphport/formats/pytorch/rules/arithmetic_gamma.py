@@ -27,25 +27,25 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 def _reduced_angle(b: Builder, x: Value) -> Value:
     """Return π * frac(x): its sine and tangent equal those of π x up to the sign."""
-    return b(Mul, b(Sub, x, b(Floor, x)), b.like(x, math.pi))
+    return b(Mul, b(Sub, x, b(Floor, x)), math.pi)
 
 
 def _digamma(b: Builder, x: Value) -> Value:
-    is_negative = b(Less, x, b.like(x, 0))
-    y = b(Where, is_negative, b(Sub, b.like(x, 1), x), x)
+    is_negative = b(Less, x, 0)
+    y = b(Where, is_negative, b(Sub, 1, x), x)
     total = b.like(x, 0)
     for k in range(_AHEAD):
         total = b(Add, total, b(Div, b.like(x, 1), b(Add, y, b.like(x, k))))
-    far = b(Add, y, b.like(x, _AHEAD))
+    far = b(Add, y, _AHEAD)
     z = b(Div, b.like(x, 1), b(Mul, far, far))
     series = b(Mul, polynomial(b, z, _DIGAMMA[::-1]), z)
-    half = b(Div, b.like(x, 0.5), far)
+    half = b(Div, 0.5, far)
     found = b(Sub, b(Sub, b(Sub, b(Log, far), half), series), total)
     turns = _reduced_angle(b, x)
-    mirrored = b(Sub, found, b(Div, b(Mul, b(Cos, turns), b.like(x, math.pi)), b(Sin, turns)))
-    is_pole = b(LessOrEqual, x, b.like(x, 0))
-    is_pole = b(Equal, b(Where, is_pole, x, b.like(x, 0.5)), b(Floor, x))
-    poles = b(Where, b(Equal, x, b.like(x, 0)), b(Neg, b(Div, b.like(x, 1), x)), b.like(x, np.nan))
+    mirrored = b(Sub, found, b(Div, b(Mul, b(Cos, turns), math.pi), b(Sin, turns)))
+    is_pole = b(LessOrEqual, x, 0)
+    is_pole = b(Equal, b(Where, is_pole, x, 0.5), b(Floor, x))
+    poles = b(Where, b(Equal, x, 0), b(Neg, b(Div, 1, x)), b.like(x, np.nan))
     return b(Where, is_pole, poles, b(Where, is_negative, mirrored, found))
 
 
@@ -61,10 +61,10 @@ def _zeta(b: Builder, s: Value, q: Value) -> Value:
     total, minus = b.like(q, 0), b(Neg, s)
     for k in range(_AHEAD):
         total = b(Add, total, b(Pow, b(Add, q, b.like(q, k)), minus))
-    far = b(Add, q, b.like(q, _AHEAD))
+    far = b(Add, q, _AHEAD)
     last = b(Pow, far, minus)
-    total = b(Add, total, b(Div, b(Mul, far, last), b(Sub, s, b.like(s, 1))))
-    total = b(Add, total, b(Mul, last, b.like(q, 0.5)))
+    total = b(Add, total, b(Div, b(Mul, far, last), b(Sub, s, 1)))
+    total = b(Add, total, b(Mul, last, 0.5))
     term = b(Mul, s, b(Div, last, far))
     square = b(Mul, far, far)
     for k, bernoulli in enumerate(_BERNOULLI, 1):
@@ -94,8 +94,8 @@ def polygamma(b: Builder, n: Any, self: Value) -> Value:
     own = floating(b, self)
     x = cast(b, own, DType.FLOAT64)
     if order == 1:
-        is_small = b(Less, x, b.like(x, 0.5))
-        found = _zeta(b, b.constant(2.0, DType.FLOAT64), b(Where, is_small, b(Sub, b.like(x, 1), x), x))
+        is_small = b(Less, x, 0.5)
+        found = _zeta(b, b.constant(2.0, DType.FLOAT64), b(Where, is_small, b(Sub, 1, x), x))
         sine = b(Sin, _reduced_angle(b, x))
         mirrored = b(Sub, b(Div, b.like(x, math.pi**2), b(Mul, sine, sine)), found)
         return cast(b, b(Where, is_small, mirrored, found), dtype_of(own))

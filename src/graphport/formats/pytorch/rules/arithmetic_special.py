@@ -49,12 +49,12 @@ def lgamma(b: Builder, self: Value) -> Value:
     x = cast(b, own, DType.FLOAT64)
     half = b.like(x, 0.5)
     is_small = b(Less, x, half)
-    y = b(Where, is_small, b(Sub, b.like(x, 1), x), x)
-    z = b(Sub, y, b.like(x, 1))
+    y = b(Where, is_small, b(Sub, 1, x), x)
+    z = b(Sub, y, 1)
     series = b.like(x, _LANCZOS[0])
     for k, c in enumerate(_LANCZOS[1:], 1):
         series = b(Add, series, b(Div, b.like(x, c), b(Add, z, b.like(x, k))))
-    t = b(Add, z, b.like(x, _G + 0.5))
+    t = b(Add, z, _G + 0.5)
     found = b(Add, b.like(x, 0.5 * math.log(2 * math.pi)), b(Mul, b(Add, z, half), b(Log, t)))
     found = b(Add, b(Sub, found, t), b(Log, series))
     sine = b(Abs, b(Sin, b(Mul, b.like(x, math.pi), b(Sub, x, b(Floor, x)))))
@@ -69,23 +69,23 @@ def erfinv(b: Builder, self: Value) -> Value:
     x = cast(b, own, DType.FLOAT32) if dtype_of(own) is not DType.FLOAT64 else own
     one = b.like(x, 1)
     w = b(Neg, b(Log, b(Mul, b(Sub, one, x), b(Add, one, x))))
-    near = polynomial(b, b(Sub, w, b.like(x, 2.5)), _MIDDLE)
-    far = polynomial(b, b(Sub, b(Sqrt, w), b.like(x, 3)), _TAIL)
-    y = b(Mul, x, b(Where, b(Less, w, b.like(x, 5)), near, far))
+    near = polynomial(b, b(Sub, w, 2.5), _MIDDLE)
+    far = polynomial(b, b(Sub, b(Sqrt, w), 3), _TAIL)
+    y = b(Mul, x, b(Where, b(Less, w, 5), near, far))
     slope = b(Mul, b.like(x, 2 / math.sqrt(math.pi)), b(Exp, b(Neg, b(Mul, y, y))))
     better = b(Sub, y, b(Div, b(Sub, computed(b, "erf", y), x), slope))
     is_end = b(Equal, b(Abs, x), one)
-    infinite = b(Mul, x, b.like(x, math.inf))
+    infinite = b(Mul, x, math.inf)
     return cast(b, b(Where, is_end, infinite, better), dtype_of(own))
 
 
 def _bessel(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     """Return modified Bessel function I0 for |x| <= 15/4, exp(-|x|) * I0 for larger ones, and |x|."""
     size = b(Abs, x)
-    ratio = b(Div, x, b.like(x, 3.75))
+    ratio = b(Div, x, 3.75)
     small = polynomial(b, b(Mul, ratio, ratio), _I0_SMALL[::-1])
-    guarded = b(Where, b(Less, size, b.like(x, 3.75)), b.like(x, 3.75), size)
-    large = b(Div, polynomial(b, b(Div, b.like(x, 3.75), guarded), _I0_LARGE[::-1]), b(Sqrt, guarded))
+    guarded = b(Where, b(Less, size, 3.75), 3.75, size)
+    large = b(Div, polynomial(b, b(Div, 3.75, guarded), _I0_LARGE[::-1]), b(Sqrt, guarded))
     return small, large, size
 
 
@@ -98,11 +98,11 @@ _I1_LARGE = (
 def _first_bessel(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     """Return modified Bessel function I1 in the form of `_bessel`."""
     size = b(Abs, x)
-    ratio = b(Div, x, b.like(x, 3.75))
+    ratio = b(Div, x, 3.75)
     small = b(Mul, x, polynomial(b, b(Mul, ratio, ratio), _I1_SMALL[::-1]))
-    guarded = b(Where, b(Less, size, b.like(x, 3.75)), b.like(x, 3.75), size)
-    large = b(Div, polynomial(b, b(Div, b.like(x, 3.75), guarded), _I1_LARGE[::-1]), b(Sqrt, guarded))
-    return small, b(Where, b(Less, x, b.like(x, 0)), b(Neg, large), large), size
+    guarded = b(Where, b(Less, size, 3.75), 3.75, size)
+    large = b(Div, polynomial(b, b(Div, 3.75, guarded), _I1_LARGE[::-1]), b(Sqrt, guarded))
+    return small, b(Where, b(Less, x, 0), b(Neg, large), large), size
 
 
 _J0 = (1.0, -2.2499997, 1.2656208, -0.3163866, 0.0444479, -0.0039444, 0.0002100)
@@ -115,14 +115,14 @@ _J1_PHASE = (-2.35619449, 0.12499612, 0.00005650, -0.00637879, 0.00074348, 0.000
 
 def _waves(b: Builder, x: Value, inner: Sequence[float], size: Sequence[float], phase: Sequence[float]) -> Value:
     """Bessel function of the first kind for x >= 0: a polynomial up to 3, else amplitude * cosine of the phase."""
-    third = b(Div, x, b.like(x, 3))
+    third = b(Div, x, 3)
     near = polynomial(b, b(Mul, third, third), inner[::-1])
-    far = b(Where, b(Less, x, b.like(x, 3)), b.like(x, 3), x)
-    u = b(Div, b.like(x, 3), far)
+    far = b(Where, b(Less, x, 3), 3, x)
+    u = b(Div, 3, far)
     angle = b(Add, far, polynomial(b, u, phase[::-1]))
     wave = b(Div, b(Mul, polynomial(b, u, size[::-1]), b(Cos, angle)), b(Sqrt, far))
     near = near if inner[0] == 1 else b(Mul, x, near)
-    return b(Where, b(Less, x, b.like(x, 3)), near, wave)
+    return b(Where, b(Less, x, 3), near, wave)
 
 
 def _waves_of_order(b: Builder, order: int, x: Value) -> Value:

@@ -10,8 +10,6 @@ from math import isfinite, isnan
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from graphport.core.budget import reserve
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
@@ -241,15 +239,13 @@ class _Bound:
         if not is_scalar and not is_place:
             return self.function(b, *rest, **given)
         widened = {
-            key: b(Reshape, value, vector(b, [1]))
-            if key in (*_TENSORS, *_INDICES, *_UPDATES) and _has_rank_0(value)
-            else value
+            key: b(Reshape, value, [1]) if key in (*_TENSORS, *_INDICES, *_UPDATES) and _has_rank_0(value) else value
             for key, value in given.items()
         }
         answer = self.function(b, *rest, **widened)
         if not (is_place if name in _BY_INDEX else is_scalar):
             return answer
-        found = tuple(b(Reshape, each, vector(b, [])) for each in registry.results(answer))
+        found = tuple(b(Reshape, each, []) for each in registry.results(answer))
         return found if isinstance(answer, tuple) else found[0]
 
     def _function_name(self) -> str:
@@ -388,11 +384,6 @@ def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
     if dim is None or (is_sequence(dim) and not dim):
         return tuple(range(rank))
     return tuple(axis_of(axis, rank) for axis in integers(dim))
-
-
-def vector(b: Builder, numbers: Sequence[int]) -> Value:
-    """Create an int64 constant of rank 1."""
-    return b.constant(np.array(numbers, np.int64))
 
 
 def length(dims: Sequence[Any], axis: int) -> int:

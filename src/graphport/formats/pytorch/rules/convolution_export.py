@@ -16,7 +16,7 @@ from graphport.ops.definitions.convolution import Conv
 from graphport.ops.definitions.convolution.transposed import transposed_window
 from graphport.ops.definitions.padding import Pad
 from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
-from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, vector
+from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes
 from graphport.ops.lowering.windows import window_of, window_options
 from graphport.ops.views.convolution import ConvIntegerView, ConvTransposeView, ConvView, QLinearConvView
 
@@ -30,7 +30,7 @@ def padded(b: Builder, x: Value, pairs: list[tuple[int, int]]) -> tuple[Value, t
         return x, tuple(p for p, _ in pairs)
     begins, ends = zip(*pairs, strict=True)
     rank = len(b.dims(x)) - len(pairs)
-    return b(Pad, x, vector(b, [*[0] * rank, *begins, *[0] * rank, *ends])), (0,) * len(pairs)
+    return b(Pad, x, [*[0] * rank, *begins, *[0] * rank, *ends]), (0,) * len(pairs)
 
 
 @ConvView.export_rule(DIALECT)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import scalar_of, vector
+from graphport.formats.pytorch.rules.binding import scalar_of
 from graphport.formats.pytorch.rules.functions.reshape_shapes import extents
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast
@@ -27,8 +27,8 @@ _SPACE = "torchvision."
 @aten(f"{_SPACE}nms")
 def nms(b: Builder, dets: Value, scores: Value, iou_threshold: Any) -> Value:
     """Non-maximum suppression: indices of kept boxes, by descending score."""
-    boxes = b(Unsqueeze, cast(b, dets, DType.FLOAT32), vector(b, [0]))
-    weights = b(Unsqueeze, cast(b, scores, DType.FLOAT32), vector(b, [0, 1]))
+    boxes = b(Unsqueeze, cast(b, dets, DType.FLOAT32), [0])
+    weights = b(Unsqueeze, cast(b, scores, DType.FLOAT32), [0, 1])
     threshold = b.constant(np.array([scalar_of(iou_threshold)], np.float32))
     kept = b(NonMaxSuppression, boxes, weights, extents(b, scores), threshold)
     return b(Gather, kept, b.constant(2, DType.INT64), axis=1)
@@ -36,7 +36,7 @@ def nms(b: Builder, dets: Value, scores: Value, iou_threshold: Any) -> Value:
 
 def _regions(b: Builder, rois: Value) -> tuple[Value, Value]:
     """Return the corners of regions, and the batch index of each."""
-    corners = b(Slice, rois, vector(b, [1]), vector(b, [5]), vector(b, [1]))
+    corners = b(Slice, rois, [1], [5], [1])
     return corners, b(Cast, b(Gather, rois, b.constant(0, DType.INT64), axis=1), to=DType.INT64)
 
 

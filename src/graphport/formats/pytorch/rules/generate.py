@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import bounded, named_dtype, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import bounded, named_dtype, scalar_of
 from graphport.formats.pytorch.rules.functions.generate import arange as pnnx_arange
 from graphport.formats.pytorch.rules.functions.generate import fill
 from graphport.formats.pytorch.rules.functions.reshape_shapes import extents, lengths
@@ -117,7 +117,7 @@ def _linspace(b: Builder, start: Any, end: Any, count: int, wanted: DType) -> Va
     kind = wanted if wanted.is_floating else DType.FLOAT64
     first, last = (cast(b, each, kind) if isinstance(each, Value) else b.constant(each, kind) for each in (start, end))
     if count < 2:
-        return b(Expand, first, vector(b, [count]))
+        return b(Expand, first, [count])
     step = b(Div, b(Sub, last, first), b.constant(count - 1, kind))
     indices = np.arange(count)
     up = b(Add, first, b(Mul, step, b.constant(indices, kind)))
@@ -140,7 +140,7 @@ def logspace(b: Builder, start: Any, end: Any, steps: Any, base: Any = 10.0, dty
     count = bounded(int(scalar_of(steps)))
     if not all(constant_numbers(each) if isinstance(each, Value) else True for each in (start, end)):
         exponents = _linspace(b, start, end, count, wanted)
-        return cast(b, b(Pow, b.like(exponents, float(scalar_of(base))), exponents), wanted)
+        return cast(b, b(Pow, float(scalar_of(base)), exponents), wanted)
     exponents = _spaced(scalar_of(start), scalar_of(end), count, DType.FLOAT64)
     return b.constant(np.power(float(scalar_of(base)), exponents).astype(wanted.numpy), wanted)
 
@@ -150,7 +150,7 @@ def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
     wanted = named_dtype(dtype) or _REAL
     if any(isinstance(each, Value) and each.storage is None for each in (n, m)):
         rows, columns = (b(Range, *(_tensor(b, x) for x in (0, each, 1))) for each in (n, n if m is None else m))
-        return cast(b, b(Equal, b(Unsqueeze, rows, vector(b, [1])), columns), wanted)
+        return cast(b, b(Equal, b(Unsqueeze, rows, [1]), columns), wanted)
     rows, columns = int(scalar_of(n)), int(scalar_of(n if m is None else m))
     if min(rows, columns) < 0:
         message = f"eye with a negative size: {rows} x {columns}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axis_of, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axis_of, scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_indices import column_of, scatter, scatter_reduce, slice_scatter
 from graphport.formats.pytorch.rules.functions.indexing_slices import END, sliced
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
@@ -25,7 +25,7 @@ from graphport.ops.definitions.generate import Range
 from graphport.ops.definitions.indexing import Gather, ScatterElements, ScatterND
 from graphport.ops.definitions.reduction import ReduceMax
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
-from graphport.ops.lowering.operands import dtype_of, ends_of
+from graphport.ops.lowering.operands import dtype_of, ends_of, vector
 
 view("aten.slice", "aten.narrow", kind="slice", op_type="aten.slice_scatter.default")
 view("aten.select", kind="slice", op_type="aten.select_scatter.default")
@@ -44,7 +44,7 @@ def _extent(b: Builder, x: Value, axis: int) -> Value:
 
 def _as_index_vector(b: Builder, bound: Any) -> Value:
     """Return a slice bound as a tensor of shape [1]."""
-    return b(Reshape, bound, vector(b, [1])) if isinstance(bound, Value) else vector(b, [int(bound)])
+    return b(Reshape, bound, [1]) if isinstance(bound, Value) else vector(b, [int(bound)])
 
 
 def _placed(b: Builder, bound: Any, extent: Value) -> Value:
@@ -103,7 +103,7 @@ def _stepped(b: Builder, x: Value, src: Value, axis: int, first: Value, step: in
     rank = len(b.dims(x))
     indices = _counted(b, first, _extent(b, src, axis), step)
     order = [axis, *(a for a in range(rank) if a != axis)]
-    y = b(ScatterND, moved(b, x, order), b(Unsqueeze, indices, vector(b, [1])), moved(b, src, order))
+    y = b(ScatterND, moved(b, x, order), b(Unsqueeze, indices, [1]), moved(b, src, order))
     return moved(b, y, [int(place) for place in np.argsort(order)])
 
 
@@ -118,12 +118,12 @@ def _counted(b: Builder, first: Value, count: Value, step: int) -> Value:
 def select_scatter(b: Builder, self: Value, src: Value, dim: Any, index: Any) -> Value:
     """Write `src` at one index of an axis."""
     axis = axis_of(scalar_of(dim), len(b.dims(self)))
-    wide = b(Unsqueeze, src, vector(b, [axis]))
+    wide = b(Unsqueeze, src, [axis])
     if _is_constant_bound(index) and not isinstance(extent := b.dims(self)[axis], Symbolic):
         place = int(scalar_of(index)) % extent
         return slice_scatter_(b, self, wide, axis, place, place + 1)
     place = index if isinstance(index, Value) else int(index)
-    end = b(Add, _placed(b, place, _extent(b, self, axis)), vector(b, [1]))
+    end = b(Add, _placed(b, place, _extent(b, self, axis)), [1])
     return slice_scatter_(b, self, wide, axis, place, end)
 
 
@@ -147,7 +147,7 @@ def as_strided_scatter(b: Builder, self: Value, src: Value, size: Any, stride: A
     if np.unique(indices).size != indices.size:
         message = "as_strided_scatter with overlapping elements"
         raise UnsupportedError(message)
-    flat = b(Reshape, self, vector(b, [-1]))
+    flat = b(Reshape, self, [-1])
     y = b(ScatterND, flat, b.constant(indices[..., None]), src)
     return b(Reshape, y, b(Shape, self))
 
@@ -175,7 +175,7 @@ def scatter_reduce_(
     total = scatter(b, base, axis, index, src, "add")
     start = b(Expand, b.like(self, 1 if scalar_of(include_self) else 0), b(Shape, self))
     count = scatter(b, start, axis, index, None, "add", 1.0)
-    return b(Div, total, b(Max, count, b.like(count, 1)))
+    return b(Div, total, b(Max, count, 1))
 
 
 RULES.lower("""
@@ -197,7 +197,7 @@ def index_reduce(
 def index_fill(b: Builder, self: Value, dim: Any, index: Value, value: Any) -> Value:
     rank = len(b.dims(self))
     axis = axis_of(scalar_of(dim), rank)
-    column = b(Reshape, index, vector(b, [-1 if a == axis else 1 for a in range(rank)]))
+    column = b(Reshape, index, [-1 if a == axis else 1 for a in range(rank)])
     parts = [b(Shape, column if a == axis else self, start=a, end=a + 1) for a in range(rank)]
     shape = b(Concat, *parts, axis=0) if rank > 1 else parts[0]
     filler = cast(b, value, dtype_of(self)) if isinstance(value, Value) else b.like(self, scalar_of(value))
@@ -206,10 +206,10 @@ def index_fill(b: Builder, self: Value, dim: Any, index: Value, value: Any) -> V
 
 @aten("aten.put")
 def put(b: Builder, self: Value, index: Value, source: Value, accumulate: Any = False) -> Value:
-    flat = b(Reshape, self, vector(b, [-1]))
-    indices = b(Reshape, index, vector(b, [-1, 1]))
+    flat = b(Reshape, self, [-1])
+    indices = b(Reshape, index, [-1, 1])
     how = "add" if scalar_of(accumulate) else None
-    y = b(ScatterND, flat, indices, b(Reshape, source, vector(b, [-1])), reduction=how)
+    y = b(ScatterND, flat, indices, b(Reshape, source, [-1]), reduction=how)
     return b(Reshape, y, b(Shape, self))
 
 
@@ -221,16 +221,16 @@ def one_hot(b: Builder, self: Value, num_classes: Any = -1) -> Value:
     else:
         count = num_classes if isinstance(num_classes, Value) else b.constant(int(num_classes), DType.INT64)
     classes = b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
-    return cast(b, b(Equal, b(Unsqueeze, self, vector(b, [-1])), classes), DType.INT64)
+    return cast(b, b(Equal, b(Unsqueeze, self, [-1]), classes), DType.INT64)
 
 
 @aten("aten.embedding_renorm")
 def embedding_renorm(b: Builder, self: Value, indices: Value, max_norm: Any, norm_type: Any) -> Value:
     """Scale the rows of a table at `indices` whose norm exceeds `max_norm` to that norm."""
     most = float(scalar_of(max_norm))
-    positions = b(Reshape, indices, vector(b, [-1]))
+    positions = b(Reshape, indices, [-1])
     rows = b(Gather, self, positions)
     size = norm(b, rows, scalar_of(norm_type), -1, True)
-    shorter = b(Mul, rows, b(Div, b.like(size, most), b(Add, size, b.like(size, 1e-7))))
+    shorter = b(Mul, rows, b(Div, b.like(size, most), b(Add, size, 1e-7)))
     kept = b(Where, b(Greater, size, b.like(size, most)), shorter, rows)
-    return b(ScatterND, self, b(Unsqueeze, positions, vector(b, [1])), kept)
+    return b(ScatterND, self, b(Unsqueeze, positions, [1]), kept)

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import bounded, integers, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import bounded, integers, scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_embedding_bag import embedding_bag
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import aten
@@ -21,7 +21,7 @@ from graphport.ops.definitions.arithmetic import Add, Mul
 from graphport.ops.definitions.comparison import Where
 from graphport.ops.definitions.indexing import Compress, Gather, GatherND, NonZero, ScatterND
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 from graphport.ops.shapes import broadcast
 
 _MASKS = (DType.BOOL, DType.UINT8)
@@ -48,9 +48,9 @@ def _rows(b: Builder, mask: Value) -> list[Value]:
     rank = len(b.dims(mask))
     indices = b(NonZero, mask)
     if rank == 1:
-        return [b(Squeeze, indices, vector(b, [0]))]
-    rows = b.results(Split, rank, indices, vector(b, [1] * rank), axis=0)
-    return [b(Squeeze, row, vector(b, [0])) for row in rows]
+        return [b(Squeeze, indices, [0])]
+    rows = b.results(Split, rank, indices, [1] * rank, axis=0)
+    return [b(Squeeze, row, [0]) for row in rows]
 
 
 def _broadcast_indices(b: Builder, chosen: Sequence[Value]) -> list[Value]:
@@ -174,7 +174,7 @@ def strided_indices(size: Any, stride: Any, storage_offset: Any) -> np.ndarray[A
 def as_strided(b: Builder, self: Value, size: Any, stride: Any, storage_offset: Any = 0) -> Value:
     """as_strided of a contiguous tensor, whose flattened elements equal its storage."""
     indices = strided_indices(size, stride, storage_offset)
-    return b(Gather, b(Reshape, self, vector(b, [-1])), b.constant(indices))
+    return b(Gather, b(Reshape, self, [-1]), b.constant(indices))
 
 
 aten("aten.embedding_bag", "aten._embedding_bag", "aten._embedding_bag_forward_only")(embedding_bag)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axis_of, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axis_of, scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import aten
@@ -20,7 +20,7 @@ from graphport.ops.definitions.generate import Range
 from graphport.ops.definitions.indexing import Compress, Gather, NonZero
 from graphport.ops.definitions.reduction import CumSum, ReduceMax, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
-from graphport.ops.lowering.operands import as_int64
+from graphport.ops.lowering.operands import as_int64, vector
 
 
 def _integer_or_tensor(bound: Any) -> Any:
@@ -42,7 +42,7 @@ def narrow(b: Builder, self: Value, dim: Any, start: Any, length: Any) -> Value:
     begin = b(Reshape, as_int64(b, first), one) if isinstance(first, Value) else vector(b, [first])
     if isinstance(first, Value) or first < 0:
         extent = b(Shape, self, start=axis, end=axis + 1)
-        begin = b(Where, b(Less, begin, vector(b, [0])), b(Add, begin, extent), begin)
+        begin = b(Where, b(Less, begin, [0]), b(Add, begin, extent), begin)
     by = b(Reshape, as_int64(b, count), one) if isinstance(count, Value) else vector(b, [count])
     return sliced(b, self, axis, begin, b(Add, begin, by))
 
@@ -50,9 +50,9 @@ def narrow(b: Builder, self: Value, dim: Any, start: Any, length: Any) -> Value:
 @aten("aten.repeat_interleave.self_Tensor")
 def repeat_interleave(b: Builder, self: Value, repeats: Value, dim: Any = None, output_size: Any = None) -> Value:
     """Repeat each element along an axis `repeats` times, which is a scalar or a vector."""
-    x = b(Reshape, self, vector(b, [-1])) if dim is None else self
+    x = b(Reshape, self, [-1]) if dim is None else self
     axis = axis_of(0 if dim is None else scalar_of(dim), len(b.dims(x)))
-    times = b(Expand, b(Reshape, repeats, vector(b, [-1])), b(Shape, x, start=axis, end=axis + 1))
+    times = b(Expand, b(Reshape, repeats, [-1]), b(Shape, x, start=axis, end=axis + 1))
     return b(Gather, x, repeated(b, times, output_size), axis=axis)
 
 
@@ -64,8 +64,8 @@ def repeated(b: Builder, repeats: Value, output_size: Any = None) -> Value:
     ends = b(CumSum, times, b.constant(0, DType.INT64))
     total = b(ReduceSum, times, keepdims=0)
     indices = b(Range, b.constant(0, DType.INT64), total, b.constant(1, DType.INT64))
-    before = b(GreaterOrEqual, b(Unsqueeze, indices, vector(b, [1])), b(Unsqueeze, ends, vector(b, [0])))
-    return b(ReduceSum, cast(b, before, DType.INT64), vector(b, [1]), keepdims=0)
+    before = b(GreaterOrEqual, b(Unsqueeze, indices, [1]), b(Unsqueeze, ends, [0]))
+    return b(ReduceSum, cast(b, before, DType.INT64), [1], keepdims=0)
 
 
 @aten("aten.unique_consecutive")
@@ -76,14 +76,11 @@ def unique_consecutive(
     del return_inverse, return_counts
     rank = len(b.dims(self))
     axis = None if dim is None else axis_of(scalar_of(dim), rank)
-    if axis is None:
-        x = b(Reshape, self, vector(b, [-1]))
-    else:
-        x = moved(b, self, [axis, *(a for a in range(rank) if a != axis)])
+    x = b(Reshape, self, [-1]) if axis is None else moved(b, self, [axis, *(a for a in range(rank) if a != axis)])
     differ = b(Not, b(Equal, sliced(b, x, 0, 1, None), sliced(b, x, 0, 0, -1)))
     width = len(b.dims(x))
     if width > 1:
-        flags = b(ReduceMax, cast(b, differ, DType.INT32), vector(b, list(range(1, width))), keepdims=0)
+        flags = b(ReduceMax, cast(b, differ, DType.INT32), list(range(1, width)), keepdims=0)
         differ = cast(b, flags, DType.BOOL)
     count = b(Shape, x, start=0, end=1)
     # An empty tensor has no runs.
@@ -96,7 +93,7 @@ def unique_consecutive(
     zero = b.constant(0, DType.INT64)
     inverse = b(Sub, b(CumSum, cast(b, begins, DType.INT64), zero), b.constant(1, DType.INT64))
     inverse = b(Reshape, inverse, b(Shape, self)) if axis is None else inverse
-    firsts = b(Reshape, b(Transpose, b(NonZero, begins), perm=(1, 0)), vector(b, [-1]))
+    firsts = b(Reshape, b(Transpose, b(NonZero, begins), perm=(1, 0)), [-1])
     ends = b(Concat, sliced(b, firsts, 0, 1, None), count, axis=0)
     return (y, inverse, b(Sub, ends, firsts))[: b.count]
 
@@ -108,13 +105,13 @@ def fill_diagonal(b: Builder, self: Value, fill_value: Any, wrap: Any = False) -
     zero, one = b.constant(0, DType.INT64), b.constant(1, DType.INT64)
 
     def counted(axis: int) -> Value:
-        extent = b(Reshape, b(Shape, self, start=axis, end=axis + 1), vector(b, []))
+        extent = b(Reshape, b(Shape, self, start=axis, end=axis + 1), [])
         shape = [-1 if a == axis else 1 for a in range(rank)]
-        return b(Reshape, b(Range, zero, extent, one), vector(b, shape))
+        return b(Reshape, b(Range, zero, extent, one), shape)
 
     indices = [counted(axis) for axis in range(rank)]
     if scalar_of(wrap) and rank == 2:
-        period = b(Add, b(Reshape, b(Shape, self, start=1, end=2), vector(b, [])), one)
+        period = b(Add, b(Reshape, b(Shape, self, start=1, end=2), []), one)
         indices[0] = b(Mod, indices[0], period)
     on = b(Equal, indices[0], indices[1])
     for place in indices[2:]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.budget import reserve
-from graphport.formats.pytorch.rules.binding import integers, length, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import integers, length, scalar_of
 from graphport.formats.pytorch.rules.functions.convolution import conv, conv_transpose
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.ir.graph import Value
@@ -20,7 +20,7 @@ from graphport.ops.definitions.indexing import Gather, ScatterElements, ScatterN
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
-from graphport.ops.lowering.operands import as_int64, dtype_of
+from graphport.ops.lowering.operands import as_int64, dtype_of, vector
 
 Gradients = tuple[Value | None, ...]
 
@@ -37,15 +37,15 @@ def embedding_gradient(
     count, padding = int(scalar_of(num_weights)), int(scalar_of(padding_idx))
     reserve(count)
     width = b(Shape, grad_output, start=-1)
-    rows = b(Reshape, grad_output, b(Concat, vector(b, [-1]), width, axis=0))
-    positions = b(Reshape, as_int64(b, indices), vector(b, [-1, 1]))
-    rows = b(Where, b(Equal, positions, b.like(positions, padding)), b.like(rows, 0), rows)
+    rows = b(Reshape, grad_output, b(Concat, [-1], width, axis=0))
+    positions = b(Reshape, as_int64(b, indices), [-1, 1])
+    rows = b(Where, b(Equal, positions, b.like(positions, padding)), 0, rows)
     zero = b.like(rows, 0)
     if scalar_of(scale_grad_by_freq):
         ones = b(Expand, b.like(rows, 1), b(Shape, positions, start=0, end=1))
-        counts = b(ScatterND, b(Expand, zero, vector(b, [count])), positions, ones, reduction="add")
+        counts = b(ScatterND, b(Expand, zero, [count]), positions, ones, reduction="add")
         rows = b(Div, rows, b(Gather, counts, positions))
-    table = b(Expand, zero, b(Concat, vector(b, [count]), width, axis=0))
+    table = b(Expand, zero, b(Concat, [count], width, axis=0))
     return b(ScatterND, table, positions, rows, reduction="add")
 
 
@@ -57,7 +57,7 @@ def embedding_gradient(
 def max_pool_gradient(b: Builder, grad_output: Value, self: Value, indices: Value) -> Value:
     """Gradient of max pooling: scatter the gradients to the indices of the maxima."""
     rank, shape = len(b.dims(self)), b(Shape, self)
-    flat = b(Concat, b(Shape, self, end=rank - 2), vector(b, [-1]), axis=0)
+    flat = b(Concat, b(Shape, self, end=rank - 2), [-1], axis=0)
     planes = b(Reshape, b(Expand, b.like(self, 0), shape), flat)
     given, positions = b(Reshape, grad_output, flat), b(Reshape, indices, flat)
     return b(Reshape, b(ScatterElements, planes, positions, given, axis=rank - 2, reduction="add"), shape)
@@ -146,7 +146,7 @@ def convolution_gradient(
         large, small = (grad_output, input) if scalar_of(transposed) else (input, grad_output)
         found[1] = _kernel(b, large, small, kernel, strides, pads, gaps, int(scalar_of(groups)))
     if of_bias:
-        found[2] = b(ReduceSum, grad_output, vector(b, [0, *range(2, rank)]), keepdims=0)
+        found[2] = b(ReduceSum, grad_output, [0, *range(2, rank)], keepdims=0)
     return tuple(found)
 
 
@@ -164,13 +164,13 @@ def _kernel(
     dims, rank = b.dims(large), len(b.dims(large))
     spatial = [length(dims, axis) for axis in range(2, rank)]
     each = length(dims, 1) // groups
-    split = b(Reshape, large, vector(b, [0, groups, each, *spatial]))
+    split = b(Reshape, large, [0, groups, each, *spatial])
     transposed = b(Transpose, split, perm=(2, 1, 0, *range(3, rank + 1)))
-    x = b(Reshape, transposed, vector(b, [each, -1, *spatial]))
+    x = b(Reshape, transposed, [each, -1, *spatial])
     w = b(Transpose, small, perm=(1, 0, *range(2, rank)))
     y = b(Conv, x, w, strides=gaps, dilations=strides, pads=pads * 2, group=groups)
     axes = list(range(2, rank))
-    kept = b(Slice, y, vector(b, [0] * len(axes)), vector(b, list(kernel)), vector(b, axes))
+    kept = b(Slice, y, [0] * len(axes), list(kernel), axes)
     return b(Transpose, kept, perm=(1, 0, *range(2, rank)))
 
 
@@ -218,13 +218,13 @@ def group_norm_gradient(
 ) -> Gradients:
     rank, groups = len(b.dims(input)), int(scalar_of(group))
     shape = b(Shape, input)
-    split = b(Concat, b(Shape, input, end=1), vector(b, [groups, -1]), axis=0)
+    split = b(Concat, b(Shape, input, end=1), [groups, -1], axis=0)
     behind = vector(b, [2])
     inverse = b(Unsqueeze, rstd, behind)
     scaled = b(Mul, b(Sub, b(Reshape, input, split), b(Unsqueeze, mean, behind)), inverse)
     grad = grad_out
     if weight is not None:
-        grad = b(Mul, grad_out, b(Reshape, weight, vector(b, [-1, *[1] * (rank - 2)])))
+        grad = b(Mul, grad_out, b(Reshape, weight, [-1, *[1] * (rank - 2)]))
     of_input, of_weight, of_bias = _requested_gradients(output_mask)
     others = vector(b, [0, *range(2, rank)])
     found: list[Value | None] = [None, None, None]

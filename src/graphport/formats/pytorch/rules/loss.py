@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import scalar_of, vector
+from graphport.formats.pytorch.rules.binding import scalar_of
 from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.formats.pytorch.rules.rule_table import PNNX
@@ -17,7 +17,7 @@ from graphport.ops.definitions.comparison import Equal, Greater, LessOrEqual, No
 from graphport.ops.definitions.indexing import Gather, GatherElements
 from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
 from graphport.ops.definitions.reshape import Squeeze, Unsqueeze
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 
 _MEAN, _SUM = 1, 2
 
@@ -46,7 +46,7 @@ def cross_entropy(
         return _loss_of_probabilities(b, scores, target, weight, int(scalar_of(reduction)), smoothing, axis)
     place = vector(b, [axis])
     ignored = b(Equal, target, b.like(target, int(scalar_of(ignore_index))))
-    classes = b(Where, ignored, b.like(target, 0), target)
+    classes = b(Where, ignored, 0, target)
     picked = b(Squeeze, b(GatherElements, scores, b(Unsqueeze, classes, place), axis=axis), place)
     share = cast(b, b(Not, ignored), dtype_of(self))
     each = share if weight is None else b(Mul, share, b(Gather, weight, classes))
@@ -63,7 +63,7 @@ def cross_entropy(
 
 
 def _along(b: Builder, weight: Value, rank: int, axis: int) -> Value:
-    return b(Unsqueeze, weight, vector(b, list(range(1, rank - axis)))) if rank - axis > 1 else weight
+    return b(Unsqueeze, weight, list(range(1, rank - axis))) if rank - axis > 1 else weight
 
 
 def _loss_of_probabilities(
@@ -73,11 +73,11 @@ def _loss_of_probabilities(
     if smoothing:
         count = b.dims(scores)[axis]
         rest = smoothing / int(count) if isinstance(count, int) else 0.0
-        shares = b(Add, b(Mul, target, b.like(target, 1 - smoothing)), b.like(target, rest))
+        shares = b(Add, b(Mul, target, 1 - smoothing), b.like(target, rest))
     each = b(Mul, shares, scores)
     if weight is not None:
         each = b(Mul, each, _along(b, weight, len(b.dims(scores)), axis))
-    loss = b(Neg, b(ReduceSum, each, vector(b, [axis]), keepdims=0))
+    loss = b(Neg, b(ReduceSum, each, [axis], keepdims=0))
     return _reduced(b, loss, reduction)
 
 
@@ -87,10 +87,10 @@ def cosine_embedding_loss(
 ) -> Value:
     found = PNNX.read("F.cosine_similarity", b, input1, input2, len(b.dims(input1)) - 1, 1e-8)
     zero = b.like(found, 0)
-    hinge = b(Max, b(Sub, found, b.like(found, float(scalar_of(margin)))), zero)
-    near = b(Sub, b.like(found, 1), found)
+    hinge = b(Max, b(Sub, found, float(scalar_of(margin))), zero)
+    near = b(Sub, 1, found)
     sign = cast(b, target, dtype_of(found))
-    chosen = b(Where, b(Greater, sign, zero), near, b(Where, b(Equal, sign, b.like(sign, -1)), hinge, zero))
+    chosen = b(Where, b(Greater, sign, zero), near, b(Where, b(Equal, sign, -1), hinge, zero))
     return _reduced(b, chosen, reduction)
 
 
@@ -106,11 +106,9 @@ def poisson_nll_loss(
     if scalar_of(log_input):
         loss = b(Sub, b(Exp, x), b(Mul, t, x))
     else:
-        loss = b(Sub, x, b(Mul, t, b(Log, b(Add, x, b.like(x, float(scalar_of(eps)))))))
+        loss = b(Sub, x, b(Mul, t, b(Log, b(Add, x, float(scalar_of(eps))))))
     if scalar_of(full):
-        term = b(
-            Add, b(Sub, b(Mul, t, b(Log, t)), t), b(Mul, b(Log, b(Mul, t, b.like(t, 2 * math.pi))), b.like(t, 0.5))
-        )
-        is_small = b(LessOrEqual, t, b.like(t, 1))
-        loss = b(Add, loss, b(Where, is_small, b.like(t, 0), term))
+        term = b(Add, b(Sub, b(Mul, t, b(Log, t)), t), b(Mul, b(Log, b(Mul, t, 2 * math.pi)), 0.5))
+        is_small = b(LessOrEqual, t, 1)
+        loss = b(Add, loss, b(Where, is_small, 0, term))
     return _reduced(b, loss, reduction)

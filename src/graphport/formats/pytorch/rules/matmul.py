@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import scalar_of, vector
+from graphport.formats.pytorch.rules.binding import scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_masks import diagonal_of
 from graphport.formats.pytorch.rules.functions.matmul import matrix_power, vander
 from graphport.formats.pytorch.rules.functions.reduction_norms import matrix_norm
@@ -56,12 +56,12 @@ def solve(b: Builder, A: Value, B: Value, left: Any = True, check_errors: Any = 
         message = "the LU factors of the matrix are used"
         raise UnsupportedError(message)
     is_vector = len(b.dims(B)) == 1 or (len(b.dims(B)) + 1 == len(b.dims(A)) and b.dims(B) == b.dims(A)[:-1])
-    right = b(Unsqueeze, B, vector(b, [-1])) if is_vector else B
+    right = b(Unsqueeze, B, [-1]) if is_vector else B
     if _is_small(b, A):
         y = b(MatMul, inverted(b, A), right) if scalar_of(left) else b(MatMul, right, inverted(b, A))
     else:
         y = solved(b, A, right) if scalar_of(left) else transposed(b, solved(b, transposed(b, A), transposed(b, right)))
-    y = b(Squeeze, y, vector(b, [-1])) if is_vector else y
+    y = b(Squeeze, y, [-1]) if is_vector else y
     return y if b.count == 1 else (y, None, None, in_order(b, A))[: b.count]
 
 

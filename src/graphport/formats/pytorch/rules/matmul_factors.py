@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import scalar_of, vector
+from graphport.formats.pytorch.rules.binding import scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import aten
@@ -76,7 +76,7 @@ def _identity(b: Builder, x: Value, rows: int) -> Value:
     rank = len(b.dims(x))
     if rank == 2:
         return eye
-    return b(Expand, eye, b(Concat, b(Shape, x, end=rank - 2), vector(b, [rows, rows]), axis=0))
+    return b(Expand, eye, b(Concat, b(Shape, x, end=rank - 2), [rows, rows], axis=0))
 
 
 def solved(b: Builder, a: Value, right: Value) -> Value:
@@ -96,7 +96,7 @@ def solved(b: Builder, a: Value, right: Value) -> Value:
         if k < n - 1:
             largest = b(ArgMax, b(Abs, _slice_matrix(b, below, (0, None), (k, k + 1))), axis=-2, keepdims=1)
             is_it = b(Equal, largest, b.constant(np.arange(n - k)[:, None], DType.INT64))
-            chosen = b(ReduceSum, b(Where, is_it, below, zero), vector(b, [-2]), keepdims=1)
+            chosen = b(ReduceSum, b(Where, is_it, below, zero), [-2], keepdims=1)
             rest = _slice_matrix(b, b(Where, is_it, first, below), (1, None))
         else:
             chosen, rest = first, None
@@ -126,7 +126,7 @@ def cholesky(b: Builder, self: Value, upper: Any = False, check_errors: Any = Fa
         column = b(Div, _slice_matrix(b, rest, (0, None), (0, 1)), corner)
         before = [0] * rank
         before[-2] = k
-        columns.append(b(Pad, column, vector(b, [*before, *[0] * rank])) if k else column)
+        columns.append(b(Pad, column, [*before, *[0] * rank]) if k else column)
         if k < n - 1:
             below = _slice_matrix(b, column, (1, None))
             rest = b(Sub, _slice_matrix(b, rest, (1, None), (1, None)), b(Mul, below, transposed(b, below)))
@@ -199,13 +199,13 @@ def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some:
     for k in range(min(count, rows - 1)):
         column = _slice_matrix(b, r, (k, None), (k, k + 1))
         first, rest = _slice_matrix(b, column, (0, 1)), _slice_matrix(b, column, (1, None))
-        square = b(ReduceSum, b(Mul, rest, rest), vector(b, [-2]), keepdims=1)
+        square = b(ReduceSum, b(Mul, rest, rest), [-2], keepdims=1)
         size = b(Sqrt, b(Add, b(Mul, first, first), square))
         beta = b(Where, b(Less, first, zero), size, b(Neg, size))
         # A column of zeros below the diagonal is not reflected.
         is_done = b(Equal, square, zero)
         v = b(Concat, b(Where, is_done, zero, one), b(Div, rest, b(Where, is_done, one, b(Sub, first, beta))), axis=-2)
-        length = b(ReduceSum, b(Mul, v, v), vector(b, [-2]), keepdims=1)
+        length = b(ReduceSum, b(Mul, v, v), [-2], keepdims=1)
         tau = b(Where, is_done, zero, b(Div, two, b(Where, is_done, one, length)))
         across = transposed(b, v)
         below = _slice_matrix(b, r, (k, None))
@@ -216,7 +216,7 @@ def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some:
         q = _joined(b, [_slice_matrix(b, q, (0, None), (0, k)) if k else None, right], axis=-1)
     r = b(Where, b.constant(np.tri(rows, columns, -1).astype(np.bool_)), zero, r)
     if mode == "r":
-        return b(Expand, zero, vector(b, [0])), _slice_matrix(b, r, (0, count))
+        return b(Expand, zero, [0]), _slice_matrix(b, r, (0, count))
     if mode == "complete" or not scalar_of(some):
         return q, r
     return _slice_matrix(b, q, (0, None), (0, count)), _slice_matrix(b, r, (0, count))

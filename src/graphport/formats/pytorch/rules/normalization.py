@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import integers, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import integers, scalar_of
 from graphport.formats.pytorch.rules.functions.normalization import smallest
 from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.formats.pytorch.rules.promotion import cast
@@ -18,7 +18,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.definitions.arithmetic import Add, Div, Mul, Reciprocal, Sqrt, Sub
 from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Size
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 
 Answer = tuple[Value, ...]
 batch_norm, group_norm, layer_norm, rms_norm = (
@@ -35,11 +35,11 @@ def _moments(b: Builder, x: Value, axes: list[int], eps: Any, *, keeps: bool) ->
     """Return the mean and the reciprocal standard deviation, which most programs do not use."""
     keepdims = None if keeps else 0
     wide = _cast_half_to_float32(b, x)
-    center = b(ReduceMean, wide, vector(b, axes))
+    center = b(ReduceMean, wide, axes)
     gap = b(Sub, wide, center)
-    spread = b(ReduceMean, b(Mul, gap, gap), vector(b, axes), keepdims=keepdims)
-    mean = center if keeps else b(ReduceMean, wide, vector(b, axes), keepdims=0)
-    return mean, b(Reciprocal, b(Sqrt, b(Add, spread, b.like(spread, float(scalar_of(eps))))))
+    spread = b(ReduceMean, b(Mul, gap, gap), axes, keepdims=keepdims)
+    mean = center if keeps else b(ReduceMean, wide, axes, keepdims=0)
+    return mean, b(Reciprocal, b(Sqrt, b(Add, spread, float(scalar_of(eps)))))
 
 
 def _completed(b: Builder, y: Value, x: Value, axes: list[int], eps: Any, *, keeps: bool) -> Any:
@@ -111,7 +111,7 @@ def native_group_norm(
     y = group_norm(b, input, groups, weight, bias, eps)
     if not any(b.wants(place) for place in range(1, b.count)):
         return (y, *[None] * (b.count - 1)) if b.count > 1 else y
-    split = b(Reshape, input, b(Concat, b(Shape, input, start=0, end=1), vector(b, [groups, -1]), axis=0))
+    split = b(Reshape, input, b(Concat, b(Shape, input, start=0, end=1), [groups, -1], axis=0))
     return (y, *_moments(b, split, [2], eps, keeps=False))
 
 
@@ -142,10 +142,10 @@ def trained(
     rank = len(b.dims(x))
     axes = [axis for axis in range(rank) if axis != 1]
     wide = _cast_half_to_float32(b, x)
-    center = b(ReduceMean, wide, vector(b, axes))
+    center = b(ReduceMean, wide, axes)
     gap = b(Sub, wide, center)
-    variance = b(ReduceMean, b(Mul, gap, gap), vector(b, axes))
-    inverse = b(Reciprocal, b(Sqrt, b(Add, variance, b.like(variance, float(scalar_of(eps))))))
+    variance = b(ReduceMean, b(Mul, gap, gap), axes)
+    inverse = b(Reciprocal, b(Sqrt, b(Add, variance, float(scalar_of(eps)))))
     y = b(Mul, gap, inverse)
     shape = vector(b, [-1, *[1] * (rank - 2)])
     y = y if weight is None else b(Mul, y, b(Reshape, _cast_half_to_float32(b, weight), shape))
@@ -200,7 +200,7 @@ def running(
     """Return the updated running statistics; the batch variance is unbiased (divided by count - 1)."""
     channels = b(Shape, x, start=1, end=2)
     count = cast(b, b(Div, b(Size, x), channels), dtype_of(variance))
-    sample = b(Div, b(Mul, variance, count), b(Sub, count, b.like(count, 1)))
+    sample = b(Div, b(Mul, variance, count), b(Sub, count, 1))
     return _moved(b, running_mean, mean, momentum), _moved(b, running_var, sample, momentum)
 
 
@@ -227,8 +227,8 @@ def instance_norm_statistics(
     center = b(ReduceMean, wide, axes)
     gap = b(Sub, wide, center)
     count = cast(b, b(Div, b(Size, input), b(Size, center)), dtype_of(wide))
-    variance = b(Div, b(ReduceSum, b(Mul, gap, gap), axes), b(Sub, count, b.like(count, 1)))
-    mean, sample = (b(Reshape, b(ReduceMean, x, vector(b, [0])), vector(b, [-1])) for x in (center, variance))
+    variance = b(Div, b(ReduceSum, b(Mul, gap, gap), axes), b(Sub, count, 1))
+    mean, sample = (b(Reshape, b(ReduceMean, x, [0]), [-1]) for x in (center, variance))
     return _moved(b, running_mean, mean, momentum), _moved(b, running_var, sample, momentum)
 
 
@@ -266,5 +266,5 @@ def weight_norm_interface(b: Builder, v: Value, g: Value, dim: Any = 0) -> tuple
         if scalar_of(dim) != -1
         else list(range(rank))
     )
-    size = b(Sqrt, b(ReduceSum, b(Mul, v, v), vector(b, axes)))
+    size = b(Sqrt, b(ReduceSum, b(Mul, v, v), axes))
     return b(Mul, v, b(Div, g, size)), size

@@ -129,4 +129,4 @@ def export_mean_variance(b: Builder, x: Value, *, axes: tuple[int, ...] = (0, 2,
     places = vector(b, list(axes))
     centered = b(Sub, x, b(ReduceMean, x, places))
     deviation = aten(b, "sqrt", b(ReduceMean, b(Mul, centered, centered), places))
-    return b(Div, centered, b(Add, deviation, b.like(deviation, _EPSILON_OF_VARIANCE)))
+    return b(Div, centered, b(Add, deviation, _EPSILON_OF_VARIANCE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import bounded, integers, static, vector
+from graphport.formats.pytorch.rules.binding import bounded, integers, static
 from graphport.formats.pytorch.rules.functions.convolution import batched, unbatched
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
 from graphport.formats.pytorch.rules.overloads import RULES, aten
@@ -14,6 +14,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.definitions.indexing import ScatterElements
 from graphport.ops.definitions.reduction import ReduceProd
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape
+from graphport.ops.lowering.operands import vector
 
 RULES.having(integers=lambda _b, x, count: integers(x, count)).lower("""
 aten.max_pool1d_with_indices,
@@ -55,7 +56,7 @@ def _unpooled(b: Builder, x: Value, indices: Value, size: Any, rank: int) -> Val
     if known:
         bounded(prod(known))
     front = b(Shape, entries, start=0, end=2)
-    flat = b(Concat, front, vector(b, [-1]), axis=0)
+    flat = b(Concat, front, [-1], axis=0)
     area = vector(b, [prod(known)]) if known else b(ReduceProd, sizes)
     planes = b(Expand, b.like(x, 0), b(Concat, front, area, axis=0))
     y = b(ScatterElements, planes, b(Reshape, positions, flat), b(Reshape, entries, flat), axis=2)

@@ -81,7 +81,7 @@ def _with_ceil(b: Builder, x: Value, slid: Any, pairs: list[tuple[int, int]]) ->
 def _bordered(b: Builder, x: Value, pairs: list[tuple[int, int]], number: float) -> Value:
     begins, ends = zip(*pairs, strict=True)
     pads = vector(b, [0, 0, *begins, 0, 0, *ends])
-    return b(Pad, x, pads, b.like(x, number))
+    return b(Pad, x, pads, number)
 
 
 def _max_pool_with_indices(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import length, vector
+from graphport.formats.pytorch.rules.binding import length
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.definitions.matmul import MatMul
@@ -47,19 +47,19 @@ def _entered(
 ) -> tuple[Value, Value]:
     """Append the initial state of each direction to the features of its first input; return input and weights."""
     steps, width = length(b.dims(x), 0), length(b.dims(r), 2)
-    states = b.results(Split, ways, state, vector(b, [1] * ways), axis=0) if ways > 1 else (state,)
-    blocks = b.results(Split, ways, r, vector(b, [1] * ways), axis=0) if ways > 1 else (r,)
+    states = b.results(Split, ways, state, [1] * ways, axis=0) if ways > 1 else (state,)
+    blocks = b.results(Split, ways, r, [1] * ways, axis=0) if ways > 1 else (r,)
     inputs, rows = [x], list[Value]()
     for way, (own, block) in enumerate(zip(states, blocks, strict=True)):
         behind = is_reverse or way == 1
         pads = [steps - 1 if behind else 0, 0, 0, 0 if behind else steps - 1, 0, 0]
-        inputs.append(b(Pad, own, vector(b, pads)))
-        rows.append(b(Pad, block, vector(b, [0, 0, way * width, 0, 0, (ways - 1 - way) * width])))
+        inputs.append(b(Pad, own, pads))
+        rows.append(b(Pad, block, [0, 0, way * width, 0, 0, (ways - 1 - way) * width]))
     more = b(Concat, *rows, axis=0) if ways > 1 else rows[0]
     return b(Concat, *inputs, axis=2), b(Concat, w, more, axis=2)
 
 
 def with_direction(b: Builder, weights: list[Value]) -> Value:
     """Stack the weights of all directions on a new axis 0."""
-    front = [b(Unsqueeze, each, vector(b, [0])) for each in weights]
+    front = [b(Unsqueeze, each, [0]) for each in weights]
     return front[0] if len(front) == 1 else b(Concat, *front, axis=0)

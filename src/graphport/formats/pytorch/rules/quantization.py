@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axis_of, named_dtype, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axis_of, named_dtype, scalar_of
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
@@ -21,7 +21,7 @@ from graphport.ops.definitions.matmul import MatMul, MatMulInteger
 from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
 from graphport.ops.definitions.reduction import ReduceMax, ReduceMin
 from graphport.ops.definitions.reshape import Reshape
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 from graphport.ops.pattern import constant_numbers
 
 _SPACE = "quantized_decomposed."
@@ -70,7 +70,7 @@ def _column(b: Builder, x: Value, parameter: Any, axis: int | None) -> Any:
     if not isinstance(parameter, Value) or axis is None:
         return parameter
     rank = len(b.dims(x))
-    return b(Reshape, parameter, vector(b, [-1, *[1] * (rank - 1 - axis_of(axis, rank))]))
+    return b(Reshape, parameter, [-1, *[1] * (rank - 1 - axis_of(axis, rank))])
 
 
 def _integers(b: Builder, x: Value, scale: Any, zero_point: Any, axis: int | None) -> Value:
@@ -156,7 +156,7 @@ def _compute_qparams(
     least, most = b(Min, low, zero), b(Max, high, zero)
     width = b.like(low, last - first)
     scale = b(Div, b(Sub, most, least), width)
-    scale = b(Max, scale, b.like(scale, float(scalar_of(eps)))) if eps is not None else scale
+    scale = b(Max, scale, float(scalar_of(eps))) if eps is not None else scale
     point = b(Sub, b.like(low, first), b(Round, b(Div, least, scale)))
     clipped = b(Clip, point, b.like(low, first), b.like(low, last))
     return scale, cast(b, clipped, dtype)
@@ -183,10 +183,10 @@ def choose_qparams_symmetric(
     wanted = _quantized_dtype(dtype)
     wide = cast(b, input, DType.FLOAT32)
     least, most = b(ReduceMin, wide, keepdims=0), b(ReduceMax, wide, keepdims=0)
-    reach = b(Max, b(Neg, b(Min, least, b.like(least, 0))), b(Max, most, b.like(most, 0)))
+    reach = b(Max, b(Neg, b(Min, least, 0)), b(Max, most, 0))
     half = (float(scalar_of(quant_max)) - float(scalar_of(quant_min))) / 2
     scale = b(Div, reach, b.like(reach, half))
-    scale = b(Max, scale, b.like(scale, float(scalar_of(eps))))
+    scale = b(Max, scale, float(scalar_of(eps)))
     middle = 0 if wanted is not DType.UINT8 else 128
     shape = vector(b, [1])
     return b(Reshape, cast(b, scale, DType.FLOAT64), shape), b(Reshape, b.constant(middle, DType.INT64), shape)
@@ -203,7 +203,7 @@ def choose_qparams_per_token(b: Builder, input: Value, dtype: Any) -> tuple[Valu
     least, most = b(Min, b(ReduceMin, wide, last), zero), b(Max, b(ReduceMax, wide, last), zero)
     first, end = float(info.min), float(info.max)
     scale = b(Div, b(Sub, most, least), b.like(least, end - first))
-    scale = b(Max, scale, b.like(scale, float(np.finfo(np.float32).eps)))
+    scale = b(Max, scale, float(np.finfo(np.float32).eps))
     below, above = b(Div, least, scale), b(Div, most, scale)
     error = b(Add, b(Add, b.like(below, first), below), b(Add, b.like(above, end), above))
     point = b(Where, b(Greater, error, zero), b(Sub, b.like(below, first), below), b(Sub, b.like(above, end), above))

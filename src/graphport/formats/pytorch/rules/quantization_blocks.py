@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import integers, named_dtype, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import integers, named_dtype, scalar_of
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast
@@ -21,7 +21,7 @@ from graphport.ops.definitions.comparison import Greater, Where
 from graphport.ops.definitions.quantization import DequantizeLinear
 from graphport.ops.definitions.reduction import ReduceMax, ReduceMin
 from graphport.ops.definitions.reshape import Reshape, Shape
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 
 _SPACE = "torchao."
 
@@ -124,11 +124,11 @@ def _scale(b: Builder, mapping: str, least: Value, most: Value, first: float, la
     """Return the scale that maps elements from `least` to `most` to integers from `first` to `last`."""
     match mapping:
         case "ASYMMETRIC":
-            return b(Div, b(Sub, most, least), b.like(most, last - first))
+            return b(Div, b(Sub, most, least), last - first)
         case "SYMMETRIC":
-            return b(Div, b(Max, b(Neg, least), most), b.like(most, (last - first) / 2))
+            return b(Div, b(Max, b(Neg, least), most), (last - first) / 2)
         case "SYMMETRIC_NO_CLIPPING_ERR":
-            below, above = b(Div, least, b.like(least, first)), b(Div, most, b.like(most, last))
+            below, above = b(Div, least, first), b(Div, most, last)
             return b(Where, b(Greater, below, above), below, above)
         case _:
             message = f"unsupported mapping type {mapping}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import length, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import length, scalar_of
 from graphport.formats.pytorch.rules.functions.recurrent import (
     LSTM_KIND,
     Weights,
@@ -23,6 +23,7 @@ from graphport.ops.definitions.arithmetic import Add, Mul
 from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reshape import Concat, Split, Transpose, Unsqueeze
+from graphport.ops.lowering.operands import vector
 
 _MOST_STEPS = 256
 
@@ -134,8 +135,8 @@ def _steps(
     found: list[Value] = []
     for t in reversed(range(count)) if backward else range(count):
         gates = b(Add, b(Gather, inputs, b.constant(t), axis=0), b(MatMul, h, turn[1]))
-        i, f, g, o = b.results(Split, 4, gates, vector(b, [size] * 4), axis=-1)
+        i, f, g, o = b.results(Split, 4, gates, [size] * 4, axis=-1)
         c = b(Add, b(Mul, b(Sigmoid, f), c), b(Mul, b(Sigmoid, i), b(Tanh, g)))
         h = b(MatMul, b(Mul, b(Sigmoid, o), b(Tanh, c)), turn[2])
-        found.append(b(Unsqueeze, h, vector(b, [0])))
+        found.append(b(Unsqueeze, h, [0]))
     return b(Concat, *(found[::-1] if backward else found), axis=0), h, c

@@ -11,7 +11,7 @@ import numpy as np
 from graphport.core.budget import reserve
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axes_of, axis_of, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axes_of, axis_of, scalar_of
 from graphport.formats.pytorch.rules.functions.reduction_median import median
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
 from graphport.formats.pytorch.rules.functions.reduction_reduced import reduced, widen_narrow
@@ -27,7 +27,7 @@ from graphport.ops.definitions.generate import Range
 from graphport.ops.definitions.indexing import Gather, GatherElements, NonZero, Trilu
 from graphport.ops.definitions.reduction import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
-from graphport.ops.lowering.operands import dtype_of, ends_of
+from graphport.ops.lowering.operands import dtype_of, ends_of, vector
 
 Answer = Any
 
@@ -38,7 +38,7 @@ def _count(b: Builder, x: Value, axes: Any) -> Value:
     chosen = [dims[axis] for axis in axes]
     if not any(isinstance(dim, Symbolic) for dim in chosen):
         return b.like(x, math.prod(int(dim) for dim in chosen if isinstance(dim, int)))
-    lengths = b(Gather, b(Shape, x), vector(b, list(axes)))
+    lengths = b(Gather, b(Shape, x), list(axes))
     return cast(b, b(ReduceProd, lengths, keepdims=0), dtype_of(x))
 
 
@@ -47,7 +47,7 @@ def _variance(b: Builder, x: Value, dim: Any, unbiased: Any, keepdim: Any, corre
         dim, unbiased = None, dim
     axes = axes_of(dim, len(b.dims(x)))
     wide = cast(b, x, DType.FLOAT32) if dtype_of(x) in (DType.FLOAT16, DType.BFLOAT16) else x
-    gap = b(Sub, wide, b(ReduceMean, wide, vector(b, axes)))
+    gap = b(Sub, wide, b(ReduceMean, wide, axes))
     squares = b(Mul, gap, gap)
     fewer = (
         scalar_of(correction)
@@ -60,7 +60,7 @@ def _variance(b: Builder, x: Value, dim: Any, unbiased: Any, keepdim: Any, corre
         return cast(b, reduced(b, ReduceMean, squares, axes, keepdim=keepdim), dtype_of(x))
     total = reduced(b, ReduceSum, squares, axes, keepdim=keepdim)
     count = b(Sub, _count(b, wide, axes), b.like(wide, fewer))
-    return cast(b, b(Div, total, b(Max, count, b.like(count, 0))), dtype_of(x))
+    return cast(b, b(Div, total, b(Max, count, 0)), dtype_of(x))
 
 
 def _mean(b: Builder, x: Value, dim: Any, keepdim: Any) -> Value:
@@ -90,15 +90,15 @@ def _running(op_def: OpDef, b: Builder, self: Value, dim: Any) -> Answer:
         return running_extreme(op_def, b, self, dim)
     perm = [*(a for a in range(rank) if a != axis), axis]
     x = b(Transpose, widen_narrow(b, self), perm=tuple(perm))
-    count = b(Reshape, b(Shape, x, start=rank - 1, end=rank), vector(b, []))
+    count = b(Reshape, b(Shape, x, start=rank - 1, end=rank), [])
     indices = b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
-    seen = b(LessOrEqual, indices, b(Unsqueeze, indices, vector(b, [1])))
-    wide = b(Unsqueeze, x, vector(b, [rank - 1]))
+    seen = b(LessOrEqual, indices, b(Unsqueeze, indices, [1]))
+    wide = b(Unsqueeze, x, [rank - 1])
     worst = ends_of(dtype_of(x))[0 if op_def is ReduceMax else 1]
     shown = b(Where, seen, wide, b.like(x, worst))
     values = b(op_def, shown, vector(b, [rank]), keepdims=0)
-    is_best = b(And, seen, b(Equal, wide, b(Unsqueeze, values, vector(b, [rank]))))
-    last = b(ReduceMax, b(Where, is_best, indices, b.constant(-1, DType.INT64)), vector(b, [rank]), keepdims=0)
+    is_best = b(And, seen, b(Equal, wide, b(Unsqueeze, values, [rank])))
+    last = b(ReduceMax, b(Where, is_best, indices, b.constant(-1, DType.INT64)), [rank], keepdims=0)
     back = tuple(int(place) for place in np.argsort(perm))
     return cast(b, b(Transpose, values, perm=back), dtype_of(self)), b(Transpose, last, perm=back)
 
@@ -128,11 +128,11 @@ def searchsorted(
         ordered = b(GatherElements, sorted_sequence, sorter, axis=-1)
     x = self if isinstance(self, Value) else b.like(ordered, scalar_of(self))
     behind = side == "right" if side is not None else bool(scalar_of(right))
-    last = b(Unsqueeze, x, vector(b, [len(b.dims(x))]))
-    wide = ordered if len(b.dims(ordered)) == 1 else b(Unsqueeze, ordered, vector(b, [len(b.dims(ordered)) - 1]))
+    last = b(Unsqueeze, x, [len(b.dims(x))])
+    wide = ordered if len(b.dims(ordered)) == 1 else b(Unsqueeze, ordered, [len(b.dims(ordered)) - 1])
     # NaN is sorted last.
     before = b(Not, b(Greater if behind else GreaterOrEqual, *promoted(b, wide, last)))
-    found = b(ReduceSum, cast(b, before, DType.INT64), vector(b, [-1]), keepdims=0)
+    found = b(ReduceSum, cast(b, before, DType.INT64), [-1], keepdims=0)
     return cast(b, found, DType.INT32) if scalar_of(out_int32) else found
 
 
@@ -143,9 +143,9 @@ def isin(b: Builder, elements: Any, test_elements: Any, assume_unique: Any = Fal
     given, wanted = (
         each if isinstance(each, Value) else b.constant(scalar_of(each)) for each in (elements, test_elements)
     )
-    x, y = promoted(b, b(Unsqueeze, given, vector(b, [-1])), b(Reshape, wanted, vector(b, [-1])))
+    x, y = promoted(b, b(Unsqueeze, given, [-1]), b(Reshape, wanted, [-1]))
     # Also correct for no test elements: the sum over an empty axis is 0.
-    found = b(ReduceSum, cast(b, b(Equal, x, y), DType.INT64), vector(b, [-1]), keepdims=0)
+    found = b(ReduceSum, cast(b, b(Equal, x, y), DType.INT64), [-1], keepdims=0)
     return b(Equal if scalar_of(invert) else Greater, found, b.like(found, 0))
 
 
@@ -172,7 +172,7 @@ def pdist(b: Builder, self: Value, p: Any = 2.0) -> Value:
         rows = b(Shape, self, end=1)
         every = b(Expand, b.constant(1, DType.INT64), b(Concat, rows, rows, axis=0))
         indices = b(NonZero, b(Trilu, every, b.constant(1, DType.INT64)))
-        pairs = [b(Squeeze, row, vector(b, [0])) for row in b.results(Split, 2, indices, vector(b, [1, 1]), axis=0)]
+        pairs = [b(Squeeze, row, [0]) for row in b.results(Split, 2, indices, [1, 1], axis=0)]
     return norm(b, b(Sub, b(Gather, self, pairs[0]), b(Gather, self, pairs[1])), p, -1, False)
 
 
@@ -181,7 +181,7 @@ def trace(b: Builder, self: Value) -> Value:
     zero, one, scalar = b.constant(0, DType.INT64), b.constant(1, DType.INT64), vector(b, [])
     counts = [b(Reshape, b(Shape, self, start=a, end=a + 1), scalar) for a in (0, 1)]
     rows, columns = (b(Range, zero, count, one) for count in counts)
-    eye = b(Equal, b(Unsqueeze, rows, vector(b, [1])), columns)
+    eye = b(Equal, b(Unsqueeze, rows, [1]), columns)
     kind = dtype_of(self) if dtype_of(self).is_floating else DType.INT64
     return b(ReduceSum, b(Mul, cast(b, self, kind), cast(b, eye, kind)), keepdims=0)
 
@@ -201,8 +201,8 @@ def trilinear(
     del unroll_dim
     wide = [_expanded(b, x, axes) for x, axes in ((i1, expand1), (i2, expand2), (i3, expand3))]
     product = b(Mul, b(Mul, wide[0], wide[1]), wide[2])
-    return b(ReduceSum, product, vector(b, list(sumdim)), keepdims=0) if sumdim else product
+    return b(ReduceSum, product, list(sumdim), keepdims=0) if sumdim else product
 
 
 def _expanded(b: Builder, x: Value, axes: Any) -> Value:
-    return b(Unsqueeze, x, vector(b, list(axes))) if axes else x
+    return b(Unsqueeze, x, list(axes)) if axes else x

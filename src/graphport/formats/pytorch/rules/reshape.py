@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axes_of, axis_of, length, named_dtype, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axes_of, axis_of, length, named_dtype, scalar_of
 from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import FUNCTIONAL, RULES, aten, view
@@ -119,7 +119,7 @@ def matrix_transposed(b: Builder, self: Value) -> Value:
 @aten("aten.atleast_3d")
 def atleast_3d(b: Builder, self: Value) -> Value:
     indices = {0: [0, 1, 2], 1: [0, 2], 2: [2]}.get(len(b.dims(self)))
-    return self if indices is None else b(Unsqueeze, self, vector(b, indices))
+    return self if indices is None else b(Unsqueeze, self, indices)
 
 
 @aten("aten.cartesian_prod")
@@ -130,8 +130,8 @@ def cartesian_prod(b: Builder, tensors: Any) -> Value:
     columns: list[Value] = []
     for place, x in enumerate(tensors):
         shape = [-1 if other == place else 1 for other in range(len(tensors))]
-        wide = b(Expand, b(Reshape, x, vector(b, shape)), vector(b, counts))
-        columns.append(b(Reshape, wide, vector(b, [-1, 1])))
+        wide = b(Expand, b(Reshape, x, shape), counts)
+        columns.append(b(Reshape, wide, [-1, 1]))
     return b(Concat, *columns, axis=1)
 
 
@@ -139,7 +139,7 @@ def cartesian_prod(b: Builder, tensors: Any) -> Value:
 def block_diag(b: Builder, tensors: Any) -> Value:
     """Block-diagonal matrix."""
     alike = promoted(b, *tensors)
-    blocks = [x if len(b.dims(x)) == 2 else b(Reshape, x, vector(b, [1, -1])) for x in alike]
+    blocks = [x if len(b.dims(x)) == 2 else b(Reshape, x, [1, -1]) for x in alike]
     width = sum(length(b.dims(x), 1) for x in blocks)
     before, rows = 0, []
     for x in blocks:
@@ -155,7 +155,7 @@ def squeeze(b: Builder, self: Value, dim: Any = None) -> Value:
     dims = b.dims(self)
     axes = axes_of(dim, len(dims)) if dim is not None and dim != () else tuple(range(len(dims)))
     chosen = [axis for axis in axes if dims and dims[axis] == 1]
-    return b(Squeeze, self, vector(b, chosen)) if chosen else self
+    return b(Squeeze, self, chosen) if chosen else self
 
 
 @aten("aten.dstack")

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphport.core.dims import Symbolic
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import axis_of, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axis_of, scalar_of
 from graphport.formats.pytorch.rules.functions.reshape_parts import chunk as pnnx_chunk
 from graphport.formats.pytorch.rules.functions.reshape_parts import split as pnnx_split
 from graphport.formats.pytorch.rules.functions.reshape_parts import tensor_split as pnnx_tensor_split
@@ -19,6 +19,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.definitions.arithmetic import Add, Div, Min, Mul, Sub
 from graphport.ops.definitions.indexing import Slice
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Tile, Unsqueeze
+from graphport.ops.lowering.operands import vector
 
 
 def _extent(b: Builder, x: Value, axis: int) -> Value:
@@ -36,8 +37,8 @@ def chunk(b: Builder, self: Value, chunks: Any, dim: Any = 0) -> tuple[Value, ..
 
 def _shared(b: Builder, x: Value, axis: int, count: int) -> tuple[Value, ...]:
     extent = _extent(b, x, axis)
-    share = b(Div, b(Add, extent, vector(b, [count - 1])), vector(b, [count]))
-    bounds = [vector(b, [0]), *(b(Mul, share, vector(b, [k])) for k in range(1, b.count)), extent]
+    share = b(Div, b(Add, extent, [count - 1]), [count])
+    bounds = [vector(b, [0]), *(b(Mul, share, [k]) for k in range(1, b.count)), extent]
     place = vector(b, [axis])
     return tuple(b(Slice, x, *pair, place) for pair in pairwise(bounds))
 
@@ -49,9 +50,9 @@ def tensor_split(b: Builder, self: Value, sections: Any, dim: Any = 0) -> tuple[
         return pnnx_tensor_split(b, self, sections, dim)
     count, extent = int(scalar_of(sections)), _extent(b, self, axis)
     # The first chunks have one element more if the size is not divisible.
-    share = b(Div, extent, vector(b, [count]))
-    rest = b(Sub, extent, b(Mul, share, vector(b, [count])))
-    starts = [(vector(b, [k]), b(Mul, share, vector(b, [k]))) for k in range(1, count)]
+    share = b(Div, extent, [count])
+    rest = b(Sub, extent, b(Mul, share, [count]))
+    starts = [(vector(b, [k]), b(Mul, share, [k])) for k in range(1, count)]
     bounds = [vector(b, [0]), *(b(Add, start, b(Min, rest, place)) for place, start in starts), extent]
     return tuple(b(Slice, self, *pair, vector(b, [axis])) for pair in pairwise(bounds))
 
@@ -69,8 +70,8 @@ def split(b: Builder, self: Value, split_size: Any = None, dim: Any = 0, split_s
         return b.results(Split, len(sizes), self, lengths(b, sizes), axis=axis)
     if not isinstance(b.dims(self)[axis], Symbolic) and not isinstance(sizes, Value):
         return pnnx_split(b, self, sizes, axis)
-    step = b(Reshape, sizes, vector(b, [1])) if isinstance(sizes, Value) else vector(b, [int(sizes)])
-    bounds = [b(Mul, step, vector(b, [k])) for k in range(b.count)]
+    step = b(Reshape, sizes, [1]) if isinstance(sizes, Value) else vector(b, [int(sizes)])
+    bounds = [b(Mul, step, [k]) for k in range(b.count)]
     place = vector(b, [axis])
     return tuple(b(Slice, self, start, b(Add, start, step), place) for start in bounds)
 
@@ -99,32 +100,32 @@ def cat(b: Builder, tensors: Any, dim: Any = 0) -> Value:
 def stack(b: Builder, tensors: Any, dim: Any = 0) -> Value:
     wide = promoted(b, *tensors)
     axis = axis_of(scalar_of(dim), len(b.dims(wide[0])) + 1)
-    return b(Concat, *(b(Unsqueeze, x, vector(b, [axis])) for x in wide), axis=axis)
+    return b(Concat, *(b(Unsqueeze, x, [axis]) for x in wide), axis=axis)
 
 
 @aten("aten.repeat", "aten.tile")
 def repeat(b: Builder, self: Value, repeats: Any = None, dims: Any = None) -> Value:
     times = list(repeats if repeats is not None else dims)
     rank = len(b.dims(self))
-    x = b(Unsqueeze, self, vector(b, list(range(len(times) - rank)))) if len(times) > rank else self
+    x = b(Unsqueeze, self, list(range(len(times) - rank))) if len(times) > rank else self
     return b(Tile, x, lengths(b, [1] * (rank - len(times)) + times))
 
 
 @aten("aten.repeat_interleave.self_int")
 def repeat_interleave(b: Builder, self: Value, repeats: Any, dim: Any = None, output_size: Any = None) -> Value:
     del output_size
-    x = b(Reshape, self, vector(b, [-1])) if dim is None else self
+    x = b(Reshape, self, [-1]) if dim is None else self
     axis = axis_of(0 if dim is None else scalar_of(dim), len(b.dims(x)))
     rank = len(b.dims(x))
     times: list[Any] = [1] * (rank + 1)
     times[axis + 1] = repeats
-    copies = b(Tile, b(Unsqueeze, x, vector(b, [axis + 1])), lengths(b, times))
+    copies = b(Tile, b(Unsqueeze, x, [axis + 1]), lengths(b, times))
     return merged(b, copies, axis, axis + 1)
 
 
 @aten("aten.meshgrid")
 def meshgrid(b: Builder, tensors: Any, indexing: str = "ij") -> tuple[Value, ...]:
-    found = [b(Reshape, x, vector(b, [-1])) for x in tensors]
+    found = [b(Reshape, x, [-1]) for x in tensors]
     order = list(range(len(found)))
     if indexing == "xy" and len(found) > 1:
         order[:2] = [1, 0]
@@ -134,7 +135,7 @@ def meshgrid(b: Builder, tensors: Any, indexing: str = "ij") -> tuple[Value, ...
     for index, x in enumerate(found):
         shape = [1] * len(found)
         shape[order.index(index)] = -1
-        results.append(b(Expand, b(Reshape, x, vector(b, shape)), target))
+        results.append(b(Expand, b(Reshape, x, shape), target))
     return tuple(results)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import named_dtype, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import named_dtype, scalar_of
 from graphport.formats.pytorch.rules.functions.arithmetic import hypot
 from graphport.formats.pytorch.rules.functions.reshape_shapes import extents
 from graphport.formats.pytorch.rules.functions.signal_pairs import Pair, Part, both, exponential
@@ -76,12 +76,12 @@ def logistic(b: Builder, x: Pair) -> Pair:
 def signum(b: Builder, x: Pair) -> Pair:
     """x / |x|; 0 for 0."""
     size = hypot(b, x.real, x.imaginary)
-    divisor = b(Where, b(Equal, size, b.like(size, 0)), b.like(size, 1), size)
+    divisor = b(Where, b(Equal, size, 0), 1, size)
     return Pair(b(Div, x.real, divisor), b(Div, x.imaginary, divisor))
 
 
 def _scaled(b: Builder, x: Pair, factor: float) -> Pair:
-    return Pair(*(b(Mul, part, b.like(part, factor)) for part in (x.real, x.imaginary)))
+    return Pair(*(b(Mul, part, factor) for part in (x.real, x.imaginary)))
 
 
 _FUNCTIONS = PAIRS.having(
@@ -200,7 +200,7 @@ def _product(b: Builder, op_type: str, x: Part, y: Part) -> Part:
 
 def _added(b: Builder, x: Pair) -> Pair:
     """Sum a complex tensor over axis 0."""
-    return Pair(*(b(ReduceSum, part, vector(b, [0]), keepdims=0) for part in (x.real, x.imaginary)))
+    return Pair(*(b(ReduceSum, part, [0], keepdims=0) for part in (x.real, x.imaginary)))
 
 
 PAIRS.having(product=_product, added=_added).lower("""

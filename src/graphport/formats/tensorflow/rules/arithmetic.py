@@ -103,9 +103,9 @@ def log1p(b: Builder, x: Value) -> Value:
     one = b.like(x, 1)
     u = b(Add, x, one)
     gap = b(Sub, u, one)
-    is_small = b(Equal, gap, b.like(x, 0))
+    is_small = b(Equal, gap, 0)
     ratio = b(Div, x, b(Where, is_small, one, gap))
-    is_infinite = b(GreaterOrEqual, u, b.like(x, np.inf))
+    is_infinite = b(GreaterOrEqual, u, np.inf)
     return b(Where, b(Or, is_small, is_infinite), b(Where, is_small, x, u), b(Mul, b(Log, u), ratio))
 
 
@@ -187,7 +187,7 @@ def _converted(b: Builder, x: Value, dtype: DType) -> Value:
     x = x if own in (DType.FLOAT32, DType.FLOAT64) else cast(b, x, DType.FLOAT32)
     low, _ = ends_of(wide)
     bound = b.like(x, float(low))
-    is_outside = b(Or, b(Not, b(Less, x, b.like(x, -float(low)))), b(Less, x, bound))
+    is_outside = b(Or, b(Not, b(Less, x, -float(low))), b(Less, x, bound))
     inside = b(Cast, b(Where, is_outside, bound, x), to=wide)
     return cast(b, inside, dtype)
 

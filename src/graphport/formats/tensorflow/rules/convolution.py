@@ -192,8 +192,8 @@ def transposed_convolution(
         pads = explicit_pads(explicit_paddings, data_format)
         begins: Value = vector(b, pads[::2])
     elif padding == _SAME:
-        positions = [b(Mul, b(Sub, extent(b, x, a + 2), vector(b, [1])), vector(b, [s])) for a, s in enumerate(steps)]
-        lengths = joined(b, *(b(Add, each, vector(b, [f])) for each, f in zip(positions, full, strict=True)))
+        positions = [b(Mul, b(Sub, extent(b, x, a + 2), [1]), [s]) for a, s in enumerate(steps)]
+        lengths = joined(b, *(b(Add, each, [f]) for each, f in zip(positions, full, strict=True)))
         total = b(Max, b(Sub, lengths, wanted), vector(b, [0] * axes))
         begins = b(Div, total, vector(b, [2] * axes))
     else:
@@ -207,7 +207,7 @@ def transposed_convolution(
     places = vector(b, range(2, rank))
     behind = b(
         Max,
-        b(Sub, b(Add, begins, wanted), b(Slice, b(Shape, y), vector(b, [2]), vector(b, [rank]))),
+        b(Sub, b(Add, begins, wanted), b(Slice, b(Shape, y), [2], [rank])),
         vector(b, [0] * axes),
     )
     y = b(Pad, y, b(Concat, vector(b, [0] * (rank + 2)), behind, axis=0))
@@ -252,4 +252,4 @@ def _static(
     if all(extra < s for extra, s in zip(more, steps, strict=True)):
         return b(ConvTranspose, x, w, output_padding=tuple(more), **stated)
     y = b(ConvTranspose, x, w, **stated)
-    return b(Pad, y, vector(b, [0] * (2 + len(more)) + [0, 0, *more]))
+    return b(Pad, y, [0] * (2 + len(more)) + [0, 0, *more])

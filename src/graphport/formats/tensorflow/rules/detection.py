@@ -17,7 +17,6 @@ from graphport.ops.lowering.operands import (
     dtype_of,
     float_element,
     scalar,
-    vector,
 )
 
 if TYPE_CHECKING:
@@ -35,10 +34,10 @@ def _selected(
         scalar(b, overlap, DType.FLOAT32) if isinstance(overlap, (int, float)) else _float32(b, as_scalar(b, overlap))
     )
     lowest = [] if least is None else [as_scalar(b, _float32(b, least))]
-    images, classes = b(Unsqueeze, boxes, vector(b, [0])), b(Unsqueeze, scores, vector(b, [0, 1]))
+    images, classes = b(Unsqueeze, boxes, [0]), b(Unsqueeze, scores, [0, 1])
     found = b(NonMaxSuppression, images, classes, as_vector(b, count), limit, *lowest)
-    column = b(Slice, found, vector(b, [2]), vector(b, [3]), vector(b, [1]))
-    return b(Reshape, column, vector(b, [-1]))
+    column = b(Slice, found, [2], [3], [1])
+    return b(Reshape, column, [-1])
 
 
 def _float32(b: Builder, x: Value) -> Value:
@@ -59,7 +58,7 @@ def nms_v3(b: Builder, boxes: Value, scores: Value, count: Value, overlap: Value
 
 def _padded(b: Builder, x: Value, count: Value) -> Value:
     zeros = b(Expand, b.like(x, 0), count)
-    return b(Slice, b(Concat, x, zeros, axis=0), vector(b, [0]), count, vector(b, [0]))
+    return b(Slice, b(Concat, x, zeros, axis=0), [0], count, [0])
 
 
 @operator("NonMaxSuppressionV4")
@@ -100,7 +99,7 @@ def nms_v5(
         if pad_to_max_output_size:
             return [kept, lowered, number]
         end = as_vector(b, as_int64(b, number))
-        return [*(b(Slice, each, vector(b, [0]), end, vector(b, [0])) for each in (kept, lowered)), number]
+        return [*(b(Slice, each, [0], end, [0]) for each in (kept, lowered)), number]
     found = _selected(b, boxes, scores, count, overlap, least)
     number = as_scalar(b, cast(b, b(Shape, found), DType.INT32))
     own = b(Gather, scores, as_int64(b, found), axis=0)

@@ -51,9 +51,9 @@ def combined_nms(
     own = b(GatherND, by_class, selected)
     # Scores of removed boxes are below all others; the added columns make room for `count` boxes.
     empty = b(Expand, scalar(b, -np.inf, DType.FLOAT32), joined(b, batch, vector(b, [classes]), n))
-    kept = b(Reshape, b(ScatterND, empty, selected, own), vector(b, [0, -1]))
-    room = b(Expand, scalar(b, -np.inf, DType.FLOAT32), b(Concat, batch, vector(b, [count]), axis=0))
-    best, at = b.results(TopK, 2, b(Concat, kept, room, axis=1), vector(b, [count]), axis=1)
+    kept = b(Reshape, b(ScatterND, empty, selected, own), [0, -1])
+    room = b(Expand, scalar(b, -np.inf, DType.FLOAT32), b(Concat, batch, [count], axis=0))
+    best, at = b.results(TopK, 2, b(Concat, kept, room, axis=1), [count], axis=1)
     is_box = b(Less, scalar(b, -np.inf, DType.FLOAT32), best)
     zero = scalar(b, 0, DType.FLOAT32)
     place = b(Where, is_box, at, scalar(b, 0, DType.INT64))
@@ -63,10 +63,10 @@ def combined_nms(
     if clip_boxes:
         corners = b(Min, b(Max, corners, zero), scalar(b, 1, DType.FLOAT32))
     return [
-        b(Where, b(Unsqueeze, is_box, vector(b, [2])), corners, zero),
+        b(Where, b(Unsqueeze, is_box, [2]), corners, zero),
         b(Where, is_box, best, zero),
         b(Where, is_box, cast(b, kind, DType.FLOAT32), zero),
-        b(ReduceSum, cast(b, is_box, DType.INT32), vector(b, [1]), keepdims=0),
+        b(ReduceSum, cast(b, is_box, DType.INT32), [1], keepdims=0),
     ]
 
 
@@ -93,5 +93,5 @@ def _float_vector(b: Builder, x: Value) -> Value:
 
 def _corners_at(b: Builder, boxes: Value, rows: Value) -> Value:
     """The boxes [b, n, 4] at rows [b, m]."""
-    at = b(Expand, b(Unsqueeze, rows, vector(b, [2])), vector(b, [1, 1, 4]))
+    at = b(Expand, b(Unsqueeze, rows, [2]), [1, 1, 4])
     return b(GatherElements, boxes, at, axis=1)

@@ -92,7 +92,7 @@ def _scatter_rows(name: str, reduction: str | None) -> None:
     @operator(name)
     def rule(b: Builder, x: Value, indices: Value, updates: Value) -> Value:
         """`x` with updates of rows."""
-        at = b(Unsqueeze, as_int64(b, indices), vector(b, [-1]))
+        at = b(Unsqueeze, as_int64(b, indices), [-1])
         shape = b(Concat, b(Shape, indices), b(Shape, x, start=1), axis=0)
         return b(ScatterND, x, at, b(Expand, updates, shape), reduction=reduction)
 
@@ -108,15 +108,15 @@ for _kind, _reduction in (("Update", None), ("Add", "add"), ("Max", "max"), ("Mi
 @operator("TensorScatterSub")
 def tensor_scatter_sub(b: Builder, x: Value, indices: Value, updates: Value) -> Value:
     """`x` from which updates are subtracted at indices."""
-    return b(ScatterND, x, as_int64(b, indices), b(Sub, b.like(updates, 0), updates), reduction="add")
+    return b(ScatterND, x, as_int64(b, indices), b(Sub, 0, updates), reduction="add")
 
 
 @operator("ScatterSub")
 def scatter_sub(b: Builder, x: Value, indices: Value, updates: Value) -> Value:
     """`x` with updates subtracted from rows."""
-    at = b(Unsqueeze, as_int64(b, indices), vector(b, [-1]))
+    at = b(Unsqueeze, as_int64(b, indices), [-1])
     shape = b(Concat, b(Shape, indices), b(Shape, x, start=1), axis=0)
-    return b(ScatterND, x, at, b(Expand, b(Sub, b.like(updates, 0), updates), shape), reduction="add")
+    return b(ScatterND, x, at, b(Expand, b(Sub, 0, updates), shape), reduction="add")
 
 
 # Segments
@@ -128,16 +128,16 @@ def _segments(b: Builder, x: Value, numbers: Value, count: Value, reduction: str
     own = dtype_of(x)
     rest = b(Shape, x, start=rank)
     if rank != 1:
-        x = b(Reshape, x, b(Concat, vector(b, [-1]), rest, axis=0))
+        x = b(Reshape, x, b(Concat, [-1], rest, axis=0))
         numbers = reshaped(b, numbers, (-1,))
     at = as_int64(b, numbers)
     total = as_vector(b, count)
     at = b(Where, b(Less, at, scalar(b, 0, DType.INT64)), as_scalar(b, total), at)
-    rows = b(Add, total, vector(b, [1]))
+    rows = b(Add, total, [1])
     first = b.constant(np.asarray(start).astype(own.numpy), own)
     empty = b(Expand, first, b(Concat, rows, rest, axis=0))
-    found = b(ScatterND, empty, b(Unsqueeze, at, vector(b, [-1])), x, reduction=reduction)
-    return b(Slice, found, vector(b, [0]), total, vector(b, [0]))
+    found = b(ScatterND, empty, b(Unsqueeze, at, [-1]), x, reduction=reduction)
+    return b(Slice, found, [0], total, [0])
 
 
 def _neutral_element(dtype: DType, reduction: str) -> object:
@@ -161,15 +161,15 @@ def _register_segments(name: str, reduction: str) -> None:
         found = _segments(b, x, numbers, total, reduction, _neutral_element(dtype_of(x), reduction))
         if reduction in ("add", "mul") or count is not None:
             return found
-        return b(Where, _is_empty(b, x, numbers, total), b.like(x, 0), found)
+        return b(Where, _is_empty(b, x, numbers, total), 0, found)
 
     del unsorted, in_order
 
 
 def _count(b: Builder, numbers: Value) -> Value:
     """One more than the largest number, which is the last one."""
-    last = b(Slice, as_int64(b, numbers), vector(b, [-1]), vector(b, [_REST]), vector(b, [0]))
-    return b(Add, last, vector(b, [1]))
+    last = b(Slice, as_int64(b, numbers), [-1], [_REST], [0])
+    return b(Add, last, [1])
 
 
 def _sizes(b: Builder, numbers: Value, count: Value) -> Value:
@@ -195,7 +195,7 @@ def segment_mean(b: Builder, x: Value, numbers: Value) -> Value:
 
 def _segment_mean(b: Builder, x: Value, numbers: Value, count: Value, *, root: bool) -> Value:
     total = _segments(b, x, numbers, count, "add", 0)
-    rows = cast(b, b(Max, _sizes(b, numbers, count), vector(b, [1])), dtype_of(x))
+    rows = cast(b, b(Max, _sizes(b, numbers, count), [1]), dtype_of(x))
     if root:
         from graphport.ops.definitions.arithmetic import Sqrt
 
@@ -227,8 +227,8 @@ def bincount(b: Builder, x: Value, size: Value, weights: Value, *, binary_output
     if len(b.dims(x)) != 1 or binary_output:
         return _counts_of_rows(b, x, total, weights, is_binary=binary_output)
     at = as_int64(b, x)
-    inside = b(And, b(GreaterOrEqual, at, vector(b, [0])), b(Less, at, total))
-    at = b(Where, inside, at, vector(b, [-1]))
+    inside = b(And, b(GreaterOrEqual, at, [0]), b(Less, at, total))
+    at = b(Where, inside, at, [-1])
     has_weights = b.dims(weights) != (0,)
     given = weights if has_weights else b(Expand, scalar(b, 1, own), b(Shape, at))
     return _segments(b, given, at, total, "add", 0)
@@ -237,13 +237,13 @@ def bincount(b: Builder, x: Value, size: Value, weights: Value, *, binary_output
 def _counts_of_rows(b: Builder, x: Value, total: Value, weights: Value, *, is_binary: bool) -> Value:
     """Count each integer in the last axis, or sum its weights, or whether it occurs."""
     own = dtype_of(weights)
-    is_equal = b(Equal, b(Unsqueeze, as_int64(b, x), vector(b, [-1])), counted(b, total))
+    is_equal = b(Equal, b(Unsqueeze, as_int64(b, x), [-1]), counted(b, total))
     found = cast(b, is_equal, own)
     if is_binary:
-        return b(ReduceMax, found, vector(b, [-2]), keepdims=0)
+        return b(ReduceMax, found, [-2], keepdims=0)
     if b.dims(weights) != (0,):
-        found = b(Mul, found, b(Unsqueeze, weights, vector(b, [-1])))
-    return b(ReduceSum, found, vector(b, [-2]), keepdims=0)
+        found = b(Mul, found, b(Unsqueeze, weights, [-1]))
+    return b(ReduceSum, found, [-2], keepdims=0)
 
 
 # Choosing elements
@@ -280,13 +280,13 @@ def dynamic_stitch(b: Builder, *operands: Value) -> Value:
     for indices, x in zip(operands[:half], operands[half:], strict=True):
         rank = len(b.dims(indices))
         rest = b(Shape, x, start=rank) if len(b.dims(x)) > rank else None
-        shape = vector(b, [-1]) if rest is None else b(Concat, vector(b, [-1]), rest, axis=0)
+        shape = vector(b, [-1]) if rest is None else b(Concat, [-1], rest, axis=0)
         rows.append(b(Reshape, x, shape))
         places.append(reshaped(b, as_int64(b, indices), (-1,)))
     at, data = (each[0] if half == 1 else b(Concat, *each, axis=0) for each in (places, rows))
-    count = b(Add, b(ReduceMax, at, keepdims=1), vector(b, [1]))
+    count = b(Add, b(ReduceMax, at, keepdims=1), [1])
     empty = b(Expand, b.like(data, 0), b(Concat, count, b(Shape, data, start=1), axis=0))
-    return b(ScatterND, empty, b(Unsqueeze, at, vector(b, [-1])), data)
+    return b(ScatterND, empty, b(Unsqueeze, at, [-1]), data)
 
 
 @operator("LowerBound")
@@ -302,9 +302,9 @@ def upper_bound(b: Builder, x: Value, values: Value, *, out_type: DType = DType.
 
 
 def _bound(b: Builder, x: Value, values: Value, out_type: DType, *, is_upper: bool) -> Value:
-    row, asked = b(Unsqueeze, x, vector(b, [1])), b(Unsqueeze, values, vector(b, [2]))
+    row, asked = b(Unsqueeze, x, [1]), b(Unsqueeze, values, [2])
     below = b(LessOrEqual if is_upper else Less, row, asked)
-    return cast(b, b(ReduceSum, cast(b, below, DType.INT64), vector(b, [2]), keepdims=0), out_type)
+    return cast(b, b(ReduceSum, cast(b, below, DType.INT64), [2], keepdims=0), out_type)
 
 
 # Matrices
@@ -314,7 +314,7 @@ def _bound(b: Builder, x: Value, values: Value, out_type: DType, *, is_upper: bo
 def matrix_band_part(b: Builder, x: Value, lower: Value, upper: Value) -> Value:
     """Keep the main diagonal, `lower` diagonals below and `upper` above it; -1 keeps all; other elements are 0."""
     rank = len(b.dims(x, at_least=2))
-    rows = b(Unsqueeze, counted(b, extent(b, x, rank - 2)), vector(b, [1]))
+    rows = b(Unsqueeze, counted(b, extent(b, x, rank - 2)), [1])
     columns = counted(b, extent(b, x, rank - 1))
     zero = scalar(b, 0, DType.INT64)
     low, high = (as_scalar(b, as_int64(b, each)) for each in (lower, upper))
@@ -386,9 +386,9 @@ def matrix_diag_part(
     rank = len(b.dims(x, at_least=2))
     rows, columns = extent(b, x, rank - 2), extent(b, x, rank - 1)
     down, across = max(-low, 0), max(low, 0)
-    length = b(Min, b(Sub, rows, vector(b, [down])), b(Sub, columns, vector(b, [across])))
+    length = b(Min, b(Sub, rows, [down]), b(Sub, columns, [across]))
     steps = counted(b, length)
-    at = b(Add, b(Mul, b(Add, steps, vector(b, [down])), columns), b(Add, steps, vector(b, [across])))
+    at = b(Add, b(Mul, b(Add, steps, [down]), columns), b(Add, steps, [across]))
     flat = b(Reshape, x, joined(b, *(extent(b, x, axis) for axis in range(rank - 2)), -1))
     return b(Gather, flat, at, axis=rank - 2)
 
@@ -403,14 +403,14 @@ def matrix_set_diag(
     if low != high:
         rows, columns = sizes(b.dims(x)[-2:], "the size of a matrix")
         return matrix_with_diagonals(b, diagonal, (rows, columns), low, high, align, x)
-    rows = b(Unsqueeze, counted(b, extent(b, x, rank - 2)), vector(b, [1]))
+    rows = b(Unsqueeze, counted(b, extent(b, x, rank - 2)), [1])
     columns = counted(b, extent(b, x, rank - 1))
     is_here = b(Equal, b(Sub, columns, rows), scalar(b, low, DType.INT64))
-    last = b(Sub, extent(b, diagonal, len(b.dims(diagonal)) - 1), vector(b, [1]))
+    last = b(Sub, extent(b, diagonal, len(b.dims(diagonal)) - 1), [1])
     start = b(Sub, rows, scalar(b, max(-low, 0), DType.INT64))
     at = b(Max, b(Min, start, last), scalar(b, 0, DType.INT64))
-    spread = b(Gather, diagonal, b(Squeeze, at, vector(b, [1])), axis=len(b.dims(diagonal)) - 1)
-    return select_by_mask(b, is_here, b(Unsqueeze, spread, vector(b, [-1])), x)
+    spread = b(Gather, diagonal, b(Squeeze, at, [1]), axis=len(b.dims(diagonal)) - 1)
+    return select_by_mask(b, is_here, b(Unsqueeze, spread, [-1]), x)
 
 
 @operator("Diag")
@@ -444,23 +444,23 @@ def list_set(
     """A list with another element at an index, which may extend the list by zeros."""
     at = reshaped(b, as_int64(b, index), (1, 1))
     if resize_if_index_out_of_bounds:
-        missing = b(Sub, b(Add, reshaped(b, at, (1,)), vector(b, [1])), extent(b, x, 0))
-        room = b(Concat, b(Max, missing, vector(b, [0])), b(Shape, element), axis=0)
+        missing = b(Sub, b(Add, reshaped(b, at, (1,)), [1]), extent(b, x, 0))
+        room = b(Concat, b(Max, missing, [0]), b(Shape, element), axis=0)
         x = b(Concat, x, b(Expand, b.like(element, 0), room), axis=0)
-    return b(ScatterND, x, at, b(Unsqueeze, element, vector(b, [0])))
+    return b(ScatterND, x, at, b(Unsqueeze, element, [0]))
 
 
 @operator("TensorListPushBack")
 def list_push(b: Builder, element: Value, x: Value | None = None) -> Value:
     """A list with one more element."""
-    row = b(Unsqueeze, element, vector(b, [0]))
+    row = b(Unsqueeze, element, [0])
     return row if x is None else b(Concat, x, row, axis=0)
 
 
 @operator("TensorListPopBack")
 def list_pop(b: Builder, x: Value) -> list[Value]:
     """A list without its last element, and that element."""
-    rest = b(Slice, x, vector(b, [0]), vector(b, [-1]), vector(b, [0]))
+    rest = b(Slice, x, [0], [-1], [0])
     return [rest, b(Gather, x, scalar(b, -1, DType.INT64), axis=0)]
 
 
@@ -483,20 +483,20 @@ def list_scatter(b: Builder, x: Value, indices: Value, size: Value | None = None
     The list has `size` elements, or more if an index requires it.
     """
     at = as_int64(b, indices)
-    count = b(Add, b(ReduceMax, at, keepdims=1), vector(b, [1]))
+    count = b(Add, b(ReduceMax, at, keepdims=1), [1])
     if size is not None:
         count = b(Max, count, as_vector(b, size))
     empty = b(Expand, b.like(x, 0), b(Concat, count, b(Shape, x, start=1), axis=0))
-    return b(ScatterND, empty, b(Unsqueeze, at, vector(b, [-1])), x)
+    return b(ScatterND, empty, b(Unsqueeze, at, [-1]), x)
 
 
 @operator("TensorListResize")
 def list_resize(b: Builder, x: Value, count: Value) -> Value:
     """A list of another length; added elements are zeros."""
     length = as_vector(b, count)
-    more = b(Max, b(Sub, length, extent(b, x, 0)), vector(b, [0]))
+    more = b(Max, b(Sub, length, extent(b, x, 0)), [0])
     zeros = b(Expand, b.like(x, 0), b(Concat, more, b(Shape, x, start=1), axis=0))
-    return b(Slice, b(Concat, x, zeros, axis=0), vector(b, [0]), length, vector(b, [0]))
+    return b(Slice, b(Concat, x, zeros, axis=0), [0], length, [0])
 
 
 @operator("TensorListConcatV2")

@@ -57,8 +57,8 @@ def sparse_sum(
 @operator("ListDiff")
 def list_difference(b: Builder, x: Value, y: Value, *, out_idx: DType = DType.INT32) -> list[Value]:
     """The elements of `x` that `y` does not have, and their indices."""
-    is_equal = b(Equal, b(Unsqueeze, x, vector(b, [1])), b(Unsqueeze, y, vector(b, [0])))
-    is_missing = b(Equal, b(ReduceSum, cast(b, is_equal, DType.INT32), vector(b, [1]), keepdims=0), _zero(b))
+    is_equal = b(Equal, b(Unsqueeze, x, [1]), b(Unsqueeze, y, [0]))
+    is_missing = b(Equal, b(ReduceSum, cast(b, is_equal, DType.INT32), [1], keepdims=0), _zero(b))
     indices = counted(b, extent(b, x, 0))
     return [b(Compress, x, is_missing, axis=0), cast(b, b(Compress, indices, is_missing, axis=0), out_idx)]
 
@@ -70,13 +70,13 @@ def _zero(b: Builder) -> Value:
 @operator("InplaceUpdate")
 def inplace_update(b: Builder, x: Value, rows: Value, values: Value) -> Value:
     """Replace rows of `x`."""
-    return b(ScatterND, x, b(Unsqueeze, as_int64(b, rows), vector(b, [-1])), values)
+    return b(ScatterND, x, b(Unsqueeze, as_int64(b, rows), [-1]), values)
 
 
 @operator("InplaceAdd")
 def inplace_add(b: Builder, x: Value, rows: Value, values: Value) -> Value:
     """`x` with values added to rows."""
-    return b(ScatterND, x, b(Unsqueeze, as_int64(b, rows), vector(b, [-1])), values, reduction="add")
+    return b(ScatterND, x, b(Unsqueeze, as_int64(b, rows), [-1]), values, reduction="add")
 
 
 @operator("InplaceSub")
@@ -104,7 +104,7 @@ def ragged_to_dense(
         count, rows = as_vector(b, partitions[0]), as_int64(b, partitions[1])
         starts = _starts_of_ids(b, rows, count)
     columns = b(Sub, positions, b(Gather, starts, rows, axis=0))
-    wide = b(Add, b(ReduceMax, b(Concat, columns, vector(b, [-1]), axis=0), keepdims=1), vector(b, [1]))
+    wide = b(Add, b(ReduceMax, b(Concat, columns, [-1], axis=0), keepdims=1), [1])
     asked = integers(shape)
     if asked is None:
         message = "a computed shape"
@@ -112,7 +112,7 @@ def ragged_to_dense(
     count = vector(b, [asked[0]]) if asked and asked[0] >= 0 else count
     wide = vector(b, [asked[1]]) if len(asked) > 1 and asked[1] >= 0 else wide
     is_inside = b(And, b(Less, rows, count), b(Less, columns, wide))
-    at = b(Concat, *(b(Unsqueeze, each, vector(b, [1])) for each in (rows, columns)), axis=1)
+    at = b(Concat, *(b(Unsqueeze, each, [1]) for each in (rows, columns)), axis=1)
     whole = b(Concat, count, wide, b(Shape, values, start=1), axis=0)
     empty = b(Expand, cast(b, default, dtype_of(values)), whole)
     return b(ScatterND, empty, b(Compress, at, is_inside, axis=0), b(Compress, values, is_inside, axis=0))
@@ -120,13 +120,13 @@ def ragged_to_dense(
 
 def _rows_of_splits(b: Builder, splits: Value, positions: Value) -> tuple[Value, Value, Value]:
     """The row of each position, the first position of each row, and the number of rows."""
-    ends = b(Slice, splits, vector(b, [1]), vector(b, [_REST]), vector(b, [0]))
-    is_behind = b(LessOrEqual, b(Unsqueeze, ends, vector(b, [0])), b(Unsqueeze, positions, vector(b, [1])))
-    rows = b(ReduceSum, cast(b, is_behind, DType.INT64), vector(b, [1]), keepdims=0)
+    ends = b(Slice, splits, [1], [_REST], [0])
+    is_behind = b(LessOrEqual, b(Unsqueeze, ends, [0]), b(Unsqueeze, positions, [1]))
+    rows = b(ReduceSum, cast(b, is_behind, DType.INT64), [1], keepdims=0)
     return rows, splits, extent(b, ends, 0)
 
 
 def _starts_of_ids(b: Builder, rows: Value, count: Value) -> Value:
     """The first position of each row: the number of values in rows before it."""
-    before = b(Less, b(Unsqueeze, rows, vector(b, [0])), b(Unsqueeze, counted(b, count), vector(b, [1])))
-    return b(ReduceSum, cast(b, before, DType.INT64), vector(b, [1]), keepdims=0)
+    before = b(Less, b(Unsqueeze, rows, [0]), b(Unsqueeze, counted(b, count), [1]))
+    return b(ReduceSum, cast(b, before, DType.INT64), [1], keepdims=0)

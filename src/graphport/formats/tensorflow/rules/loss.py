@@ -10,7 +10,7 @@ from graphport.ops.definitions.arithmetic import Mul, Neg, Sub
 from graphport.ops.definitions.indexing import OneHot
 from graphport.ops.definitions.reduction import ReduceSum
 from graphport.ops.lowering.extents import extent
-from graphport.ops.lowering.operands import as_int64, dtype_of, vector
+from graphport.ops.lowering.operands import as_int64, dtype_of
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def _cross_entropy(b: Builder, logits: Value, labels: Value) -> list[Value]:
     """The losses of rows, and their gradients."""
-    loss = b(Neg, b(ReduceSum, b(Mul, labels, b(LogSoftmax, logits, axis=1)), vector(b, [1]), keepdims=0))
+    loss = b(Neg, b(ReduceSum, b(Mul, labels, b(LogSoftmax, logits, axis=1)), [1], keepdims=0))
     return [loss, b(Sub, b(Softmax, logits, axis=1), labels)][: b.count]
 
 

@@ -9,7 +9,7 @@ from graphport.formats.tensorflow.rules.binding import operator
 from graphport.ops.definitions.arithmetic import Mul, Sub
 from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.matmul import Det, MatMul
-from graphport.ops.lowering.operands import cast, dtype_of, transposed, vector
+from graphport.ops.lowering.operands import cast, dtype_of, transposed
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -48,5 +48,5 @@ def matrix_determinant(b: Builder, x: Value) -> Value:
 @operator("Cross")
 def cross(b: Builder, x: Value, y: Value) -> Value:
     """Cross products of vectors of three elements."""
-    x1, x2, y1, y2 = (b(Gather, each, vector(b, order), axis=-1) for each in (x, y) for order in ((1, 2, 0), (2, 0, 1)))
+    x1, x2, y1, y2 = (b(Gather, each, order, axis=-1) for each in (x, y) for order in ((1, 2, 0), (2, 0, 1)))
     return b(Sub, b(Mul, x1, y2), b(Mul, x2, y1))

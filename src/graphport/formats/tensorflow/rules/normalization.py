@@ -48,7 +48,7 @@ def fused_batch_norm(
     count = cast(b, b(Div, b(Size, x), b(Size, batch_mean)), DType.FLOAT32)
     from graphport.ops.definitions.arithmetic import Max
 
-    unbiased = b(Mul, biased, b(Div, count, b(Max, b(Sub, count, b.like(count, 1)), b.like(count, 1))))
+    unbiased = b(Mul, biased, b(Div, count, b(Max, b(Sub, count, 1), 1)))
     moved = [_averaged(b, old, new, exponential_avg_factor) for old, new in ((mean, batch_mean), (variance, unbiased))]
     return [cast(b, from_channels_first(b, y, data_format), own), *moved, batch_mean, biased, biased][: b.count]
 
@@ -56,7 +56,7 @@ def fused_batch_norm(
 def _averaged(b: Builder, old: Value, new: Value, factor: float) -> Value:
     if factor == 1:
         return new
-    return b(Add, b(Mul, old, b.like(old, 1 - factor)), b(Mul, new, b.like(new, factor)))
+    return b(Add, b(Mul, old, 1 - factor), b(Mul, new, factor))
 
 
 def _normalized(
@@ -80,7 +80,7 @@ def batch_norm_with_global_normalization(
     scale_after_normalization: bool,
 ) -> Value:
     """Normalized channels, which are last."""
-    y = b(Div, b(Sub, x, mean), b(Sqrt, b(Add, variance, b.like(variance, variance_epsilon))))
+    y = b(Div, b(Sub, x, mean), b(Sqrt, b(Add, variance, variance_epsilon)))
     return b(Add, b(Mul, y, scale) if scale_after_normalization else y, offset)
 
 

@@ -29,7 +29,7 @@ def _pads(b: Builder, x: Value, paddings: Value) -> Value:
     """The lengths before all axes, then those after them."""
     widths = integers(paddings)
     if widths is None:
-        return b(Reshape, b(Transpose, as_int64(b, paddings), perm=(1, 0)), vector(b, [-1]))
+        return b(Reshape, b(Transpose, as_int64(b, paddings), perm=(1, 0)), [-1])
     if len(widths) != 2 * len(b.dims(x)):
         message = f"padding {list(widths)} for {len(b.dims(x))} axes"
         raise ShapeError(message, "use two values per axis")
@@ -54,4 +54,4 @@ def _mirrored(b: Builder, x: Value, axis: int, count: int, *, is_front: bool) ->
     if not count:
         return x
     start, stop = (count - 1, _FIRST) if is_front else (-1, -count - 1)
-    return b(Slice, x, vector(b, [start]), vector(b, [stop]), vector(b, [axis]), vector(b, [-1]))
+    return b(Slice, x, [start], [stop], [axis], [-1])

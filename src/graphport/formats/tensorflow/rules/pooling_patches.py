@@ -46,12 +46,12 @@ def image_patches(
         axis, reach = 1 + 2 * place, vector(b, [(k - 1) * rate + 1])
         n, step = extent(b, x, axis), vector(b, [stride])
         if padding == "SAME":
-            count = b(Div, b(Add, n, vector(b, [stride - 1])), step)
+            count = b(Div, b(Add, n, [stride - 1]), step)
             covered = b(Add, b(Mul, b(Sub, count, one), step), reach)
-            total = b(Max, b(Sub, covered, n), vector(b, [0]))
-            begin = b(Div, total, vector(b, [2]))
+            total = b(Max, b(Sub, covered, n), [0])
+            begin = b(Div, total, [2])
             widths = b(Concat, begin, b(Sub, total, begin), axis=0)
-            x = b(Pad, x, widths, b.like(x, fill), vector(b, [axis]))
+            x = b(Pad, x, widths, fill, [axis])
         else:
             count = b(Add, b(Div, b(Sub, n, reach), step), one)
         starts = b(Unsqueeze, b(Mul, counted(b, count), step), one)
@@ -72,7 +72,7 @@ def extract_image_patches(
 ) -> Value:
     """The elements of each window in the channels, row by row."""
     found = image_patches(b, x, ksizes[1:3], strides[1:3], rates[1:3], padding, 0)
-    channels = b(Mul, extent(b, x, 3), vector(b, [ksizes[1] * ksizes[2]]))
+    channels = b(Mul, extent(b, x, 3), [ksizes[1] * ksizes[2]])
     ordered = transposed(b, found, (0, 1, 3, 2, 4, 5))
     return b(Reshape, ordered, joined(b, *(extent(b, ordered, axis) for axis in range(3)), channels))
 
@@ -83,7 +83,7 @@ def extract_volume_patches(
 ) -> Value:
     """The elements of each window of volumes [n, d, h, w, c] in the channels, plane by plane."""
     found = image_patches(b, x, ksizes[1:4], strides[1:4], (1, 1, 1), padding, 0)
-    channels = b(Mul, extent(b, x, 4), vector(b, [ksizes[1] * ksizes[2] * ksizes[3]]))
+    channels = b(Mul, extent(b, x, 4), [ksizes[1] * ksizes[2] * ksizes[3]])
     ordered = transposed(b, found, (0, 1, 3, 5, 2, 4, 6, 7))
     return b(Reshape, ordered, joined(b, *(extent(b, ordered, axis) for axis in range(4)), channels))
 
@@ -96,7 +96,7 @@ def dilation_2d(
     kernel = sizes(b.dims(w)[:2], "the filter")
     lowest = finite_limits(dtype_of(x))[0]
     found = image_patches(b, x, kernel, strides[1:3], rates[1:3], padding, lowest)
-    return b(ReduceMax, b(Add, found, b(Unsqueeze, w, vector(b, [1]))), vector(b, [2, 4]), keepdims=0)
+    return b(ReduceMax, b(Add, found, b(Unsqueeze, w, [1])), [2, 4], keepdims=0)
 
 
 @operator("MaxPoolWithArgmax")

@@ -136,7 +136,7 @@ def _steps(b: Builder, cell: _Cell, length: Value, x: Value, state: Value, h: Va
     results = list(b.results(Scan, 9, state, h, x, body=body, num_scan_inputs=1)[2:])
     is_inside = reshaped(b, b(Less, counted(b, extent(b, x, 0)), as_int64(b, length)), (-1, 1, 1))
     for place in (1, 6):
-        results[place] = b(Where, is_inside, results[place], b.like(x, 0))
+        results[place] = b(Where, is_inside, results[place], 0)
     return results
 
 

@@ -131,7 +131,7 @@ def top_k(
 @operator("NthElement")
 def nth_element(b: Builder, x: Value, n: Value, *, reverse: bool = False) -> Value:
     """The element of the last axis that is at position `n` in ascending (`reverse`: descending) order."""
-    count = b(Add, as_vector(b, n), vector(b, [1]))
+    count = b(Add, as_vector(b, n), [1])
     values, _ = b.results(TopK, 2, x, count, largest=int(reverse))
     return b(Gather, values, scalar(b, -1, DType.INT64), axis=-1)
 
@@ -144,9 +144,9 @@ def histogram(b: Builder, x: Value, ends: Value, count: Value, *, dtype: DType =
     width = b(Div, b(Sub, high, low), cast(b, bins, dtype_of(x)))
     place = b(Floor, b(Div, b(Sub, reshaped(b, x, (-1, 1)), low), width))
     last = cast(b, b(Sub, bins, scalar(b, 1, DType.INT64)), dtype_of(x))
-    at = as_int64(b, b(Min, b(Max, place, b.like(x, 0)), last))
+    at = as_int64(b, b(Min, b(Max, place, 0), last))
     is_here = b(Equal, at, counted(b, reshaped(b, bins, (1,))))
-    return b(ReduceSum, cast(b, is_here, dtype), vector(b, [0]), keepdims=0)
+    return b(ReduceSum, cast(b, is_here, dtype), [0], keepdims=0)
 
 
 @operator("InTopKV2", "InTopK")
@@ -155,13 +155,11 @@ def in_top_k(b: Builder, predictions: Value, targets: Value, count: Value | None
     number = scalar(b, k, DType.INT64) if count is None else as_scalar(b, as_int64(b, count))
     from graphport.ops.definitions.indexing.gathering import GatherElements
 
-    at = b(Unsqueeze, as_int64(b, targets), vector(b, [1]))
+    at = b(Unsqueeze, as_int64(b, targets), [1])
     own = b(GatherElements, predictions, at, axis=1)
-    larger = b(ReduceSum, cast(b, b(Less, own, predictions), DType.INT64), vector(b, [1]), keepdims=0)
-    finite = b(Less, b(Abs, own), b.like(own, np.inf))
-    is_finite = b(
-        Equal, b(ReduceMax, cast(b, finite, DType.INT32), vector(b, [1]), keepdims=0), scalar(b, 1, DType.INT32)
-    )
+    larger = b(ReduceSum, cast(b, b(Less, own, predictions), DType.INT64), [1], keepdims=0)
+    finite = b(Less, b(Abs, own), np.inf)
+    is_finite = b(Equal, b(ReduceMax, cast(b, finite, DType.INT32), [1], keepdims=0), scalar(b, 1, DType.INT32))
     return b(And, b(Less, larger, number), is_finite)
 
 
@@ -196,17 +194,17 @@ def cumulative_logsumexp(b: Builder, x: Value, axis: Value, *, exclusive: bool =
     rank = len(b.dims(x))
     place = needed_integer(axis, "the axis") % max(rank, 1)
     steps = counted(b, extent(b, x, place))
-    row, column = (b(Unsqueeze, steps, vector(b, [side])) for side in (1, 0))
+    row, column = (b(Unsqueeze, steps, [side]) for side in (1, 0))
     earlier = b(Less if exclusive else LessOrEqual, *((row, column) if reverse else (column, row)))
     # A new axis after the summed one: the elements that each result contains.
     shape = [1] * (rank + 1)
     shape[place] = shape[place + 1] = -1
     size = extent(b, x, place)
     whole = joined(b, *(size if n == -1 else 1 for n in shape))
-    pairs = b(Where, b(Reshape, earlier, whole), b(Unsqueeze, x, vector(b, [place])), b.like(x, -np.inf))
+    pairs = b(Where, b(Reshape, earlier, whole), b(Unsqueeze, x, [place]), -np.inf)
     at = vector(b, [place + 1])
     largest = b(ReduceMax, pairs, at)
-    is_finite = b(Less, b(Abs, largest), b.like(x, np.inf))
-    base = b(Where, is_finite, largest, b.like(x, 0))
+    is_finite = b(Less, b(Abs, largest), np.inf)
+    base = b(Where, is_finite, largest, 0)
     total = b(ReduceSum, b(Exp, b(Sub, pairs, base)), at)
     return b(Squeeze, b(Add, b(Log, total), base), at)

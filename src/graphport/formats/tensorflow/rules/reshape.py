@@ -119,7 +119,7 @@ def reverse(b: Builder, x: Value, dims: Value) -> Value:
         return b(Identity, x)
     count = len(axes)
     starts, ends, steps = ([number] * count for number in (-1, np.iinfo(np.int64).min, -1))
-    return b(Slice, x, vector(b, starts), vector(b, ends), vector(b, axes), vector(b, steps))
+    return b(Slice, x, starts, ends, axes, steps)
 
 
 @operator("UnravelIndex")
@@ -129,20 +129,20 @@ def unravel_index(b: Builder, indices: Value, dims: Value) -> Value:
     strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
     column = (-1, *(1,) * len(b.dims(indices)))
     steps, ends = (reshaped(b, b.like(indices, each), column) for each in (strides, list(shape)))
-    return b(Mod, b(Div, b(Unsqueeze, indices, vector(b, [0])), steps), ends)
+    return b(Mod, b(Div, b(Unsqueeze, indices, [0]), steps), ends)
 
 
 @operator("Squeeze")
 def squeeze(b: Builder, x: Value, *, squeeze_dims: tuple[int, ...] = ()) -> Value:
     """Remove axes of size 1: the listed axes, or all."""
     if squeeze_dims:
-        return b(Squeeze, x, vector(b, squeeze_dims))
+        return b(Squeeze, x, squeeze_dims)
     dims = b.dims(x)
     if not all(isinstance(n, int) for n in dims):
         message = "unknown axes of size 1"
         raise UnsupportedError(message)
     axes = [axis for axis, n in enumerate(dims) if n == 1]
-    return b(Squeeze, x, vector(b, axes)) if axes else b(Identity, x)
+    return b(Squeeze, x, axes) if axes else b(Identity, x)
 
 
 @operator("Shape")
@@ -172,7 +172,7 @@ def rank(b: Builder, x: Value) -> Value:
 @operator("Pack")
 def pack(b: Builder, *x: Value, axis: int = 0) -> Value:
     """Stack tensors along a new axis."""
-    parts = [b(Unsqueeze, each, vector(b, [axis])) for each in x]
+    parts = [b(Unsqueeze, each, [axis]) for each in x]
     return parts[0] if len(parts) == 1 else b(Concat, *parts, axis=axis)
 
 
@@ -214,7 +214,7 @@ def concat_offset(b: Builder, axis: Value, *shapes: Value) -> list[Value]:
         message = "unknown rank of the split tensors"
         raise UnsupportedError(message)
     pick = b.constant((np.arange(count) == place % max(count, 1)).astype(dtype_of(shapes[0]).numpy))
-    found = [b(Mul, shapes[0], b.like(pick, 0))]
+    found = [b(Mul, shapes[0], 0)]
     for each in shapes[:-1]:
         found.append(b(Add, found[-1], b(Mul, each, pick)))
     return found
@@ -241,7 +241,7 @@ def split_v(b: Builder, x: Value, lengths: Value, axis: Value, *, num_split: int
         n = b.dims(x)[place]
         rest = sum(numbers) + 1
         whole = [n - rest if each == -1 and isinstance(n, int) else each for each in numbers]
-        last = b(Sub, extent(b, x, place), vector(b, [rest]))
+        last = b(Sub, extent(b, x, place), [rest])
         pieces = [last if each == -1 else each for each in whole]
         parts = joined(b, *pieces) if -1 in whole else vector(b, whole)
     return list(b.results(Split, num_split, x, parts, axis=place))
@@ -271,15 +271,15 @@ def space_to_batch_nd(b: Builder, x: Value, blocks: Value, pads: Value) -> Value
 
         columns = b(Transpose, as_int64(b, pads), perm=(1, 0))
         begins, ends = (b(Gather, columns, scalar(b, side, DType.INT64), axis=0) for side in (0, 1))
-        x = b(Pad, x, b(Concat, begins, ends, axis=0), None, vector(b, range(1, count + 1)))
-    space = [b(Div, extent(b, x, axis + 1), vector(b, [size])) for axis, size in enumerate(sizes)]
+        x = b(Pad, x, b(Concat, begins, ends, axis=0), None, range(1, count + 1))
+    space = [b(Div, extent(b, x, axis + 1), [size]) for axis, size in enumerate(sizes)]
     parts = [each for pair in zip(space, sizes, strict=True) for each in pair]
     channels = [extent(b, x, axis) for axis in range(count + 1, axes)]
     y = b(Reshape, x, joined(b, extent(b, x, 0), *parts, *channels))
     end = 2 * count + 1
     y = b(Transpose, y, perm=(*range(2, end, 2), 0, *range(1, end, 2), *range(end, end + len(channels))))
     whole = int(np.prod(sizes))
-    return b(Reshape, y, joined(b, b(Mul, extent(b, x, 0), vector(b, [whole])), *space, *channels))
+    return b(Reshape, y, joined(b, b(Mul, extent(b, x, 0), [whole]), *space, *channels))
 
 
 @operator("BatchToSpaceND")
@@ -288,19 +288,19 @@ def batch_to_space_nd(b: Builder, x: Value, blocks: Value, crops: Value) -> Valu
     sizes, widths = needed(blocks, "the blocks"), integers(crops)
     count, axes = len(sizes), len(b.dims(x))
     whole = int(np.prod(sizes))
-    batch = b(Div, extent(b, x, 0), vector(b, [whole]))
+    batch = b(Div, extent(b, x, 0), [whole])
     space = [extent(b, x, axis + 1) for axis in range(count)]
     channels = [extent(b, x, axis) for axis in range(count + 1, axes)]
     y = b(Reshape, x, joined(b, *sizes, batch, *space, *channels))
     pairs = [place for axis in range(count) for place in (count + 1 + axis, axis)]
     y = b(Transpose, y, perm=(count, *pairs, *range(2 * count + 1, 2 * count + 1 + len(channels))))
-    larger = [b(Mul, n, vector(b, [size])) for n, size in zip(space, sizes, strict=True)]
+    larger = [b(Mul, n, [size]) for n, size in zip(space, sizes, strict=True)]
     y = b(Reshape, y, joined(b, batch, *larger, *channels))
     if widths is not None and not any(widths):
         return y
     columns = b(Transpose, as_int64(b, crops), perm=(1, 0))
     begins, ends = (b(Gather, columns, scalar(b, side, DType.INT64), axis=0) for side in (0, 1))
-    return b(Slice, y, begins, b(Sub, joined(b, *larger), ends), vector(b, range(1, count + 1)))
+    return b(Slice, y, begins, b(Sub, joined(b, *larger), ends), range(1, count + 1))
 
 
 @operator("SpaceToBatch")
@@ -324,11 +324,11 @@ def roll(b: Builder, x: Value, shifts: Value, axes: Value) -> Value:
         if offsets is not None and offsets[index] == 0:
             continue
         n = extent(b, x, axis)
-        shift = b(Slice, numbers, vector(b, [index]), vector(b, [index + 1]))
+        shift = b(Slice, numbers, [index], [index + 1])
         start = b(Mod, b(Sub, n, shift), n)
         at = vector(b, [axis])
-        head = b(Slice, x, vector(b, [0]), start, at)
-        tail = b(Slice, x, start, vector(b, [_REST]), at)
+        head = b(Slice, x, [0], start, at)
+        tail = b(Slice, x, start, [_REST], at)
         x = b(Concat, tail, head, axis=axis)
     return x
 
@@ -344,4 +344,4 @@ def permute_data_format(b: Builder, x: Value, *, src_format: str = "NHWC", dst_f
         raise ShapeError(message)
     if b.dims(x, at_least=1)[0] == len(src_format) - 2:
         src_format, dst_format = (form.translate(_NO_BATCH_AND_CHANNELS) for form in (src_format, dst_format))
-    return b(Gather, x, vector(b, [src_format.index(axis) for axis in dst_format]), axis=0)
+    return b(Gather, x, [src_format.index(axis) for axis in dst_format], axis=0)

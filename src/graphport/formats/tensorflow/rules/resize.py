@@ -131,7 +131,7 @@ def _by_matrices(
     wanted = cast(b, as_vector(b, size), DType.FLOAT32)
     for place, axis in enumerate((1, 2)):
         n = cast(b, extent(b, x, axis), DType.FLOAT32)
-        m = b(Slice, wanted, vector(b, [place]), vector(b, [place + 1]))
+        m = b(Slice, wanted, [place], [place + 1])
         columns = cast(b, counted(b, extent(b, x, axis)), DType.FLOAT32)
         parts = [_placed(b, at, share, columns) for at, share in shares(spots(n, m), n)]
         y = mixed(b, y, axis, transposed(b, b(Sum, *parts), (1, 0)))
@@ -153,8 +153,8 @@ def resize_area(b: Builder, x: Value, size: Value, *, align_corners: bool = Fals
     wanted = cast(b, as_vector(b, size), DType.FLOAT32)
     for place, axis in enumerate((1, 2)):
         n = cast(b, extent(b, x, axis), DType.FLOAT32)
-        m = b(Slice, wanted, vector(b, [place]), vector(b, [place + 1]))
-        start = b(Unsqueeze, _spots(b, n, m, places), vector(b, [1]))
+        m = b(Slice, wanted, [place], [place + 1])
+        start = b(Unsqueeze, _spots(b, n, m, places), [1])
         scale = _spots(b, n, b(Add, m, _float32(b, 0)), places)
         width = b(Div, n, m) if places == "asymmetric" else _second(b, scale, n)
         columns = cast(b, counted(b, extent(b, x, axis)), DType.FLOAT32)
@@ -171,7 +171,7 @@ def resize_area(b: Builder, x: Value, size: Value, *, align_corners: bool = Fals
 def _second(b: Builder, spots: Value, n: Value) -> Value:
     """Return the distance of two pixels; the size of the axis for a single pixel."""
     padded = b(Concat, spots, n, axis=0)
-    return b(Slice, padded, vector(b, [1]), vector(b, [2]))
+    return b(Slice, padded, [1], [2])
 
 
 @operator("CropAndResize")
@@ -190,10 +190,10 @@ def crop_and_resize(
     wanted = as_vector(b, size)
     matrices, insides = [], []
     for place, axis in enumerate((1, 2)):
-        begin, end = (b(Slice, boxes, vector(b, [k]), vector(b, [k + 1]), vector(b, [1])) for k in (place, place + 2))
-        count = b(Slice, wanted, vector(b, [place]), vector(b, [place + 1]))
+        begin, end = (b(Slice, boxes, [k], [k + 1], [1]) for k in (place, place + 2))
+        count = b(Slice, wanted, [place], [place + 1])
         last = b(Sub, cast(b, extent(b, x, axis), DType.FLOAT32), _float32(b, 1))
-        gaps = cast(b, b(Sub, count, vector(b, [1])), DType.FLOAT32)
+        gaps = cast(b, b(Sub, count, [1]), DType.FLOAT32)
         steps = cast(b, counted(b, count), DType.FLOAT32)
         scale = b(Div, b(Mul, b(Sub, end, begin), last), b(Max, gaps, _float32(b, 1)))
         many = b(Add, b(Mul, begin, last), b(Mul, steps, scale))
@@ -202,13 +202,13 @@ def crop_and_resize(
         insides.append(b(And, b(GreaterOrEqual, spots, _float32(b, 0)), b(LessOrEqual, spots, last)))
         columns = cast(b, counted(b, extent(b, x, axis)), DType.FLOAT32)
         spots = b(Max, b(Min, spots, last), _float32(b, 0))
-        at = b(Unsqueeze, spots if method == "bilinear" else _half_away(b, spots), vector(b, [2]))
+        at = b(Unsqueeze, spots if method == "bilinear" else _half_away(b, spots), [2])
         distance = b(Abs, b(Sub, at, columns))
         matrices.append(b(Max, b(Sub, _float32(b, 1), distance), _float32(b, 0)))
     first = transposed(b, images, (0, 3, 1, 2))
-    rows, columns = (b(Unsqueeze, each, vector(b, [1])) for each in matrices)
+    rows, columns = (b(Unsqueeze, each, [1]) for each in matrices)
     y = b(MatMul, b(MatMul, rows, first), transposed(b, columns, (0, 1, 3, 2)))
-    inside = b(And, b(Unsqueeze, insides[0], vector(b, [1, 3])), b(Unsqueeze, insides[1], vector(b, [1, 2])))
+    inside = b(And, b(Unsqueeze, insides[0], [1, 3]), b(Unsqueeze, insides[1], [1, 2]))
     return transposed(b, b(Where, inside, y, _float32(b, extrapolation_value)), (0, 2, 3, 1))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _channels(b: Builder, x: Value) -> list[Value]:
-    return [b(Slice, x, vector(b, [n]), vector(b, [n + 1]), vector(b, [-1])) for n in range(3)]
+    return [b(Slice, x, [n], [n + 1], [-1]) for n in range(3)]
 
 
 def _hue(b: Builder, x: Value, largest: Value, width: Value) -> Value:
@@ -28,12 +28,12 @@ def _hue(b: Builder, x: Value, largest: Value, width: Value) -> Value:
     red, green, blue = _channels(b, x)
     zero = b.like(x, 0)
     is_gray = b(LessOrEqual, width, zero)
-    share = b(Div, b.like(x, 1 / 6), b(Where, is_gray, b.like(x, 1), width))
+    share = b(Div, b.like(x, 1 / 6), b(Where, is_gray, 1, width))
     sides = [b(Mul, share, b(Sub, *pair)) for pair in ((green, blue), (blue, red), (red, green))]
-    hue = b(Where, b(Equal, green, largest), b(Add, sides[1], b.like(x, 2 / 6)), b(Add, sides[2], b.like(x, 4 / 6)))
+    hue = b(Where, b(Equal, green, largest), b(Add, sides[1], 2 / 6), b(Add, sides[2], 4 / 6))
     hue = b(Where, b(Equal, red, largest), sides[0], hue)
     hue = b(Where, is_gray, zero, hue)
-    return b(Where, b(Less, hue, zero), b(Add, hue, b.like(x, 1)), hue)
+    return b(Where, b(Less, hue, zero), b(Add, hue, 1), hue)
 
 
 def _hue_value_width(b: Builder, x: Value) -> tuple[Value, Value, Value]:
@@ -44,13 +44,13 @@ def _hue_value_width(b: Builder, x: Value) -> tuple[Value, Value, Value]:
 
 def _ramps(b: Builder, hue: Value) -> Value:
     """The share of each channel of a pure color."""
-    six = b(Mul, hue, b.like(hue, 6))
+    six = b(Mul, hue, 6)
     # |6 h - center| up to an offset, with a sign.
     centers, signs, offsets = (
         b.constant(np.array(each), dtype_of(hue)) for each in ([3, 2, 4], [1, -1, -1], [-1, 2, 2])
     )
     ramps = b(Add, b(Mul, b(Abs, b(Sub, six, centers)), signs), offsets)
-    return b(Min, b(Max, ramps, b.like(hue, 0)), b.like(hue, 1))
+    return b(Min, b(Max, ramps, 0), 1)
 
 
 @operator("RGBToHSV")
@@ -61,8 +61,8 @@ def rgb_to_hsv(b: Builder, x: Value) -> Value:
 
 def _hue_saturation_value(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     hue, value, width = _hue_value_width(b, x)
-    is_lit = b(Less, b.like(x, 0), value)
-    saturation = b(Where, is_lit, b(Div, width, b(Where, is_lit, value, b.like(x, 1))), b.like(x, 0))
+    is_lit = b(Less, 0, value)
+    saturation = b(Where, is_lit, b(Div, width, b(Where, is_lit, value, 1)), 0)
     return hue, saturation, value
 
 
@@ -73,7 +73,7 @@ def hsv_to_rgb(b: Builder, x: Value) -> Value:
 
 
 def _rgb(b: Builder, hue: Value, saturation: Value, value: Value) -> Value:
-    white = b(Sub, b.like(hue, 1), saturation)
+    white = b(Sub, 1, saturation)
     return b(Mul, b(Add, white, b(Mul, saturation, _ramps(b, hue))), value)
 
 
@@ -82,7 +82,7 @@ def adjust_saturation(b: Builder, x: Value, scale: Value) -> Value:
     """Colors with the saturation multiplied by a factor."""
     hue, saturation, value = _hue_saturation_value(b, x)
     scaled = b(Mul, saturation, cast(b, as_scalar(b, scale), dtype_of(x)))
-    return _rgb(b, hue, b(Min, b(Max, scaled, b.like(x, 0)), b.like(x, 1)), value)
+    return _rgb(b, hue, b(Min, b(Max, scaled, 0), 1), value)
 
 
 @operator("AdjustHue")
@@ -97,5 +97,5 @@ def adjust_hue(b: Builder, x: Value, delta: Value) -> Value:
 @operator("AdjustContrastv2")
 def adjust_contrast(b: Builder, x: Value, factor: Value) -> Value:
     """The difference of each pixel from the mean of its channel, multiplied by a factor."""
-    mean = b(ReduceMean, x, vector(b, [-3, -2]))
+    mean = b(ReduceMean, x, [-3, -2])
     return b(Add, b(Mul, b(Sub, x, mean), cast(b, as_scalar(b, factor), dtype_of(x))), mean)

@@ -12,7 +12,7 @@ from graphport.ops.definitions.comparison import And, GreaterOrEqual, Less, Less
 from graphport.ops.definitions.indexing import GatherND, Slice
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Unsqueeze
 from graphport.ops.lowering.extents import counted, extent, gather_index, joined
-from graphport.ops.lowering.operands import as_int64, cast, dtype_of, reshaped, round_half_away, truncate, vector
+from graphport.ops.lowering.operands import as_int64, cast, dtype_of, reshaped, round_half_away, truncate
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -52,7 +52,7 @@ def projective_transform(
         y = pixels.at(round_half_away(b, rows), round_half_away(b, columns))
     else:
         y = _bilinear(b, pixels, rows, columns)
-    return b(Where, b(Unsqueeze, is_defined, vector(b, [3])), cast(b, y, dtype_of(x)), empty)
+    return b(Where, b(Unsqueeze, is_defined, [3]), cast(b, y, dtype_of(x)), empty)
 
 
 def _float(b: Builder, count: Value) -> Value:
@@ -61,12 +61,12 @@ def _float(b: Builder, count: Value) -> Value:
 
 def _positions(b: Builder, transforms: Value, size: Value) -> tuple[Value, Value, Value]:
     """The rows and columns that are read for each output pixel, [n or 1, h, w], and whether they are finite."""
-    ys, xs = (cast(b, counted(b, b(Slice, size, vector(b, [i]), vector(b, [i + 1]))), DType.FLOAT32) for i in (0, 1))
+    ys, xs = (cast(b, counted(b, b(Slice, size, [i], [i + 1])), DType.FLOAT32) for i in (0, 1))
     ys = reshaped(b, ys, (-1, 1))
     a = [reshaped(b, gather_index(b, transforms, place), (-1, 1, 1)) for place in range(8)]
-    k = b(Add, b(Add, b(Mul, a[6], xs), b(Mul, a[7], ys)), b.like(transforms, 1))
+    k = b(Add, b(Add, b(Mul, a[6], xs), b(Mul, a[7], ys)), 1)
     is_defined = b(Less, b.like(transforms, 0), b(Abs, k))
-    divisor = b(Where, is_defined, k, b.like(transforms, 1))
+    divisor = b(Where, is_defined, k, 1)
     columns, rows = (b(Div, b(Add, b(Add, b(Mul, a[i], xs), b(Mul, a[i + 1], ys)), a[i + 2]), divisor) for i in (0, 3))
     return rows, columns, is_defined
 
@@ -122,9 +122,9 @@ class _Pixels:
         inside = b(And, *is_inside)
         row, column = (cast(b, b(Where, inside, at, zero), DType.INT64) for at in (rows, columns))
         flat = b(Expand, b(Add, b(Mul, row, self._width), column), self._shape)
-        index = b(Reshape, flat, joined(b, b(Slice, self._shape, vector(b, [0]), vector(b, [1])), -1, 1))
+        index = b(Reshape, flat, joined(b, b(Slice, self._shape, [0], [1]), -1, 1))
         y = b(Reshape, b(GatherND, self._flat, index, batch_dims=1), self._result)
-        return b(Where, b(Unsqueeze, inside, vector(b, [3])), y, self._empty)
+        return b(Where, b(Unsqueeze, inside, [3]), y, self._empty)
 
 
 def _bilinear(b: Builder, pixels: _Pixels, rows: Value, columns: Value) -> Value:
@@ -132,7 +132,7 @@ def _bilinear(b: Builder, pixels: _Pixels, rows: Value, columns: Value) -> Value
     one = b.like(rows, 1)
     row, column = b(Floor, rows), b(Floor, columns)
     below, right = b(Add, row, one), b(Add, column, one)
-    weights = [b(Unsqueeze, each, vector(b, [3])) for each in (b(Sub, right, columns), b(Sub, columns, column))]
+    weights = [b(Unsqueeze, each, [3]) for each in (b(Sub, right, columns), b(Sub, columns, column))]
     lines = [
         b(
             Add,
@@ -143,5 +143,5 @@ def _bilinear(b: Builder, pixels: _Pixels, rows: Value, columns: Value) -> Value
         )
         for at in (row, below)
     ]
-    shares = [b(Unsqueeze, each, vector(b, [3])) for each in (b(Sub, below, rows), b(Sub, rows, row))]
+    shares = [b(Unsqueeze, each, [3]) for each in (b(Sub, below, rows), b(Sub, rows, row))]
     return b(Add, *(b(Mul, share, line) for share, line in zip(shares, lines, strict=True)))

@@ -10,7 +10,7 @@ from graphport.ops.definitions.indexing import Gather, Slice
 from graphport.ops.definitions.padding import Pad
 from graphport.ops.definitions.reshape import Concat, Unsqueeze
 from graphport.ops.definitions.signal import DFT
-from graphport.ops.lowering.operands import as_int64, as_scalar, index, vector
+from graphport.ops.lowering.operands import as_int64, as_scalar, vector
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 def _join_complex(b: Builder, *parts: Value) -> Value:
     """The parts of a complex tensor along a new last axis."""
-    wide = [b(Unsqueeze, each, vector(b, [-1])) for each in parts]
+    wide = [b(Unsqueeze, each, [-1]) for each in parts]
     return wide[0] if len(wide) == 1 else b(Concat, *wide, axis=-1)
 
 
 def _split_complex(b: Builder, x: Value) -> list[Value]:
-    return [b(Gather, x, index(b, part), axis=-1) for part in (0, 1)]
+    return [b(Gather, x, part, axis=-1) for part in (0, 1)]
 
 
 def _transformed(b: Builder, x: Value, axis: int, length: Value | None = None, **options: int) -> Value:
     """A transform along an axis, counted from the end without the axis of parts."""
     place = len(b.dims(x)) - 1 + axis
-    return b(DFT, x, length, index(b, place), **{name: value or None for name, value in options.items()})
+    return b(DFT, x, length, place, **{name: value or None for name, value in options.items()})
 
 
 def _length(b: Builder, lengths: Value, place: int) -> Value:
-    return as_scalar(b, b(Slice, as_int64(b, lengths), vector(b, [place]), vector(b, [place + 1])))
+    return as_scalar(b, b(Slice, as_int64(b, lengths), [place], [place + 1]))
 
 
 def _register(suffix: str, rank: int) -> None:
@@ -82,12 +82,12 @@ def _two_sided_spectrum(b: Builder, x: Value, length: Value) -> Value:
     place = len(b.dims(x)) - 2
     axes, zero, one = vector(b, [place]), vector(b, [0]), vector(b, [1])
     count = b(Unsqueeze, length, zero)
-    kept = b(Add, b(Div, count, vector(b, [2])), one)
+    kept = b(Add, b(Div, count, [2]), one)
     # Cropped or padded with zeros to the frequencies that a tensor of this length has.
     padded = b(Pad, x, b(Concat, zero, kept, axis=0), None, axes)
     first = b(Slice, padded, zero, kept, axes)
     end = b(Sub, count, kept)
-    mirrored = b(Slice, first, end, zero, axes, vector(b, [-1]))
+    mirrored = b(Slice, first, end, zero, axes, [-1])
     real, imag = _split_complex(b, mirrored)
     return b(Concat, first, _join_complex(b, real, b(Neg, imag)), axis=place)
 

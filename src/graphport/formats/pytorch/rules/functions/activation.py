@@ -14,7 +14,6 @@ from graphport.formats.pytorch.rules.binding import (
     length,
     named_dtype,
     scalar_of,
-    vector,
 )
 from graphport.formats.pytorch.rules.functions.arithmetic_export import NAMES, expressed
 from graphport.formats.pytorch.rules.promotion import cast, promoted
@@ -88,7 +87,7 @@ def prelu(b: Builder, input: Value, weight: Value) -> Value:
     shape = [length(slopes, 0), *[1] * (rank - 2)]
     slope = b.reshaped(weight, shape)
     if slope is None:
-        slope = b(Reshape, weight, vector(b, shape))
+        slope = b(Reshape, weight, shape)
     return b(PRelu, input, slope)
 
 

@@ -11,7 +11,7 @@ from graphport.expression.functions import ARITIES, NUMPY_FUNCTIONS, SIGNATURES
 from graphport.expression.parse import parse
 from graphport.expression.scalars import apply_to_scalars
 from graphport.expression.syntax import Call, List, Literal, Node, Reference, postorder
-from graphport.formats.pytorch.rules.binding import DIALECT, Scalar, Tensor, emits, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import DIALECT, Scalar, Tensor, emits, scalar_of
 from graphport.formats.pytorch.rules.promotion import DEFAULT, cast, common, computed, kernel, promoted
 from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
@@ -21,7 +21,7 @@ from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.definitions.arithmetic import Abs, Add, Div, Max, Min, Mul, Reciprocal, Sub
 from graphport.ops.definitions.comparison import Equal, IsInf, IsNaN, Less, Or, Where
 from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
-from graphport.ops.lowering.operands import dtype_of, finite_limits
+from graphport.ops.lowering.operands import dtype_of, finite_limits, vector
 
 # ── expressions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -87,7 +87,7 @@ def _size(b: Builder, x: Any, axis: Any = None) -> Any:
         return [_size(b, x, place) for place in range(len(dims))]
     place = int(scalar_of(axis)) % max(len(dims), 1)
     known = dims[place]
-    return known if isinstance(known, int) else b(Squeeze, b(Shape, x, start=place, end=place + 1), vector(b, [0]))
+    return known if isinstance(known, int) else b(Squeeze, b(Shape, x, start=place, end=place + 1), [0])
 
 
 def _as_tensor(b: Builder, found: Any) -> Value:
@@ -104,12 +104,12 @@ def _as_tensor(b: Builder, found: Any) -> Value:
     if any(isinstance(x, Value) and (dtype_of(x) is DType.BOOL or len(b.dims(x)) > 1) for x in found):
         message = "a list of tensors that are boolean or have a rank above 1"
         raise UnsupportedError(message)
-    entries = [b(Unsqueeze, cast(b, x, DType.INT64), vector(b, [0])) if isinstance(x, Value) else x for x in found]
+    entries = [b(Unsqueeze, cast(b, x, DType.INT64), [0]) if isinstance(x, Value) else x for x in found]
     if not all(isinstance(x, Value | int) for x in entries):
         message = "a nested list is not supported"
         raise UnsupportedError(message)
     parts = [x if isinstance(x, Value) else vector(b, [x]) for x in entries]
-    return b(Concat, *(b(Reshape, part, vector(b, [-1])) for part in parts), axis=0)
+    return b(Concat, *(b(Reshape, part, [-1]) for part in parts), axis=0)
 
 
 # ── functions that expressions have, too ──────────────────────────────────────────────────────────────────────────────
@@ -212,7 +212,7 @@ def hypot(b: Builder, input: Value, other: Value) -> Value:
     """hypot: large * sqrt(1 + (small / large)²), because the squares may overflow."""
     x, y = (b(Abs, each) for each in promoted(b, input, other))
     large, small = b(Max, x, y), b(Min, x, y)
-    is_zero = b(Equal, large, b.like(large, 0))
+    is_zero = b(Equal, large, 0)
     one = b.like(large, 1)
     ratio = b(Div, small, b(Where, is_zero, one, large))
     return b(Mul, large, kernel(b, "sqrt", b(Add, one, b(Mul, ratio, ratio))))
@@ -259,7 +259,7 @@ def lerp(b: Builder, input: Value, end: Value, weight: Tensor) -> Value:
     near, far = b(Add, input, computed(b, "mul", gap, weight)), b(Sub, end, _scale_by_complement(b, gap, weight))
     if not isinstance(weight, Value):
         return near if abs(weight) < 0.5 else far
-    return b(Where, b(Less, b(Abs, weight), b.like(weight, 0.5)), near, far)
+    return b(Where, b(Less, b(Abs, weight), 0.5), near, far)
 
 
 def _scale_by_complement(b: Builder, gap: Value, weight: Tensor) -> Value:

@@ -18,7 +18,6 @@ from graphport.formats.pytorch.rules.binding import (
     emits,
     length,
     scalar_of,
-    vector,
 )
 from graphport.formats.pytorch.rules.functions.reshape_parts import repeat_interleave
 from graphport.formats.pytorch.rules.functions.reshape_shapes import transpose
@@ -33,7 +32,7 @@ from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.normalization import LayerNormalization
 from graphport.ops.definitions.reduction import ReduceMax, ReduceMean
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 from graphport.ops.views.attention import AttentionView
 
 Answer = Value | tuple[Value, ...]
@@ -41,7 +40,7 @@ Answer = Value | tuple[Value, ...]
 
 def _scores(b: Builder, query: Value, key: Value, scale: float, mask: Value | None, *, may_hide: bool = False) -> Value:
     """softmax(scale * Q Kᵀ + mask); with `may_hide`, rows of queries without an unmasked key are zeros."""
-    scores = b(MatMul, b(Mul, query, b.like(query, scale)), transpose(b, key, -1, -2))
+    scores = b(MatMul, b(Mul, query, scale), transpose(b, key, -1, -2))
     if mask is None:
         return b(Softmax, scores)
     if dtype_of(mask) is DType.BOOL:
@@ -49,15 +48,15 @@ def _scores(b: Builder, query: Value, key: Value, scale: float, mask: Value | No
     masked = b(Add, scores, mask)
     if not may_hide:
         return b(Softmax, masked)
-    largest = b(ReduceMax, masked, vector(b, [-1]))
-    return b(Where, b(Equal, largest, b.like(query, -np.inf)), b.like(query, 0), b(Softmax, masked))
+    largest = b(ReduceMax, masked, [-1])
+    return b(Where, b(Equal, largest, -np.inf), b.like(query, 0), b(Softmax, masked))
 
 
 def _causal(b: Builder, query: Value, key: Value) -> Value:
     """Causal mask: query i attends to keys 0 to i."""
     rows, columns = (b.dims(x, at_least=2)[-2] for x in (query, key))
     if isinstance(rows, Symbolic) or isinstance(columns, Symbolic):
-        own, others = (b(Unsqueeze, _positions(b, x), vector(b, [axis])) for x, axis in ((query, 1), (key, 0)))
+        own, others = (b(Unsqueeze, _positions(b, x), [axis]) for x, axis in ((query, 1), (key, 0)))
         return b(LessOrEqual, others, own)
     bounded(rows * columns)
     reserve(rows, columns)
@@ -66,7 +65,7 @@ def _causal(b: Builder, query: Value, key: Value) -> Value:
 
 def _positions(b: Builder, x: Value) -> Value:
     """Return the positions along the second last axis, from 0."""
-    count = b(Squeeze, b(Shape, x, start=-2, end=-1), vector(b, [0]))
+    count = b(Squeeze, b(Shape, x, start=-2, end=-1), [0])
     return b(Range, b.constant(0, DType.INT64), count, b.constant(1, DType.INT64))
 
 
@@ -152,7 +151,7 @@ def multihead_attention(
     heads = int(scalar_of(num_heads))
     is_alone = len(b.dims(query)) == 2
     is_first = bool(scalar_of(batch_first)) and not is_alone
-    operands = [b(Unsqueeze, x, vector(b, [0])) if is_alone else x for x in (query, key, value)]
+    operands = [b(Unsqueeze, x, [0]) if is_alone else x for x in (query, key, value)]
     operands = [x if is_first or is_alone else b(Transpose, x, perm=(1, 0, 2)) for x in operands]
     attn_mask, key_padding_mask = _masks_by_shape(b, operands[0], operands[1], attn_mask, key_padding_mask)
     projected = _projected(b, operands, weights)
@@ -169,15 +168,15 @@ def multihead_attention(
     size = length(b.dims(q), 3)
     scores = _scores(b, q, k, 1 / sqrt(size), _masks(b, query, attn_mask, key_padding_mask, heads))
     mixed = b(Transpose, b(MatMul, scores, v), perm=(0, 2, 1, 3))
-    y = _linear(b, b(Reshape, mixed, vector(b, [0, 0, -1])), weights["out_proj_weight"], weights.get("out_proj_bias"))
+    y = _linear(b, b(Reshape, mixed, [0, 0, -1]), weights["out_proj_weight"], weights.get("out_proj_bias"))
     if is_alone:
-        y = b(Squeeze, y, vector(b, [0]))
+        y = b(Squeeze, y, [0])
     elif not is_first:
         y = b(Transpose, y, perm=(1, 0, 2))
     if b.count == 1:
         return y
-    seen = b(ReduceMean, scores, vector(b, [1]), keepdims=0) if scalar_of(average_attn_weights) else scores
-    return y, b(Squeeze, seen, vector(b, [0])) if is_alone else seen
+    seen = b(ReduceMean, scores, [1], keepdims=0) if scalar_of(average_attn_weights) else scores
+    return y, b(Squeeze, seen, [0]) if is_alone else seen
 
 
 def _lengthened(b: Builder, x: Value, more: Value) -> Value:
@@ -253,7 +252,7 @@ def _linear(b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
 
 def _headed(b: Builder, x: Value, heads: int) -> Value:
     """Reshape [batch, length, heads * size] to [batch, heads, length, size]."""
-    return b(Transpose, b(Reshape, x, vector(b, [0, 0, heads, -1])), perm=(0, 2, 1, 3))
+    return b(Transpose, b(Reshape, x, [0, 0, heads, -1]), perm=(0, 2, 1, 3))
 
 
 def _mask(b: Builder, mask: Value | None, heads: int) -> Value | None:

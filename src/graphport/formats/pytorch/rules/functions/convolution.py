@@ -16,7 +16,6 @@ from graphport.formats.pytorch.rules.binding import (
     integers,
     length,
     scalar_of,
-    vector,
     weight_of,
 )
 from graphport.formats.pytorch.rules.functions.convolution_integers import integer_convolution
@@ -47,12 +46,12 @@ def batched(b: Builder, x: Value, rank: int) -> tuple[Value, bool]:
     """Add a batch axis of size 1 if `x` has none; return `x`, and whether the axis was added."""
     if len(b.dims(x)) != rank - 1:
         return x, False
-    return b(Unsqueeze, x, vector(b, [0])), True
+    return b(Unsqueeze, x, [0]), True
 
 
 def unbatched(b: Builder, y: Value, *, is_added: bool) -> Value:
     """Remove the batch axis that `batched` added."""
-    return b(Squeeze, y, vector(b, [0])) if is_added else y
+    return b(Squeeze, y, [0]) if is_added else y
 
 
 @emits(*_op_types("Conv", functional="conv"), ignores=_SIZES)
@@ -142,7 +141,7 @@ def conv_transpose(
     y = b(ConvTranspose, x, weight, pads=(*pads, *ends), **attributes)
     y = padded(b, y, [(0, max(more - p, 0)) for p, more in zip(pads, extra, strict=True)])
     if bias is not None:
-        y = b(Add, y, b(Unsqueeze, bias, vector(b, range(1, count + 1))))
+        y = b(Add, y, b(Unsqueeze, bias, range(1, count + 1)))
     return unbatched(b, y, is_added=is_added)
 
 
@@ -227,7 +226,7 @@ def unfold(b: Builder, input: Value, kernel_size: Any, dilation: Any = 1, paddin
         pads=integers(padding, 2) * 2,
         group=channels,
     )
-    return unbatched(b, b(Reshape, y, vector(b, [0, channels * area, -1])), is_added=is_added)
+    return unbatched(b, b(Reshape, y, [0, channels * area, -1]), is_added=is_added)
 
 
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────

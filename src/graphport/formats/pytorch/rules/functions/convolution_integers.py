@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import bounded, length, vector
+from graphport.formats.pytorch.rules.binding import bounded, length
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced, unfold
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.promotion import cast
@@ -38,7 +38,7 @@ def integer_convolution(
         x, weight = (cast(b, each, DType.INT32) for each in (x, weight))
     outputs, channels, *kernel = (length(b.dims(weight), axis) for axis in range(count + 2))
     if any(any(pair) for pair in pads):
-        x = b(Pad, x, vector(b, [0, 0, *(p for p, _ in pads), 0, 0, *(q for _, q in pads)]))
+        x = b(Pad, x, [0, 0, *(p for p, _ in pads), 0, 0, *(q for _, q in pads)])
     for axis, (size, step, gap) in enumerate(zip(kernel, strides, dilations, strict=True), 2):
         x = sliced(b, unfold(b, x, axis, (size - 1) * gap + 1, step), count + axis, 0, None, gap)
     # batch, channels, positions, windows → batch, groups, summed axis, positions
@@ -47,10 +47,10 @@ def integer_convolution(
     for size in kernel:
         summed = bounded(summed * size)
     spatial = b(Shape, x, start=count + 2)
-    x = b(Reshape, x, vector(b, [0, groups, summed, -1]))
-    y = b(MatMul, b(Reshape, weight, vector(b, [groups, outputs // groups, summed])), x)
+    x = b(Reshape, x, [0, groups, summed, -1])
+    y = b(MatMul, b(Reshape, weight, [groups, outputs // groups, summed]), x)
     batch = b(Shape, y, start=0, end=1)
-    y = b(Reshape, y, b(Concat, batch, vector(b, [outputs]), spatial, axis=0))
+    y = b(Reshape, y, b(Concat, batch, [outputs], spatial, axis=0))
     if bias is not None:
-        y = b(Add, y, b(Reshape, cast(b, bias, dtype_of(y)), vector(b, [outputs, *[1] * count])))
+        y = b(Add, y, b(Reshape, cast(b, bias, dtype_of(y)), [outputs, *[1] * count]))
     return cast(b, y, own)

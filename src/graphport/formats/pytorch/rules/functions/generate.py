@@ -19,7 +19,6 @@ from graphport.formats.pytorch.rules.binding import (
     emits,
     named_dtype,
     scalar_of,
-    vector,
 )
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_list, computed_number, elements_of
 from graphport.formats.pytorch.rules.functions.reshape_shapes import extents, lengths
@@ -102,7 +101,7 @@ def _of_type(b: Builder, bound: Any, dtype: DType) -> Value:
     """Convert a bound, a number or a tensor of one element, to a tensor of rank 0 with type `dtype`."""
     if not isinstance(bound, Value):
         return b.constant(bound, dtype)
-    x = bound if not b.dims(bound) else b(Reshape, bound, vector(b, []))
+    x = bound if not b.dims(bound) else b(Reshape, bound, [])
     return x if dtype_of(x) is dtype else b(Cast, x, to=dtype)
 
 

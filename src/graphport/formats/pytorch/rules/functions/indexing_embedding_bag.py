@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import emits, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import emits, scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
@@ -46,17 +46,17 @@ def embedding_bag(
         begins = sliced(b, begins, 0, 0, -1)
     one = b.constant(1, DType.INT64)
     positions = b(Range, b.constant(0, DType.INT64), b(Size, indices), one)
-    column = b(Unsqueeze, begins, vector(b, [1]))
+    column = b(Unsqueeze, begins, [1])
     # Membership matrix [bags, positions]: offset of the bag <= position < offset of the next bag.
     started = cast(b, b(GreaterOrEqual, positions, column), DType.INT64)
-    owner = b(Sub, b(ReduceSum, started, vector(b, [0]), keepdims=0), one)
+    owner = b(Sub, b(ReduceSum, started, [0], keepdims=0), one)
     numbers = b(Range, b.constant(0, DType.INT64), b(Size, begins), one)
-    belongs = b(Equal, b(Unsqueeze, numbers, vector(b, [1])), owner)
+    belongs = b(Equal, b(Unsqueeze, numbers, [1]), owner)
     if padding_idx is not None and int(scalar_of(padding_idx)) >= 0:
         belongs = b(And, belongs, b(Not, b(Equal, indices, b.like(indices, int(scalar_of(padding_idx))))))
     rows = b(Gather, weight, indices)
     if per_sample_weights is not None:
-        rows = b(Mul, rows, b(Unsqueeze, per_sample_weights, vector(b, [1])))
+        rows = b(Mul, rows, b(Unsqueeze, per_sample_weights, [1]))
     y = _pooled(b, rows, belongs, int(scalar_of(mode)))
     return y if b.count == 1 else (y, *[None] * (b.count - 1))
 
@@ -67,10 +67,10 @@ def _pooled(b: Builder, rows: Value, belongs: Value, mode: int) -> Value:
         total = b(MatMul, share, rows)
         if mode == 0:
             return total
-        count = b(ReduceSum, share, vector(b, [1]))
-        return b(Div, total, b(Max, count, b.like(count, 1)))
-    wide = b(Unsqueeze, rows, vector(b, [0]))
+        count = b(ReduceSum, share, [1])
+        return b(Div, total, b(Max, count, 1))
+    wide = b(Unsqueeze, rows, [0])
     low = b.like(rows, float(np.finfo(np.float32).min))
-    most = b(ReduceMax, b(Where, b(Unsqueeze, belongs, vector(b, [2])), wide, low), vector(b, [1]), keepdims=0)
-    count = b(ReduceSum, share, vector(b, [1]))
-    return b(Where, b(Equal, count, b.like(count, 0)), b.like(most, 0), most)
+    most = b(ReduceMax, b(Where, b(Unsqueeze, belongs, [2]), wide, low), [1], keepdims=0)
+    count = b(ReduceSum, share, [1])
+    return b(Where, b(Equal, count, 0), 0, most)

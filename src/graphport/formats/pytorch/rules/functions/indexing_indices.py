@@ -15,7 +15,7 @@ from graphport.core.sequences import is_sequence
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
 from graphport.expression.syntax import List, Literal, Reference, postorder
-from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import END, is_none, sliced
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.rule_table import PNNX
@@ -35,7 +35,7 @@ from graphport.ops.definitions.indexing import (
     Slice,
 )
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 from graphport.ops.shapes import broadcast
 
 
@@ -188,14 +188,14 @@ def _counted(b: Builder, index: Value) -> Value:
     if len(b.dims(index)) != 1:
         message = "a boolean mask of rank 2 or more after the first axis"
         raise UnsupportedError(message)
-    return b(Reshape, b(NonZero, index), vector(b, [-1]))
+    return b(Reshape, b(NonZero, index), [-1])
 
 
 def _cut(b: Builder, x: Value, index: Value, axis: int) -> Value:
     """Crop each axis of `x` other than `axis` to the size of `index` (gather and scatter permit smaller indices)."""
     for place, (n, m) in enumerate(zip(b.dims(x), b.dims(index), strict=True)):
         if place != axis and n != m:
-            x = b(Slice, x, vector(b, [0]), b(Shape, index, start=place, end=place + 1), vector(b, [place]))
+            x = b(Slice, x, vector(b, [0]), b(Shape, index, start=place, end=place + 1), [place])
     return x
 
 
@@ -203,7 +203,7 @@ def column_of(b: Builder, index: Value, place: int, source: Value) -> Value:
     """Broadcast an index vector along axis `place` to the shape of `source`, as ScatterElements requires."""
     shape = b(Shape, source)
     rank = len(b.dims(source))
-    column = b(Reshape, index, vector(b, [-1 if axis == place else 1 for axis in range(rank)]))
+    column = b(Reshape, index, [-1 if axis == place else 1 for axis in range(rank)])
     return b(Expand, column, shape)
 
 
@@ -211,7 +211,7 @@ def _filler(b: Builder, x: Value, index: Value, place: int, value: Any) -> Value
     """Broadcast a scalar to the shape of `x` with the length of `index` along axis `place`."""
     count = length(b.dims(index), 0)
     shape = [length(b.dims(x), axis) if axis != place else count for axis in range(len(b.dims(x)))]
-    return b(Expand, b.like(x, scalar_of(value)), vector(b, shape))
+    return b(Expand, b.like(x, scalar_of(value)), shape)
 
 
 PNNX.having(column=column_of, cut=_cut, filler=_filler).lower("""
@@ -235,7 +235,7 @@ torch.index_fill, aten::index_fill, aten::index_fill_(input, dim, index, value)
 @emits("torch.take_along_dim", "aten::take_along_dim")
 def take_along_dim(b: Builder, input: Value, indices: Value, dim: Any = None) -> Value:
     if dim is None:
-        return b(Gather, b(Reshape, input, vector(b, [-1])), b(Reshape, indices, vector(b, [-1])))
+        return b(Gather, b(Reshape, input, [-1]), b(Reshape, indices, [-1]))
     axis = axis_of(int(scalar_of(dim)), len(b.dims(input)))
     # All other axes broadcast.
     wanted = broadcast(*(_with_one(b.dims(x), axis) for x in (input, indices)))
@@ -263,7 +263,7 @@ def _updates(b: Builder, x: Value, index: Value, src: Any) -> Value:
     if b.dims(src) == b.dims(index):
         return src
     rank = len(b.dims(src))
-    return b(Slice, src, vector(b, [0] * rank), b(Shape, index), vector(b, range(rank)))
+    return b(Slice, src, vector(b, [0] * rank), b(Shape, index), range(rank))
 
 
 @emits("torch.scatter", "aten::scatter", "aten::scatter_")
@@ -347,7 +347,7 @@ def slice_copy(
         )
         shape = [length(b.dims(input), a) for a in range(rank)]
         shape[axis] = len(range(first, last, by))
-        return slice_scatter(b, input, b(Expand, src, vector(b, shape)), dim, start, end, step)
+        return slice_scatter(b, input, b(Expand, src, shape), dim, start, end, step)
     return _assigned(b, input, src, integers(dims), [starts, ends, steps, selects])
 
 
@@ -366,7 +366,7 @@ def _assigned(b: Builder, x: Value, src: Value, dims: Sequence[int], given: Sequ
             dropped.append(axis)
     index_tuples = np.stack(np.meshgrid(*chosen, indexing="ij"), axis=-1).astype(np.int64)
     kept = [len(each) for axis, each in enumerate(chosen) if axis not in dropped]
-    updates = b(Reshape, b(Expand, src, vector(b, kept)), vector(b, index_tuples.shape[:-1]))
+    updates = b(Reshape, b(Expand, src, kept), index_tuples.shape[:-1])
     return b(ScatterND, x, b.constant(index_tuples), updates)
 
 
@@ -374,4 +374,4 @@ def _assigned(b: Builder, x: Value, src: Value, dims: Sequence[int], given: Sequ
 def select_scatter(b: Builder, input: Value, src: Value, dim: Any, index: Any) -> Value:
     axis = axis_of(scalar_of(dim), len(b.dims(input)))
     place = int(scalar_of(index)) % length(b.dims(input), axis)
-    return slice_scatter(b, input, b(Unsqueeze, src, vector(b, [axis])), axis, place, place + 1)
+    return slice_scatter(b, input, b(Unsqueeze, src, [axis]), axis, place, place + 1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, length, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, length, scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import Answer
 from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.promotion import cast
@@ -30,10 +30,10 @@ from graphport.ops.shapes import broadcast
 def masked_select(b: Builder, input: Value, mask: Value) -> Value:
     dims = broadcast(b.dims(input), b.dims(mask))
     wide = [
-        each if b.dims(each) == dims else b(Expand, each, vector(b, [length(dims, a) for a in range(len(dims))]))
+        each if b.dims(each) == dims else b(Expand, each, [length(dims, a) for a in range(len(dims))])
         for each in (input, mask)
     ]
-    flat = [b(Reshape, each, vector(b, [-1])) for each in wide]
+    flat = [b(Reshape, each, [-1]) for each in wide]
     return b(Compress, flat[0], flat[1], axis=0)
 
 
@@ -133,7 +133,7 @@ def diagonal_of(b: Builder, input: Value, offset: Any = 0, dim1: Any = 0, dim2: 
     rank = len(b.dims(input))
     i, j, k = axis_of(scalar_of(dim1), rank), axis_of(scalar_of(dim2), rank), int(scalar_of(offset))
     x = moved(b, input, [*(a for a in range(rank) if a not in (i, j)), i, j])
-    flat = b(Reshape, x, b(Concat, b(Shape, x, start=0, end=rank - 2), vector(b, [-1]), axis=0))
+    flat = b(Reshape, x, b(Concat, b(Shape, x, start=0, end=rank - 2), [-1], axis=0))
     if any(not isinstance(n, int) for n in b.dims(x)[-2:]):
         return b(Gather, flat, _diagonal_indices(b, x, k), axis=rank - 2)
     rows, columns = length(b.dims(x), rank - 2), length(b.dims(x), rank - 1)
@@ -146,13 +146,12 @@ def diagonal_of(b: Builder, input: Value, offset: Any = 0, dim1: Any = 0, dim2: 
 def _diagonal_indices(b: Builder, x: Value, k: int) -> Value:
     """Return the flat indices of a diagonal of dynamic matrices."""
     rows, columns = (
-        b(Reshape, b(Shape, x, start=axis, **({} if axis == -1 else {"end": axis + 1})), vector(b, []))
-        for axis in (-2, -1)
+        b(Reshape, b(Shape, x, start=axis, **({} if axis == -1 else {"end": axis + 1})), []) for axis in (-2, -1)
     )
     count = b(Min, b(Sub, rows, b.like(rows, max(-k, 0))), b(Sub, columns, b.like(columns, max(k, 0))))
-    steps = b(Range, b.like(count, 0), b(Max, count, b.like(count, 0)), b.like(count, 1))
-    first = b.like(columns, k) if k >= 0 else b(Mul, columns, b.like(columns, -k))
-    return b(Add, b(Mul, steps, b(Add, columns, b.like(columns, 1))), first)
+    steps = b(Range, b.like(count, 0), b(Max, count, 0), 1)
+    first = b.like(columns, k) if k >= 0 else b(Mul, columns, -k)
+    return b(Add, b(Mul, steps, b(Add, columns, 1)), first)
 
 
 @emits("torch.diag", "aten::diag")
@@ -179,18 +178,18 @@ def diag_embed(b: Builder, input: Value, offset: Any = 0, dim1: Any = -2, dim2: 
     indices = np.full(bounded(size * size), count, np.int64)
     rows = np.arange(count) + max(-k, 0)
     indices[rows * size + np.arange(count) + max(k, 0)] = np.arange(count)
-    zero = b(Expand, b.like(input, 0), b(Concat, b(Shape, input, start=0, end=-1), vector(b, [1]), axis=0))
+    zero = b(Expand, b.like(input, 0), b(Concat, b(Shape, input, start=0, end=-1), [1], axis=0))
     wide = b(Concat, input, zero, axis=-1)
     flat = b(Gather, wide, b.constant(indices), axis=len(dims) - 1)
-    return b(Reshape, flat, b(Concat, b(Shape, input, start=0, end=-1), vector(b, [size, size]), axis=0))
+    return b(Reshape, flat, b(Concat, b(Shape, input, start=0, end=-1), [size, size], axis=0))
 
 
 def _with_zeros_around(b: Builder, x: Value, k: int) -> Value:
     """Embed the last axis as the diagonal `k` of a matrix: pad each element to a row, flatten, crop and reshape."""
     rank = len(b.dims(x))
     pads = [0] * (rank - 1) + [max(-k, 0)] + [0] * (rank - 1) + [max(k, 0)]
-    rows = b(Pad, x, vector(b, pads), b.like(x, 0)) if k else x
-    count = b(Reshape, b(Shape, rows, start=-1), vector(b, []))
-    steps = b(Range, b.like(count, 0), count, b.like(count, 1))
-    shift = b(Sub, steps, b(Unsqueeze, steps, vector(b, [1])))
-    return b(Where, b(Equal, shift, b.like(shift, k)), b(Unsqueeze, rows, vector(b, [-1])), b.like(x, 0))
+    rows = b(Pad, x, pads, 0) if k else x
+    count = b(Reshape, b(Shape, rows, start=-1), [])
+    steps = b(Range, 0, count, 1)
+    shift = b(Sub, steps, b(Unsqueeze, steps, [1]))
+    return b(Where, b(Equal, shift, k), b(Unsqueeze, rows, [-1]), 0)

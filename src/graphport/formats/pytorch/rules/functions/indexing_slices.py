@@ -9,16 +9,7 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import (
-    Scalar,
-    axis_of,
-    bounded,
-    emits,
-    integers,
-    length,
-    scalar_of,
-    vector,
-)
+from graphport.formats.pytorch.rules.binding import Scalar, axis_of, bounded, emits, integers, length, scalar_of
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths, moved
 from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
@@ -27,6 +18,7 @@ from graphport.ops.definitions.arithmetic import Add
 from graphport.ops.definitions.generate import Range
 from graphport.ops.definitions.indexing import Gather, Slice
 from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
+from graphport.ops.lowering.operands import vector
 
 Answer = Value | tuple[Value, ...]
 END = 2**31 - 1
@@ -97,7 +89,7 @@ def _column(b: Builder, given: Any, count: int) -> list[Any] | None:
         numbers = [item for item in known or () if isinstance(item, int)]
         if known is not None and len(numbers) == len(known):
             return numbers
-        return [b(Slice, given, vector(b, [i]), vector(b, [i + 1])) for i in range(count)]
+        return [b(Slice, given, [i], [i + 1]) for i in range(count)]
     return list(given) if is_sequence(given) else [given]
 
 
@@ -116,7 +108,7 @@ def _selected(b: Builder, x: Value, axis: int, place: Any) -> Value:
     found = _bound(place)
     index = found if isinstance(found, Value) else b.constant(np.array(found, np.int64))
     if isinstance(found, Value) and b.dims(found):
-        index = b(Reshape, found, vector(b, []))
+        index = b(Reshape, found, [])
     return b(Gather, x, index, axis=axis)
 
 
@@ -134,9 +126,7 @@ def flip(b: Builder, input: Value, dims: Any) -> Value:
     if not count:
         return input
     least = np.iinfo(np.int64).min + 1
-    return b(
-        Slice, input, vector(b, [-1] * count), vector(b, [least] * count), vector(b, axes), vector(b, [-1] * count)
-    )
+    return b(Slice, input, [-1] * count, [least] * count, axes, [-1] * count)
 
 
 PNNX.lower("""
@@ -148,7 +138,7 @@ torch.flipud, aten::flipud(input) -> torch.flip(input, (0,))
 @emits("torch.roll", "aten::roll")
 def roll(b: Builder, input: Value, shifts: Any, dims: Any = None) -> Value:
     if dims is None or (is_sequence(dims) and not dims):
-        flat = roll(b, b(Reshape, input, vector(b, [-1])), shifts, (0,))
+        flat = roll(b, b(Reshape, input, [-1]), shifts, (0,))
         return b(Reshape, flat, b(Shape, input))
     x = input
     for shift, dim in zip(integers(shifts), integers(dims), strict=True):
@@ -185,7 +175,7 @@ def unfold(b: Builder, input: Value, dimension: Any, size: Any, step: Any) -> Va
     width, by = int(scalar_of(size)), int(scalar_of(step))
     bounded(width)
     if not dims:
-        return b(Reshape, input, vector(b, [1])) if width else sliced(b, b(Reshape, input, vector(b, [1])), 0, 0, 0)
+        return b(Reshape, input, [1]) if width else sliced(b, b(Reshape, input, [1]), 0, 0, 0)
     within = np.arange(width, dtype=np.int64)
     if isinstance(dims[axis], int):
         count = len(range(0, length(dims, axis) - width + 1, by))
@@ -194,7 +184,7 @@ def unfold(b: Builder, input: Value, dimension: Any, size: Any, step: Any) -> Va
     else:
         end = b(Add, b(Squeeze, b(Shape, input, start=axis, end=axis + 1)), b.constant(1 - width, DType.INT64))
         starts = b(Range, b.constant(0, DType.INT64), end, b.constant(by, DType.INT64))
-        indices = b(Add, b(Unsqueeze, starts, vector(b, [1])), b.constant(within))
+        indices = b(Add, b(Unsqueeze, starts, [1]), b.constant(within))
     y = b(Gather, input, indices, axis=axis)
     rank = len(dims) + 1
     return moved(b, y, [*(a for a in range(rank) if a != axis + 1), axis + 1])

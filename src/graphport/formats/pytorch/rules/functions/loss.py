@@ -9,7 +9,7 @@ import numpy as np
 
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
-from graphport.formats.pytorch.rules.binding import DIALECT, called, emits, length, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import DIALECT, called, emits, length, scalar_of
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
 from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
@@ -49,7 +49,7 @@ def _reduced(b: Builder, loss: Value, reduction: Any) -> Value:
 
 def _per_item(b: Builder, loss: Value) -> Value:
     """Return the sum of a loss divided by the batch size."""
-    count = b(Reshape, b(Shape, loss, end=1), vector(b, []))
+    count = b(Reshape, b(Shape, loss, end=1), [])
     return b(Div, b(ReduceSum, loss, keepdims=0), b(Cast, count, to=dtype_of(loss)))
 
 
@@ -133,7 +133,7 @@ def cross_entropy(
     if isinstance(weight, Value):
         message = "class probabilities as target together with class weights"
         raise UnsupportedError(message)
-    loss = b(Neg, b(ReduceSum, b(Mul, logarithm, target), vector(b, [axis]), keepdims=0))
+    loss = b(Neg, b(ReduceSum, b(Mul, logarithm, target), [axis], keepdims=0))
     if _reduction(reduction) != "mean" or axis == 0:
         return _reduced(b, loss, "sum" if axis == 0 else reduction)
     total = b(ReduceSum, loss, keepdims=0)
@@ -145,9 +145,9 @@ def _smoothed(b: Builder, logarithm: Value, target: Value, weight: Any, reductio
     if isinstance(weight, Value) or len(b.dims(logarithm)) < 2:
         message = "label smoothing together with class weights, or without a batch"
         raise UnsupportedError(message)
-    loss = b(Neg, b(ReduceSum, logarithm, vector(b, [1]), keepdims=0))
+    loss = b(Neg, b(ReduceSum, logarithm, [1], keepdims=0))
     counts = b(Not, b(Equal, target, b.like(target, int(scalar_of(ignore_index)))))
-    kept = b(Where, counts, loss, b.like(loss, 0))
+    kept = b(Where, counts, loss, 0)
     match _reduction(reduction):
         case "none":
             return kept
@@ -167,16 +167,16 @@ def multi_margin_loss(
     if power not in (1, 2) or len(b.dims(input)) != 2:
         message = f"multi_margin_loss with p={power} and rank {len(b.dims(input))}, expected p=1 or 2 and rank 2"
         raise UnsupportedError(message)
-    column = b(Unsqueeze, target, vector(b, [1]))
+    column = b(Unsqueeze, target, [1])
     own = b(GatherElements, input, column, axis=1)
-    gap = b(Max, b(Add, b(Sub, input, own), b.like(input, float(scalar_of(margin)))), b.like(input, 0))
+    gap = b(Max, b(Add, b(Sub, input, own), float(scalar_of(margin))), 0)
     if power == 2:
         gap = b(Mul, gap, gap)
     if isinstance(weight, Value):
         gap = b(Mul, gap, b(Gather, weight, column))
     classes = length(b.dims(input), 1)
     others = b(Not, b(Equal, b.constant(np.arange(classes), dtype_of(target)), column))
-    total = b(ReduceSum, b(Where, others, gap, b.like(gap, 0)), vector(b, [1]), keepdims=0)
+    total = b(ReduceSum, b(Where, others, gap, 0), [1], keepdims=0)
     return _reduced(b, b(Div, total, b.like(total, classes)), reduction)
 
 
@@ -195,13 +195,13 @@ def triplet_margin_loss(
     """Triplet margin loss: max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
 
     def distance(x: Value, y: Value) -> Value:
-        return norm(b, b(Add, b(Sub, x, y), b.like(x, float(scalar_of(eps)))), scalar_of(p), -1, False)
+        return norm(b, b(Add, b(Sub, x, y), float(scalar_of(eps))), scalar_of(p), -1, False)
 
     near, far = distance(anchor, positive), distance(anchor, negative)
     if scalar_of(swap):
         far = b(Min, far, distance(positive, negative))
-    gap = b(Add, b(Sub, near, far), b.like(near, float(scalar_of(margin))))
-    return _reduced(b, b(Max, gap, b.like(gap, 0)), reduction)
+    gap = b(Add, b(Sub, near, far), float(scalar_of(margin)))
+    return _reduced(b, b(Max, gap, 0), reduction)
 
 
 @emits("F.poisson_nll_loss", "aten::poisson_nll_loss")
@@ -217,13 +217,13 @@ def poisson_nll_loss(
     if scalar_of(log_input):
         loss = b(Sub, b(Exp, input), b(Mul, target, input))
     else:
-        loss = b(Sub, input, b(Mul, target, b(Log, b(Add, input, b.like(input, float(scalar_of(eps)))))))
+        loss = b(Sub, input, b(Mul, target, b(Log, b(Add, input, float(scalar_of(eps))))))
     if scalar_of(full):
         # Stirling's formula, for targets above 1.
-        known = b(Where, b(Less, b.like(target, 1), target), target, b.like(target, 1))
-        half = b(Mul, b(Log, b(Mul, known, b.like(known, 2 * pi))), b.like(known, 0.5))
+        known = b(Where, b(Less, 1, target), target, 1)
+        half = b(Mul, b(Log, b(Mul, known, b.like(known, 2 * pi))), 0.5)
         stirling = b(Add, b(Sub, b(Mul, known, b(Log, known)), known), half)
-        loss = b(Add, loss, b(Where, b(Less, b.like(target, 1), target), stirling, b.like(target, 0)))
+        loss = b(Add, loss, b(Where, b(Less, 1, target), stirling, 0))
     return _reduced(b, loss, reduction)
 
 

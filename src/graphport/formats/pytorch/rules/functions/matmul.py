@@ -15,7 +15,6 @@ from graphport.formats.pytorch.rules.binding import (
     integers,
     length,
     scalar_of,
-    vector,
     weight_of,
 )
 from graphport.formats.pytorch.rules.promotion import computed
@@ -133,9 +132,9 @@ def kron(b: Builder, input: Value, other: Value) -> Value:
     rank = max(len(b.dims(input)), len(b.dims(other)))
     left = [1] * (rank - len(b.dims(input))) + [length(b.dims(input), a) for a in range(len(b.dims(input)))]
     right = [1] * (rank - len(b.dims(other))) + [length(b.dims(other), a) for a in range(len(b.dims(other)))]
-    x = b(Reshape, input, vector(b, [n for each in left for n in (each, 1)]))
-    y = b(Reshape, other, vector(b, [n for each in right for n in (1, each)]))
-    return b(Reshape, computed(b, "mul", x, y), vector(b, [n * m for n, m in zip(left, right, strict=True)]))
+    x = b(Reshape, input, [n for each in left for n in (each, 1)])
+    y = b(Reshape, other, [n for each in right for n in (1, each)])
+    return b(Reshape, computed(b, "mul", x, y), [n * m for n, m in zip(left, right, strict=True)])
 
 
 # ── export rules ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -181,7 +180,7 @@ def vander(b: Builder, x: Value, N: Any = None, increasing: Any = False) -> Valu
     if count < 1:
         message = "vander with 0 columns"
         raise UnsupportedError(message)
-    column = b(Unsqueeze, x, vector(b, [-1]))
+    column = b(Unsqueeze, x, [-1])
     columns = [b(Expand, b.like(x, 1), b(Shape, column))]
     for _ in range(bounded(count) - 1):
         columns.append(b(Mul, columns[-1], column))

@@ -16,7 +16,6 @@ from graphport.formats.pytorch.rules.binding import (
     integers,
     length,
     scalar_of,
-    vector,
 )
 from graphport.formats.pytorch.rules.functions.padding import padded
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
@@ -157,11 +156,11 @@ def local_response_norm(
     }
     if width % 2 and len(b.dims(input)) == 4:
         return b(LRN, input, size=width, **factors)
-    squares = b(Unsqueeze, b(Mul, input, input), vector(b, [1]))
+    squares = b(Unsqueeze, b(Mul, input, input), [1])
     trailing = len(b.dims(input)) - 2
     window = padded(b, squares, [(width // 2, (width - 1) // 2), *[(0, 0)] * trailing])
     mean = b(AveragePool, window, kernel_shape=(width, *[1] * trailing), strides=(1,) * (trailing + 1))
-    total = b(Squeeze, mean, vector(b, [1]))
+    total = b(Squeeze, mean, [1])
     divisor = b(Add, b(Mul, total, b.like(total, factors["alpha"])), b.like(total, factors["bias"]))
     return b(Div, input, b(Pow, divisor, b.like(total, factors["beta"])))
 

@@ -8,16 +8,7 @@ from typing import Any
 
 from graphport.core.dims import Dim
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import (
-    DIALECT,
-    called,
-    emits,
-    integers,
-    length,
-    scalar_of,
-    static,
-    vector,
-)
+from graphport.formats.pytorch.rules.binding import DIALECT, called, emits, integers, length, scalar_of, static
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_list, elements_of
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
 from graphport.formats.pytorch.rules.rule_table import PNNX
@@ -26,6 +17,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.padding import Pad
+from graphport.ops.lowering.operands import vector
 from graphport.ops.views.padding import PadView
 
 _MODES = MappingProxyType(
@@ -75,9 +67,9 @@ def _computed(b: Builder, x: Value, pad: Value, mode: str, value: Any) -> Value:
         message = f"padding by {count} computed sizes in mode {mode} of a tensor of rank {rank}"
         raise UnsupportedError(message)
     order = [*range(0, count, 2)][::-1]
-    pads = b(Gather, pad, vector(b, [*order, *(place + 1 for place in order)]))
+    pads = b(Gather, pad, [*order, *(place + 1 for place in order)])
     filler = b.like(x, scalar_of(value) or 0) if mode == "constant" else None
-    return b(Pad, x, pads, filler, vector(b, list(range(rank - count // 2, rank))), mode=_MODES[mode])
+    return b(Pad, x, pads, filler, list(range(rank - count // 2, rank)), mode=_MODES[mode])
 
 
 @emits("aten::constant_pad_nd")

@@ -12,7 +12,7 @@ import numpy as np
 from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.formats.pytorch.rules.binding import DIALECT, called, emits, integers, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import DIALECT, called, emits, integers, scalar_of
 from graphport.formats.pytorch.rules.functions.convolution import batched, unbatched
 from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
@@ -24,6 +24,7 @@ from graphport.ops.definitions.indexing import Slice
 from graphport.ops.definitions.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool, MaxRoiPool
 from graphport.ops.definitions.reduction import ReduceMax, ReduceMean, ReduceProd
 from graphport.ops.definitions.reshape import Concat, Shape
+from graphport.ops.lowering.operands import vector
 from graphport.ops.lowering.windows import window_of
 from graphport.ops.views.pooling import AveragePoolView, MaxPoolView
 
@@ -139,7 +140,7 @@ def lp_pool(
         ceil_mode=int(bool(scalar_of(ceil_mode))) or None,
     )
     total = b(Mul, mean, b.like(x, area))
-    positive = b(Max, total, b.like(x, 0))
+    positive = b(Max, total, 0)
     return unbatched(b, b(Pow, positive, b.like(x, 1 / power)), is_added=is_added)
 
 
@@ -236,7 +237,7 @@ def _along(b: Builder, x: Value, axis: int, count: int, windows: Sequence[tuple[
     parts: list[Value] = []
     place = vector(b, [axis + 2])
     for start, stop in windows:
-        part = b(Slice, x, vector(b, [start]), vector(b, [stop]), place)
+        part = b(Slice, x, [start], [stop], place)
         kernel = _only(axis, count, stop - start)
         parts.append(b(op_def, part, kernel_shape=kernel, strides=kernel))
     return b(Concat, *parts, axis=axis + 2)

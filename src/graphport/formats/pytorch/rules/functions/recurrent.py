@@ -8,13 +8,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import emits, length, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import emits, length, scalar_of
 from graphport.formats.pytorch.rules.projected_lstm import projected_lstm, with_direction
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import OpDef, ShapeError, UnsupportedError
 from graphport.ops.definitions.recurrent import GRU, LSTM, RNN
 from graphport.ops.definitions.reshape import Concat, Reshape, Split, Squeeze, Transpose, Unsqueeze
+from graphport.ops.lowering.operands import vector
 
 Weights = Mapping[str, Value]
 Answer = tuple[Value, ...]
@@ -46,9 +47,9 @@ def _reordered(b: Builder, weight: Value, kind: _CellType) -> Value:
     """Reorder the gate blocks of a weight to ONNX's order, and add a direction axis."""
     if kind.gates > 1:
         hidden = length(b.dims(weight), 0) // kind.gates
-        blocks = b.results(Split, kind.gates, weight, vector(b, [hidden] * kind.gates), axis=0)
+        blocks = b.results(Split, kind.gates, weight, [hidden] * kind.gates, axis=0)
         weight = b(Concat, *(blocks[place] for place in kind.order), axis=0)
-    return b(Unsqueeze, weight, vector(b, [0]))
+    return b(Unsqueeze, weight, [0])
 
 
 def _joined(b: Builder, parts: Sequence[Value], axis: int) -> Value:
@@ -111,9 +112,9 @@ def _stacked(
         raise ShapeError(message)
     is_first = bool(scalar_of(options.get("batch_first", False)))
     is_alone = len(b.dims(input)) == 2
-    x = b(Unsqueeze, input, vector(b, [1])) if is_alone else input
+    x = b(Unsqueeze, input, [1]) if is_alone else input
     x = b(Transpose, x, perm=(1, 0, 2)) if is_first and not is_alone else x
-    given = [None if state is None or not is_alone else b(Unsqueeze, state, vector(b, [1])) for state in states]
+    given = [None if state is None or not is_alone else b(Unsqueeze, state, [1]) for state in states]
     given = [state if found is None else found for state, found in zip(states, given, strict=True)]
     ends: list[list[Value]] = [[] for _ in states]
     for layer in range(count):
@@ -122,20 +123,20 @@ def _stacked(
         for column, state in zip(ends, last, strict=True):
             column.append(state)
         # [time, direction, batch, hidden]
-        x = b(Reshape, b(Transpose, y, perm=(0, 2, 1, 3)), vector(b, [0, 0, -1]))
+        x = b(Reshape, b(Transpose, y, perm=(0, 2, 1, 3)), [0, 0, -1])
     if is_alone:
-        x = b(Squeeze, x, vector(b, [1]))
+        x = b(Squeeze, x, [1])
     elif is_first:
         x = b(Transpose, x, perm=(1, 0, 2))
     finals = [_joined(b, column, 0) for column in ends]
-    return x, *(b(Squeeze, each, vector(b, [1])) if is_alone else each for each in finals)
+    return x, *(b(Squeeze, each, [1]) if is_alone else each for each in finals)
 
 
 def _slice_layer_state(b: Builder, state: Value | None, layer: int, count: int, directions: int) -> Value | None:
     """Return the state of one layer from the stacked state of all layers."""
     if state is None or count == 1:
         return state
-    return b.results(Split, count, state, vector(b, [directions] * count), axis=0)[layer]
+    return b.results(Split, count, state, [directions] * count, axis=0)[layer]
 
 
 _OPTIONS = ("input_size", "hidden_size", "dropout", "proj_size")

@@ -18,7 +18,6 @@ from graphport.formats.pytorch.rules.binding import (
     named_dtype,
     scalar_of,
     static,
-    vector,
 )
 from graphport.formats.pytorch.rules.functions.arithmetic_export import NAMES
 from graphport.formats.pytorch.rules.functions.reduction_reduced import named, reduced, widen_narrow
@@ -43,7 +42,7 @@ from graphport.ops.definitions.reduction import (
     ReduceSum,
 )
 from graphport.ops.definitions.reshape import Concat, Reshape
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 from graphport.ops.views.reduction import TopKView
 
 Answer = Value | tuple[Value, ...]
@@ -90,7 +89,7 @@ def var(
         dim, unbiased = None, dim
     dims = b.dims(input)
     axes = axes_of(dim, len(dims))
-    center = b(ReduceMean, input, vector(b, axes))
+    center = b(ReduceMean, input, axes)
     gap = b(Sub, input, center)
     squares = b(Mul, gap, gap)
     fewer = _correction(unbiased, correction)
@@ -115,8 +114,8 @@ def _emit_arg_extreme(b: Builder, operator: str, x: Value, dim: Any, keepdim: An
     op_def, rank = registry.op_defs()[operator], len(b.dims(x))
     if dim is not None:
         return b(op_def, x, axis=axis_of(scalar_of(dim), rank), keepdims=None if scalar_of(keepdim) else 0)
-    found = b(op_def, b(Reshape, x, vector(b, [-1])), axis=0, keepdims=0)
-    return b(Reshape, found, vector(b, [1] * rank)) if scalar_of(keepdim) else found
+    found = b(op_def, b(Reshape, x, [-1]), axis=0, keepdims=0)
+    return b(Reshape, found, [1] * rank) if scalar_of(keepdim) else found
 
 
 def _extreme(
@@ -147,9 +146,7 @@ emits("torch.min", "aten::min")(partial(_extreme, (ReduceMin, ArgMin, Min)))
 
 
 def _count(b: Builder, k: Any) -> Value:
-    return (
-        b(Reshape, k, vector(b, [1])) if isinstance(k, Value) and k.storage is None else vector(b, [int(scalar_of(k))])
-    )
+    return b(Reshape, k, [1]) if isinstance(k, Value) and k.storage is None else vector(b, [int(scalar_of(k))])
 
 
 PNNX.having(place=_emit_arg_extreme, count=_count).lower("""
@@ -175,7 +172,7 @@ def _is_any(b: Builder, input: Value, dim: Any, keepdim: Any) -> Value:
     """Whether any element is nonzero; false for an empty tensor."""
     found = reduced(b, ReduceMax, _bits(b, input), dim, keepdim=keepdim)
     # The maximum of no elements is the lowest integer.
-    return b(Greater, found, b.like(found, 0)) if 0 in b.dims(input) else cast(b, found, DType.BOOL)
+    return b(Greater, found, 0) if 0 in b.dims(input) else cast(b, found, DType.BOOL)
 
 
 PNNX.having(reduced=named, bits=_bits, is_any=_is_any).lower("""
@@ -209,8 +206,8 @@ def diff(b: Builder, input: Value, n: Any = 1, dim: Any = -1, prepend: Any = Non
         x = b(Concat, *(each for each in (prepend, x, append) if isinstance(each, Value)), axis=axis)
     place, far = vector(b, [axis]), vector(b, [2**63 - 1])
     for _ in range(int(scalar_of(n))):
-        later = b(Slice, x, vector(b, [1]), far, place)
-        earlier = b(Slice, x, vector(b, [0]), vector(b, [-1]), place)
+        later = b(Slice, x, [1], far, place)
+        earlier = b(Slice, x, [0], [-1], place)
         x = b(Sub, later, earlier)
     return x
 

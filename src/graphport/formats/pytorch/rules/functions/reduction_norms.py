@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphport.formats.pytorch.rules.binding import axis_of, emits, integers, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axis_of, emits, integers, scalar_of
 from graphport.formats.pytorch.rules.functions.reduction_reduced import reduced
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.formats.pytorch.rules.rule_table import PNNX, typed
@@ -39,7 +39,7 @@ def norm(b: Builder, x: Value, p: Any, dim: Any, keepdim: Any) -> Value:
         case n if n == -math.inf:
             return reduced(b, ReduceMin, b(Abs, x), dim, keepdim=keepdim)
         case 0.0:
-            nonzero = cast(b, b(Not, b(Equal, x, b.like(x, 0))), dtype_of(x))
+            nonzero = cast(b, b(Not, b(Equal, x, 0)), dtype_of(x))
             return reduced(b, ReduceSum, nonzero, dim, keepdim=keepdim)
         case n:
             total = reduced(b, ReduceSum, b(Pow, b(Abs, x), b.like(x, n)), dim, keepdim=keepdim)
@@ -85,4 +85,4 @@ def matrix_norm(
     summed, chosen = (rows, columns) if abs(power) == 1 else (columns, rows)
     total = reduced(b, ReduceSum, x, (summed,), keepdim=True)
     found = reduced(b, ReduceMax if power > 0 else ReduceMin, total, (chosen,), keepdim=True)
-    return found if scalar_of(keepdim) else b(Squeeze, found, vector(b, sorted((rows, columns))))
+    return found if scalar_of(keepdim) else b(Squeeze, found, sorted((rows, columns)))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axis_of, emits, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axis_of, emits, scalar_of
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -38,22 +38,22 @@ def _quantile(
     if interpolation not in (*_ROUNDED, "linear", "midpoint"):
         message = f"unsupported interpolation {interpolation}"
         raise UnsupportedError(message)
-    x = input if dim is not None else b(Reshape, input, vector(b, [-1]))
+    x = input if dim is not None else b(Reshape, input, [-1])
     rank = len(b.dims(x))
     if not rank:
-        x, rank = b(Reshape, x, vector(b, [1])), 1
+        x, rank = b(Reshape, x, [1]), 1
     axis = axis_of(scalar_of(dim) if dim is not None else 0, rank)
     shares = q if isinstance(q, Value) else b.like(x, scalar_of(q))
     has_many = len(b.dims(shares)) > 0
-    shares = b(Reshape, shares, vector(b, [-1 if place == axis else 1 for place in range(rank)]))
+    shares = b(Reshape, shares, [-1 if place == axis else 1 for place in range(rank)])
     size = b(Shape, x, start=axis, end=axis + 1)
-    whole = b(Reshape, cast(b, size, x.dtype or DType.FLOAT32), vector(b, [1] * rank))
+    whole = b(Reshape, cast(b, size, x.dtype or DType.FLOAT32), [1] * rank)
     is_nan = b(IsNaN, x)
-    count = b(ReduceSum, b(Where, is_nan, b.like(x, 0), b.like(x, 1)), vector(b, [axis]))
-    is_lacking = b(Equal, count, b.like(x, 0)) if ignores_nan else b(Less, count, whole)
-    ranked, _ = b.results(TopK, 2, b(Where, is_nan, b.like(x, math.inf), x), size, axis=axis, largest=0)
-    last = b(Sub, count, b.like(x, 1)) if ignores_nan else b(Sub, whole, b.like(x, 1))
-    place = b(Mul, shares, b(Max, last, b.like(x, 0)))
+    count = b(ReduceSum, b(Where, is_nan, b.like(x, 0), b.like(x, 1)), [axis])
+    is_lacking = b(Equal, count, 0) if ignores_nan else b(Less, count, whole)
+    ranked, _ = b.results(TopK, 2, b(Where, is_nan, math.inf, x), size, axis=axis, largest=0)
+    last = b(Sub, count, 1) if ignores_nan else b(Sub, whole, 1)
+    place = b(Mul, shares, b(Max, last, 0))
     if interpolation in _ROUNDED:
         found = _ranked_at(b, ranked, b(_ROUNDED[interpolation], place), axis, is_whole=not ignores_nan)
     else:
@@ -69,7 +69,7 @@ def _ranked_at(b: Builder, ranked: Value, place: Value, axis: int, *, is_whole: 
     """Return the ranked elements at positions that are equal for all rows (`is_whole`) or differ."""
     indices = cast(b, place, DType.INT64)
     if is_whole:
-        return b(Gather, ranked, b(Reshape, indices, vector(b, [-1])), axis=axis)
+        return b(Gather, ranked, b(Reshape, indices, [-1]), axis=axis)
     return b(GatherElements, ranked, indices, axis=axis)
 
 
@@ -86,12 +86,12 @@ def _arrange_quantiles(b: Builder, found: Value, axis: int, *, has_many: bool, k
     if not has_many:
         if keeps is None:
             return found
-        return b(Reshape, found, vector(b, [1] * keeps)) if keeps else b(Squeeze, found, vector(b, [axis]))
+        return b(Reshape, found, [1] * keeps) if keeps else b(Squeeze, found, [axis])
     if axis:
         found = b(Transpose, found, perm=(axis, *(a for a in range(rank) if a != axis)))
     if keeps is None:
-        return b(Unsqueeze, found, vector(b, [axis + 1]))
-    return b(Unsqueeze, found, vector(b, list(range(1, keeps + 1)))) if keeps else found
+        return b(Unsqueeze, found, [axis + 1])
+    return b(Unsqueeze, found, list(range(1, keeps + 1))) if keeps else found
 
 
 emits("torch.quantile", "aten::quantile")(partial(_quantile, ignores_nan=False))

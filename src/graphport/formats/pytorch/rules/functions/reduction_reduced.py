@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import axes_of, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axes_of, scalar_of
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops import registry
 from graphport.ops.builder import Builder
 from graphport.ops.declare import OpDef
 from graphport.ops.definitions.reduction import ReduceMax, ReduceMin
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 
 _WITHOUT_EXTREMES = (DType.INT16, DType.UINT16, DType.BOOL)
 """Types that ONNX's ReduceMax and ArgMax, or ONNX Runtime's kernels, lack."""

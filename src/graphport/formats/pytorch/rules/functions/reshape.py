@@ -9,7 +9,7 @@ from typing import Any
 
 from graphport.core.dims import Dim
 from graphport.core.facts import UNKNOWN, TensorFact
-from graphport.formats.pytorch.rules.binding import DIALECT, called, length, static, vector
+from graphport.formats.pytorch.rules.binding import DIALECT, called, length, static
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_list, elements_of
 from graphport.formats.pytorch.rules.functions.reshape_parts import split_sizes
 from graphport.ir.graph import Value
@@ -30,7 +30,7 @@ from graphport.ops.definitions.reshape import (
     Unsqueeze,
 )
 from graphport.ops.definitions.reshape import resolve_target_shape as target_of
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 from graphport.ops.shapes import broadcast
 from graphport.ops.views.reshape import Col2ImView
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphport.core.dims import Symbolic
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import bounded, emits, integers, length, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import bounded, emits, integers, length, scalar_of
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
 from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
@@ -25,6 +25,7 @@ from graphport.ops.definitions.reshape import (
     Transpose,
     Unsqueeze,
 )
+from graphport.ops.lowering.operands import vector
 
 PNNX.lower("""
 nn.PixelShuffle, F.pixel_shuffle, aten::pixel_shuffle(input, upscale_factor: number)
@@ -47,11 +48,11 @@ def pixel_unshuffle(b: Builder, input: Value, downscale_factor: Any) -> Value:
         order = np.arange(bounded(length(dims, 1) * r * r)).reshape(r * r, -1).T.reshape(-1)
         return b(Gather, b(SpaceToDepth, input, blocksize=r), b.constant(order.astype(np.int64)), axis=1)
     channels, height, width = (length(dims, axis) for axis in (1, 2, 3))
-    split = b(Reshape, input, vector(b, [0, channels, height // r, r, width // r, r]))
+    split = b(Reshape, input, [0, channels, height // r, r, width // r, r])
     return b(
         Reshape,
         b(Transpose, split, perm=(0, 1, 3, 5, 2, 4)),
-        vector(b, [0, channels * r * r, height // r, width // r]),
+        [0, channels * r * r, height // r, width // r],
     )
 
 
@@ -69,16 +70,16 @@ def channel_shuffle(b: Builder, input: Value, groups: Any) -> Value:
         message = f"{channels} channels cannot be split into {count} groups"
         raise ShapeError(message)
     rest = list(range(3, len(dims) + 1))
-    unsqueezed = b(Unsqueeze, input, vector(b, [1]))
+    unsqueezed = b(Unsqueeze, input, [1])
     if any(isinstance(dim, Symbolic) for dim in dims[2:]):
         behind = b(Shape, input, start=2)
-        grouped = b(Reshape, input, b(Concat, vector(b, [0, count, channels // count]), behind, axis=0))
+        grouped = b(Reshape, input, b(Concat, [0, count, channels // count], behind, axis=0))
         permuted = b(Transpose, grouped, perm=(0, 2, 1, *rest))
         return b(Reshape, permuted, b(Shape, input))
     spatial = [length(dims, axis) for axis in range(2, len(dims))]
-    grouped = b(Reshape, unsqueezed, vector(b, [0, count, channels // count, *spatial]))
+    grouped = b(Reshape, unsqueezed, [0, count, channels // count, *spatial])
     permuted = b(Transpose, grouped, perm=(0, 2, 1, *rest))
-    return b(Reshape, permuted, vector(b, [0, channels, *spatial]))
+    return b(Reshape, permuted, [0, channels, *spatial])
 
 
 def _plane(b: Builder, size: Any) -> Value:
@@ -98,17 +99,17 @@ def fold(
     stride: Any = 1,
 ) -> Value:
     is_alone = len(b.dims(input)) == 2
-    x = b(Unsqueeze, input, vector(b, [0])) if is_alone else input
+    x = b(Unsqueeze, input, [0]) if is_alone else input
     y = b(
         Col2Im,
         x,
         _plane(b, output_size),
-        vector(b, integers(kernel_size, 2)),
+        integers(kernel_size, 2),
         dilations=integers(dilation, 2),
         pads=integers(padding, 2) * 2,
         strides=integers(stride, 2),
     )
-    return b(Squeeze, y, vector(b, [0])) if is_alone else y
+    return b(Squeeze, y, [0]) if is_alone else y
 
 
 @emits("SliceIndexes")

@@ -13,7 +13,7 @@ import numpy as np
 from graphport.core.dims import bounds
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, scalar_of
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths, merged
 from graphport.formats.pytorch.rules.promotion import promoted
 from graphport.formats.pytorch.rules.rule_table import PNNX
@@ -22,6 +22,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.definitions.arithmetic import Abs
 from graphport.ops.definitions.indexing import Gather, Slice
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Tile, Unsqueeze
+from graphport.ops.lowering.operands import vector
 from graphport.ops.shapes import broadcast
 
 # ── concatenate and split ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -43,7 +44,7 @@ def cat(b: Builder, *tensors: Value, dim: Any = 0) -> Value:
 def stack(b: Builder, *tensors: Value, dim: Any = 0) -> Value:
     found = _flatten_tensors(tensors)
     axis = axis_of(scalar_of(dim), len(b.dims(found[0])) + 1)
-    return b(Concat, *(b(Unsqueeze, x, vector(b, [axis])) for x in promoted(b, *found)), axis=axis)
+    return b(Concat, *(b(Unsqueeze, x, [axis]) for x in promoted(b, *found)), axis=axis)
 
 
 @emits("torch.hstack", "aten::hstack")
@@ -60,14 +61,14 @@ def vstack(b: Builder, *tensors: Value) -> Value:
 @emits("torch.column_stack", "aten::column_stack")
 def column_stack(b: Builder, *tensors: Value) -> Value:
     found = [atleast(b, x, 1) for x in _flatten_tensors(tensors)]
-    columns = [b(Unsqueeze, x, vector(b, [1])) if len(b.dims(x)) == 1 else x for x in found]
+    columns = [b(Unsqueeze, x, [1]) if len(b.dims(x)) == 1 else x for x in found]
     return b(Concat, *promoted(b, *columns), axis=1)
 
 
 def atleast(b: Builder, x: Value, rank: int) -> Value:
     """Prepend axes of size 1 up to `rank`."""
     missing = rank - len(b.dims(x))
-    return b(Unsqueeze, x, vector(b, list(range(missing)))) if missing > 0 else x
+    return b(Unsqueeze, x, list(range(missing))) if missing > 0 else x
 
 
 PNNX.having(atleast=atleast).lower("""
@@ -80,7 +81,7 @@ Tensor.expand_as, aten::expand_as(input, other) -> Expand(input, Shape(other))
 def _split(b: Builder, x: Value, axis: int, parts: Sequence[int]) -> tuple[Value, ...]:
     if len(parts) == 1:
         return (x,)
-    return b.results(Split, len(parts), x, vector(b, parts), axis=axis)
+    return b.results(Split, len(parts), x, parts, axis=axis)
 
 
 @emits("torch.chunk", "aten::chunk", "aten::unsafe_chunk")
@@ -131,7 +132,7 @@ def tensor_split(
 def unbind(b: Builder, input: Value, dim: Any = 0) -> tuple[Value, ...]:
     axis = axis_of(scalar_of(dim), len(b.dims(input)))
     parts = _split(b, input, axis, [1] * bounded(length(b.dims(input), axis)))
-    return tuple(b(Squeeze, part, vector(b, [axis])) for part in parts)
+    return tuple(b(Squeeze, part, [axis]) for part in parts)
 
 
 # ── expand and repeat ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,13 +175,11 @@ def repeat(b: Builder, input: Value, sizes: Any = None, dims: Any = None, repeat
 @emits("torch.repeat_interleave", "aten::repeat_interleave")
 def repeat_interleave(b: Builder, input: Value, repeats: Any, dim: Any = None, output_size: Any = None) -> Value:
     del output_size
-    x = b(Reshape, input, vector(b, [-1])) if dim is None else input
+    x = b(Reshape, input, [-1]) if dim is None else input
     axis = axis_of(0 if dim is None else scalar_of(dim), len(b.dims(x)))
     times = int(scalar_of(repeats))
     rank = len(b.dims(x))
-    copies = b(
-        Tile, b(Unsqueeze, x, vector(b, [axis + 1])), vector(b, [1] * (axis + 1) + [times] + [1] * (rank - axis - 1))
-    )
+    copies = b(Tile, b(Unsqueeze, x, [axis + 1]), [1] * (axis + 1) + [times] + [1] * (rank - axis - 1))
     return merged(b, copies, axis, axis + 1)
 
 
@@ -190,7 +189,7 @@ def cartesian_prod(b: Builder, *tensors: Value) -> Value:
     found = list(_flatten_tensors(tensors))
     if len(found) == 1:
         return found[0]
-    columns = [b(Reshape, x, vector(b, [-1, 1])) for x in meshgrid(b, *found)]
+    columns = [b(Reshape, x, [-1, 1]) for x in meshgrid(b, *found)]
     return b(Concat, *promoted(b, *columns), axis=1)
 
 
@@ -201,12 +200,12 @@ def combinations(b: Builder, input: Value, r: Any = 2, with_replacement: Any = F
     size, chosen = length(b.dims(input), 0), int(scalar_of(r))
     bounded(comb(size + chosen, chosen) * chosen)
     indices = np.array(list(take(range(size), chosen)), np.int64).reshape(-1, chosen)
-    return b(Gather, input, b.constant(indices)) if chosen else b(Slice, input, vector(b, [0]), vector(b, [0]))
+    return b(Gather, input, b.constant(indices)) if chosen else b(Slice, input, [0], [0])
 
 
 @emits("torch.meshgrid", "aten::meshgrid")
 def meshgrid(b: Builder, *tensors: Value, indexing: str = "ij") -> tuple[Value, ...]:
-    found = [b(Reshape, x, vector(b, [-1])) for x in _flatten_tensors(tensors)]
+    found = [b(Reshape, x, [-1]) for x in _flatten_tensors(tensors)]
     order = list(range(len(found)))
     if indexing == "xy" and len(found) > 1:
         order[:2] = [1, 0]
@@ -218,5 +217,5 @@ def meshgrid(b: Builder, *tensors: Value, indexing: str = "ij") -> tuple[Value, 
         place = order.index(index)
         shape = [1] * len(found)
         shape[place] = -1
-        results.append(b(Expand, b(Reshape, x, vector(b, shape)), whole))
+        results.append(b(Expand, b(Reshape, x, shape), whole))
     return tuple(results)

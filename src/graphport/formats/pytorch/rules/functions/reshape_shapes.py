@@ -9,13 +9,14 @@ from typing import Any
 from graphport.core.dims import Dim, Symbolic, bounds, decide_equal
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import axes_of, axis_of, emits, integers, scalar_of, vector
+from graphport.formats.pytorch.rules.binding import axes_of, axis_of, emits, integers, scalar_of
 from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.definitions.reduction import ReduceProd
 from graphport.ops.definitions.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Transpose, Unsqueeze
+from graphport.ops.lowering.operands import vector
 
 Answer = Value | tuple[Value, ...]
 
@@ -25,7 +26,7 @@ def lengths(b: Builder, shape: Any) -> Value:
     if shape is None:
         return vector(b, [])
     if isinstance(shape, Value):
-        return shape if b.dims(shape) else b(Unsqueeze, shape, vector(b, [0]))
+        return shape if b.dims(shape) else b(Unsqueeze, shape, [0])
     items = list(shape) if is_sequence(shape) else [shape]
     if not any(isinstance(item, Value) for item in items):
         return vector(b, [int(item) for item in items])
@@ -129,7 +130,7 @@ def flatten(b: Builder, input: Value, start_dim: Any = None, end_dim: Any = -1) 
     start = axis_of(scalar_of(start_dim) if start_dim is not None else 0, rank)
     stop = axis_of(scalar_of(end_dim), rank)
     if rank == 0:
-        return b(Reshape, input, vector(b, [1]))
+        return b(Reshape, input, [1])
     if start == stop:
         return input
     if (start, stop) == (1, rank - 1):
@@ -148,11 +149,11 @@ def merged(b: Builder, x: Value, start: int, stop: int) -> Value:
     if 0 not in dims and not any(isinstance(dim, Symbolic) for dim in behind):
         numbers = [0] * start + [-1] + [int(dim) for dim in behind if isinstance(dim, int)]
         if 0 not in numbers[start:]:
-            return b(Reshape, x, vector(b, numbers))
+            return b(Reshape, x, numbers)
     sizes = [dim for dim in dims if isinstance(dim, int)]
     if 0 in sizes and len(sizes) == len(dims):
         shape = [*sizes[:start], prod(sizes[start : stop + 1]), *sizes[stop + 1 :]]
-        return b(Reshape, x, vector(b, shape), allowzero=1)
+        return b(Reshape, x, shape, allowzero=1)
     parts = [b(Shape, x, start=0, end=start), vector(b, [-1]), b(Shape, x, start=stop + 1)]
     return b(Reshape, x, b(Concat, *parts, axis=0))
 
@@ -180,7 +181,7 @@ def squeeze(b: Builder, input: Value, dim: Any = None) -> Value:
         message = "unknown dim: it may be 1"
         raise UnsupportedError(message)
     chosen = [axis for axis in axes if dims and dims[axis] == 1]
-    return b(Squeeze, input, vector(b, chosen)) if chosen else input
+    return b(Squeeze, input, chosen) if chosen else input
 
 
 def _new_axis(b: Builder, place: Any, x: Value) -> int:

@@ -17,7 +17,6 @@ from graphport.formats.pytorch.rules.binding import (
     length,
     scalar_of,
     static,
-    vector,
     weight_of,
 )
 from graphport.formats.pytorch.rules.functions.computed_lengths import computed_list, elements_of
@@ -31,7 +30,7 @@ from graphport.ops.decompositions.resize_by_axes import Sampling, is_present, re
 from graphport.ops.definitions.indexing import Slice
 from graphport.ops.definitions.reshape import Concat, Identity, Shape
 from graphport.ops.definitions.resize import GridSample, Resize
-from graphport.ops.lowering.operands import dtype_of, float_elements
+from graphport.ops.lowering.operands import dtype_of, float_elements, vector
 from graphport.ops.views.resize import ResizeView
 
 _LINEAR = ("linear", "bilinear", "trilinear")
@@ -248,7 +247,7 @@ def _target(b: Builder, x: Value, sizes: Value) -> Any:
         return None
     stated = computed_list(b, found[2:], x)
     count = len(found)
-    return b(Slice, sizes, vector(b, [2]), vector(b, [count]), vector(b, [0])) if stated is None else stated
+    return b(Slice, sizes, [2], [count], [0]) if stated is None else stated
 
 
 def _op_name(mode: str, way: str, rounding: str, count: int) -> str | None:

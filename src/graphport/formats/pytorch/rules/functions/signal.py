@@ -23,7 +23,6 @@ from graphport.formats.pytorch.rules.binding import (
     length,
     scalar_of,
     static,
-    vector,
     weight_of,
 )
 from graphport.formats.pytorch.rules.functions.indexing_slices import roll
@@ -46,7 +45,7 @@ from graphport.ops.definitions.arithmetic import Add, Div, Mul, Sub
 from graphport.ops.definitions.convolution import ConvTranspose
 from graphport.ops.definitions.reshape import Reshape, Squeeze, Transpose, Unsqueeze
 from graphport.ops.definitions.signal import DFT, STFT
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 from graphport.ops.views.signal import DFTView, STFTView
 
 # ── Fourier transforms ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -66,7 +65,7 @@ def _factor(norm: str | None, count: int, *, inverse: bool) -> float:
 
 def _transformed(b: Builder, x: Part, axis: int, count: int, *, inverse: bool = False, onesided: bool = False) -> Pair:
     """DFT along a non-negative axis with length `count`."""
-    numbers = stacked(b, x) if isinstance(x, Pair) else b(Unsqueeze, floating(b, x), vector(b, [-1]))
+    numbers = stacked(b, x) if isinstance(x, Pair) else b(Unsqueeze, floating(b, x), [-1])
     size, place = b.constant(np.int64(count)), b.constant(np.int64(axis))
     y = b(DFT, numbers, size, place, inverse=int(inverse) or None, onesided=int(onesided) or None)
     return split_complex(b, y)
@@ -108,7 +107,7 @@ def irfft(b: Builder, input: Part, n: Any = None, dim: Any = -1, norm: str | Non
     axis = axis_of(int(scalar_of(dim)), len(_shape(b, input)))
     half = length(_shape(b, input), axis)
     count = 2 * (half - 1) if n is None else int(scalar_of(n))
-    wide = input if isinstance(input, Pair) else Pair(input, b(Mul, input, b.like(input, 0)))
+    wide = input if isinstance(input, Pair) else Pair(input, b(Mul, input, 0))
     whole = _mirrored(b, wide, axis, half, count)
     found = _transformed(b, whole, axis, count, inverse=True).real
     factor = _factor(norm, count, inverse=True)
@@ -258,17 +257,17 @@ def _frames(
         message = "align_to_window=True"
         raise UnsupportedError(message)
     is_alone = len(b.dims(input)) == 1
-    x = b(Unsqueeze, input, vector(b, [0])) if is_alone else input
+    x = b(Unsqueeze, input, [0]) if is_alone else input
     if scalar_of(center):
         x = padded(b, x, [(size // 2, size // 2)], pad_mode)
     is_half = onesided is None or bool(scalar_of(onesided))
     shape = _windowed(b, x, window, size, win_length)
-    signal = b(Unsqueeze, x, vector(b, [-1]))
+    signal = b(Unsqueeze, x, [-1])
     y = b(STFT, signal, b.constant(np.int64(step)), shape, b.constant(np.int64(size)), onesided=int(is_half))
     y = b(Transpose, y, perm=(0, 2, 1, 3))
     if scalar_of(normalized):
         y = b(Mul, y, b.like(y, 1 / sqrt(size)))
-    return b(Squeeze, y, vector(b, [0])) if is_alone else y
+    return b(Squeeze, y, [0]) if is_alone else y
 
 
 emits("torch.stft", "aten::stft")(_frames)
@@ -316,10 +315,10 @@ def istft(
     frames = irfft(b, input, size, 1)
     if scalar_of(normalized):
         frames = b(Mul, frames, b.like(frames, sqrt(size)))
-    weighted = b(Mul, frames, b(Reshape, shape, vector(b, [-1, 1])))
+    weighted = b(Mul, frames, b(Reshape, shape, [-1, 1]))
     reserve(size, size)
     kernel_ = b.like(frames, np.eye(size).reshape(size, 1, size))
-    added = b(Squeeze, b(ConvTranspose, weighted, kernel_, strides=(step,)), vector(b, [1]))
+    added = b(Squeeze, b(ConvTranspose, weighted, kernel_, strides=(step,)), [1])
     return _evened(b, added, known.numpy(), step, is_centered=bool(scalar_of(center)), length=length)
 
 

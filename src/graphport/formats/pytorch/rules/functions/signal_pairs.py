@@ -17,7 +17,7 @@ from graphport.core.dtypes import DType
 from graphport.expression.functions import ARITIES
 from graphport.expression.parse import parse
 from graphport.expression.syntax import Literal, Node, Reference, postorder
-from graphport.formats.pytorch.rules.binding import COMPLEX, DIALECT, Function, bound, scalar_of, vector, weight_of
+from graphport.formats.pytorch.rules.binding import COMPLEX, DIALECT, Function, bound, scalar_of, weight_of
 from graphport.formats.pytorch.rules.functions.arithmetic import hypot
 from graphport.formats.pytorch.rules.promotion import cast, computed, kernel
 from graphport.ir.graph import Value
@@ -26,7 +26,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.definitions.arithmetic import Add, Cos, Div, Exp, Mul, Neg, Sin, Sub
 from graphport.ops.definitions.reshape import Concat, Split, Squeeze, Unsqueeze
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, vector
 from graphport.ops.lowering.table import RuleTable
 from graphport.ops.rule_language.rule import ImportRule
 
@@ -45,7 +45,7 @@ Part = Value | Pair
 def split_complex(b: Builder, x: Value) -> Pair:
     """Split a tensor with a last axis of 2 into real and imaginary part."""
     last = vector(b, [-1])
-    real, imaginary = b.results(Split, 2, x, vector(b, [1, 1]), axis=-1)
+    real, imaginary = b.results(Split, 2, x, [1, 1], axis=-1)
     return Pair(b(Squeeze, real, last), b(Squeeze, imaginary, last))
 
 
