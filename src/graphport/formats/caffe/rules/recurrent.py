@@ -28,7 +28,7 @@ _Step = Callable[[Builder, Sequence[Value], Value, Value], tuple[list[Value], Va
 def lstm(at: Layer, *, num_output: int, expose_hidden: bool = False) -> tuple[Value, ...]:
     """LSTM with gates in the order input, forget, output, candidate."""
     driven, used = _driven(at, 4 * num_output, 2 if expose_hidden else 0)
-    recurrent = _transposed(at, used, (4 * num_output, num_output), "recurrent weights")
+    recurrent = at.b(Transpose, at.blob(used, (4 * num_output, num_output), "recurrent weights"), perm=(1, 0))
 
     def step(b: Builder, states: Sequence[Value], x: Value, go_on: Value) -> tuple[list[Value], Value]:
         h, c = states
@@ -46,8 +46,8 @@ def lstm(at: Layer, *, num_output: int, expose_hidden: bool = False) -> tuple[Va
 def rnn(at: Layer, *, num_output: int, expose_hidden: bool = False) -> tuple[Value, ...]:
     """Vanilla RNN with an output layer."""
     driven, used = _driven(at, num_output, 1 if expose_hidden else 0)
-    recurrent = _transposed(at, used, (num_output, num_output), "recurrent weights")
-    outward = _transposed(at, used + 1, (num_output, num_output), "output weights")
+    recurrent = at.b(Transpose, at.blob(used, (num_output, num_output), "recurrent weights"), perm=(1, 0))
+    outward = at.b(Transpose, at.blob(used + 1, (num_output, num_output), "output weights"), perm=(1, 0))
     bias = at.blob(used + 2, (num_output,), "output bias")
 
     def step(b: Builder, states: Sequence[Value], x: Value, go_on: Value) -> tuple[list[Value], Value]:
@@ -55,10 +55,6 @@ def rnn(at: Layer, *, num_output: int, expose_hidden: bool = False) -> tuple[Val
         return [h], b(Tanh, b(Add, b(MatMul, h, outward), bias))
 
     return _scanned(at, driven, step, num_output, 1, expose_hidden=expose_hidden)
-
-
-def _transposed(at: Layer, index: int, shape: tuple[int, int], what: str) -> Value:
-    return at.b(Transpose, at.blob(index, shape, what), perm=(1, 0))
 
 
 def _driven(at: Layer, width: int, exposed: int) -> tuple[Value, int]:

@@ -36,7 +36,8 @@ def multi_head_attention(at: Layer) -> Value:
     size = at.integer(2) // embed
     sources = ((query, size), (key, at.integer(3, embed)), (value, at.integer(4, embed)))
     q, k, v = (
-        _headed(at, _linear(at, x, 2 * index, [embed, width]), heads) for index, (x, width) in enumerate(sources)
+        at.b(Transpose, at.b(Reshape, _linear(at, x, 2 * index, [embed, width]), [0, 0, heads, -1]), perm=(0, 2, 1, 3))
+        for index, (x, width) in enumerate(sources)
     )
     factor = at.float_value(6, 1 / sqrt(embed / heads))
     mixed = b(Transpose, _attended(b, q, k, v, mask, factor), perm=(0, 2, 1, 3))
@@ -60,10 +61,6 @@ def _attended(b: Builder, query: Value, key: Value, value: Value, mask: Value | 
 def _linear(at: Layer, x: Value, index: int, shape: list[int]) -> Value:
     weight = at.b(Transpose, at.weight(index, shape), perm=(1, 0))
     return at.b(Add, at.b(MatMul, x, weight), at.weight(index + 1, shape[:1]))
-
-
-def _headed(at: Layer, x: Value, heads: int) -> Value:
-    return at.b(Transpose, at.b(Reshape, x, [0, 0, heads, -1]), perm=(0, 2, 1, 3))
 
 
 @layer("SDPA")

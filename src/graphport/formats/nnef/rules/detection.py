@@ -237,7 +237,7 @@ def _restored(b: Builder, x: Value, axis: int) -> Value:
 def _members(b: Builder, input: Value, rois: Value, axis: int, size: int) -> Value:
     """Return which elements of an axis belong to each of the `size` cells of a region: bool [N, size, length]."""
     count = len(b.dims(input)) - 2
-    begin, end = (_rounded(b, _column(b, rois, number)) for number in (axis, axis + count))
+    begin, end = (b(Floor, b(Add, _column(b, rois, number), 0.5)) for number in (axis, axis + count))
     share = b(Div, b(Max, b(Sub, end, begin), 0.0), float(size))
     steps = b.like(rois, np.arange(size, dtype=np.float64)[None])
     first = b(Add, begin, b(Mul, b(Floor, share), steps))
@@ -249,11 +249,6 @@ def _members(b: Builder, input: Value, rois: Value, axis: int, size: int) -> Val
         b(GreaterOrEqual, indices, b(Unsqueeze, first, last)),
         b(Less, indices, b(Unsqueeze, behind, last)),
     )
-
-
-def _rounded(b: Builder, x: Value) -> Value:
-    """Round to the nearest integer, ties upward."""
-    return b(Floor, b(Add, x, 0.5))
 
 
 def _indices(b: Builder, input: Value, axis: int, like: Value) -> Value:

@@ -73,7 +73,7 @@ def logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: int) -> Valu
     highest = _next_exponent(b, top)
     lowest = b(Sub, highest, float(2**bits - 1))
     codes = _rounded(b, b(Max, b(Min, _log_2(b, b(Abs, x)), highest), lowest))
-    return b(Mul, b(Sign, x), _power_of_2(b, codes))
+    return b(Mul, b(Sign, x), b(Pow, 2.0, codes))
 
 
 @lower("nnef", "provisional.logarithmic_quantize")
@@ -82,24 +82,20 @@ def provisional_logarithmic_quantize(b: Builder, x: Value, max: Value, *, bits: 
     _check(bits)
     x, top = append_axes(b, x, max)
     largest = _next_exponent(b, top)
-    least = _power_of_2(b, b(Sub, largest, float(bits)))
-    clamped = b(Max, b(Min, x, _power_of_2(b, largest)), least)
-    return _power_of_2(b, _rounded(b, _log_2(b, b(Div, clamped, least))))
+    least = b(Pow, 2.0, b(Sub, largest, float(bits)))
+    clamped = b(Max, b(Min, x, b(Pow, 2.0, largest)), least)
+    return b(Pow, 2.0, _rounded(b, _log_2(b, b(Div, clamped, least))))
 
 
 def _log_2(b: Builder, x: Value) -> Value:
     return b(Div, b(Log, x), float(np.log(2.0)))
 
 
-def _power_of_2(b: Builder, x: Value) -> Value:
-    return b(Pow, 2.0, x)
-
-
 def _next_exponent(b: Builder, x: Value) -> Value:
     """Return ceil(log2(x)), exact for powers of 2."""
     # Quotients of logarithms are not exact: that of 8192 is above 13.
     nearest = _rounded(b, _log_2(b, x))
-    return b(Add, nearest, b(CastLike, b(Less, _power_of_2(b, nearest), x), x))
+    return b(Add, nearest, b(CastLike, b(Less, b(Pow, 2.0, nearest), x), x))
 
 
 @DequantizeLinearView.export_rule("nnef")

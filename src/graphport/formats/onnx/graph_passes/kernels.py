@@ -59,7 +59,7 @@ def _compute_as_other(graph: Graph, node: Node, opset: int) -> None:
         node.inputs = given
         return
     y = node.output
-    wide = Value(graph.fresh(f"{y.name}.{other}"), _like(y, other))
+    wide = Value(graph.fresh(f"{y.name}.{other}"), TensorFact(other, y.shape))
     computed = Node(node.op_type, given, [wide], node.attributes, dialect=node.dialect, origin=node.origin)
     graph.insert_before(node, computed)
     back = graph.insert_before(node, Node("Cast", [wide], attributes={"to": dtype}, dialect=node.dialect))
@@ -77,14 +77,10 @@ def _dtype_at(node: Node, index: int) -> DType | None:
     return value.fact.dtype if value is not None and isinstance(value.fact, TensorFact) else None
 
 
-def _like(value: Value, dtype: DType) -> TensorFact:
-    return TensorFact(dtype, value.shape)
-
-
 def _cast(graph: Graph, place: Node, value: Value | None, dtype: DType) -> Value | None:
     if value is None:
         return None
-    made = Value(graph.fresh(f"{value.name}.{dtype}"), _like(value, dtype))
+    made = Value(graph.fresh(f"{value.name}.{dtype}"), TensorFact(dtype, value.shape))
     return graph.insert_before(place, Node("Cast", [value], [made], {"to": dtype}, dialect=place.dialect)).output
 
 

@@ -88,17 +88,12 @@ def _one_sample(
     if length is None:
         return list(results)
     whole = b(Shape, entries[states], start=0, end=1)
-    missing = b(Sub, whole, _vector(b, length))
+    missing = b(Sub, whole, b(Unsqueeze, length, [0]))
     return [*results[:states], *(_zero_padded(b, y, missing) for y in results[states:])]
 
 
-def _vector(b: Builder, number: Value) -> Value:
-    return b(Unsqueeze, number, b.constant(np.zeros(1, np.int64)))
-
-
 def _slice_prefix(b: Builder, x: Value, length: Value) -> Value:
-    zero = b.constant(np.zeros(1, np.int64))
-    return b(Slice, x, zero, _vector(b, length), zero)
+    return b(Slice, x, [0], b(Unsqueeze, length, [0]), [0])
 
 
 def _zero_padded(b: Builder, y: Value, missing: Value) -> Value:

@@ -129,7 +129,7 @@ def export_scan(
     cuts = [_cut(*each) for each in zip(axes, scan_input_directions or (0,) * num_scan_inputs, strict=True)]
     joins = [_cut(*each) for each in zip(ends, scan_output_directions or (0,) * len(ends), strict=True)]
     # A TensorIterator cannot be nested in another one; a Loop with a trip count can.
-    before = _trips(b, operands[states], axes[0]) if is_nested else ()
+    before = (b(Squeeze, extent(b, operands[states], axes[0])), b.constant(np.array(True))) if is_nested else ()
     at = len(before)
     return b.emit(
         "opset5.Loop" if is_nested else "opset1.TensorIterator",
@@ -155,11 +155,6 @@ def export_scan(
 
 def _walks(node: Node) -> bool:
     return node.op == "Scan" or node.op_type == "opset1.TensorIterator"
-
-
-def _trips(b: Builder, operand: Value, axis: int) -> tuple[Value, Value]:
-    """Return the trip count of a loop over the entries of an axis, and true as its initial condition."""
-    return b(Squeeze, extent(b, operand, axis)), b.constant(np.array(True))
 
 
 def _cut(axis: int, direction: int) -> tuple[int, ...]:

@@ -331,7 +331,7 @@ def roll(b: Builder, x: Value, shift: Value, axes: Value) -> Value:
         length = dims[axis]
         if shifts is not None and isinstance(length, int):
             by = shifts[number if len(shifts) > 1 else 0] % length if length else 0
-            x = _rolled(b, x, axis, by)
+            x = b(Concat, cut(b, x, -by, _LAST, axis), cut(b, x, 0, -by, axis), axis=axis) if by else b(Identity, x)
             continue
         count = extent(b, x, axis)
         ahead = as_vector(b, as_int64(b, shift))
@@ -348,10 +348,6 @@ def _shift_of_each(b: Builder, rank: int, shift: Value, axes: Value) -> Value:
     rolled_axes = b(Mod, rolled_axes, [rank])
     by = b(Expand, as_vector(b, as_int64(b, shift)), b(Shape, rolled_axes))
     return b(ScatterElements, vector(b, [0] * rank), rolled_axes, by, axis=0, reduction="add")
-
-
-def _rolled(b: Builder, x: Value, axis: int, by: int) -> Value:
-    return b(Concat, cut(b, x, -by, _LAST, axis), cut(b, x, 0, -by, axis), axis=axis) if by else b(Identity, x)
 
 
 @Trilu.export_rule("openvino")

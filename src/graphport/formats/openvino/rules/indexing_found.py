@@ -97,7 +97,7 @@ def sparse_fill_empty_rows(
         raise ShapeError(message)
     int_indices = as_int64(b, indices)
     length = b(Gather, as_int64(b, dense_shape), [0])
-    is_empty = _without(b, _column(b, int_indices, 0), length)
+    is_empty = _without(b, b(Gather, int_indices, 0, axis=1), length)
     empty = b(Reshape, b(NonZero, is_empty), [-1, 1])
     count = b(Shape, empty, start=0, end=1)
     first = b(Concat, empty, _fill(b, 0, b(Shape, empty)), axis=1)
@@ -107,11 +107,6 @@ def sparse_fill_empty_rows(
     order = _row_by_row(b, every)
     found = cast(b, b(Gather, every, order), dtype_of(indices))
     return (found, b(Gather, numbers, order), is_empty)[: b.count]
-
-
-def _column(b: Builder, indices: Value, number: int) -> Value:
-    """Return the rows [n], or the columns, of indices [n, 2]."""
-    return b(Gather, indices, scalar(b, number, DType.INT64), axis=1)
 
 
 def _fill(b: Builder, number: int, shape: Value) -> Value:
@@ -131,8 +126,8 @@ def _row_by_row(b: Builder, indices: Value) -> Value:
 
     One key of both would not fit into the integers of large tables.
     """
-    by_column = _in_order(b, _column(b, indices, 1))
-    rows = b(Gather, _column(b, indices, 0), by_column)
+    by_column = _in_order(b, b(Gather, indices, 1, axis=1))
+    rows = b(Gather, b(Gather, indices, 0, axis=1), by_column)
     return b(Gather, by_column, _in_order(b, rows))
 
 

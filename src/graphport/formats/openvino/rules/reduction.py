@@ -52,10 +52,6 @@ _SHORT = frozenset({DType.INT16, DType.UINT16})
 """Integers of which ONNX Runtime has no extremes."""
 
 
-def _without(b: Builder, x: Value, types: frozenset[DType]) -> Value:
-    return cast(b, x, DType.INT64) if dtype_of(x) in types else x
-
-
 def _over(b: Builder, op_type: str, data: Value, axes: Value | None, keepdims: int, noop_with_empty_axes: int) -> Value:
     """Emit a reduction over `axes`; return the data if there are none."""
     reduced_axes = _axes(b, data, axes, noop_with_empty_axes)
@@ -114,8 +110,8 @@ def _axis_operand(b: Builder, axis: Value) -> Value:
 _REDUCED = RULES.having(
     names_none=lambda _b, axes: integers(axes) == (),
     vector=as_vector,
-    summed=lambda b, x: _without(b, x, _NARROW),
-    compared=lambda b, x: _without(b, x, _SHORT),
+    summed=lambda b, x: cast(b, x, DType.INT64) if dtype_of(x) in _NARROW else x,
+    compared=lambda b, x: cast(b, x, DType.INT64) if dtype_of(x) in _SHORT else x,
     over=_over,
     reduced=_emitted,
     extreme=_extreme,

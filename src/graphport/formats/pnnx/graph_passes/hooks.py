@@ -55,7 +55,7 @@ def before(graph: Graph) -> None:
 
 def _pair(graph: Graph) -> None:
     """Represent complex tensors as real ones with a last axis of 2, if all operators on them have a rule for that."""
-    known = {value for value in graph.values() if _is_complex(value)}
+    known = {value for value in graph.values() if isinstance(value.fact, TensorFact) and value.fact.dtype in REALS}
     if not known or any(value.is_output or value.is_input for value in known):
         return
     nodes = [node for node in graph if known & {*node.operands, *node.results}]
@@ -66,10 +66,6 @@ def _pair(graph: Graph) -> None:
         node.set_attribute(COMPLEX, tuple(value in known for value in node.inputs))
     for value in known:
         pair_value(value)
-
-
-def _is_complex(value: Value) -> bool:
-    return isinstance(value.fact, TensorFact) and value.fact.dtype in REALS
 
 
 def _record_elements(
@@ -279,17 +275,13 @@ def _format_scalar(graph: Graph, value: Value, text: str) -> None:
     uses = list(value.uses)
     numeric = [use for use in uses if isinstance(use.user, Node) and use.user.op_type == "Expression"]
     if numeric:
-        node = Node("Expression", [], [_fresh(graph, value)], {"expr": text}, dialect=_DIALECT)
+        node = Node("Expression", [], [Value(graph.fresh(value.name), UNKNOWN)], {"expr": text}, dialect=_DIALECT)
         made = graph.insert_after(None, node).output
         for use in numeric:
             use.read(made)
     if len(numeric) < len(uses) and value.storage is not None:
         storage = value.storage.reshaped((1,))
         weight = graph.add_constant(graph.fresh(value.name), TensorFact.of(storage), storage, origin=value.origin)
-        node = Node("torch.squeeze", [weight], [_fresh(graph, value)], dialect=_DIALECT)
+        node = Node("torch.squeeze", [weight], [Value(graph.fresh(value.name), UNKNOWN)], dialect=_DIALECT)
         made = graph.insert_after(None, node).output
         value.replace_uses(made)
-
-
-def _fresh(graph: Graph, value: Value) -> Value:
-    return Value(graph.fresh(value.name), UNKNOWN)

@@ -57,8 +57,8 @@ def before(graph: Graph) -> None:
     begins: dict[str, Storage] = {}
     for node in nodes:
         if node.op_type == _ONCE:
-            begins |= _assigned(_body(node))
-    if not _are_set(nodes, begins):
+            begins |= _assigned(next(iter(node.bodies()), None))
+    if not all(_name(node.operands[0]) in begins for node in nodes if node.op_type in (_READ, _ASSIGN)):
         return
     held: dict[str, Value] = {}
     inputs: dict[str, Value] = {}
@@ -123,10 +123,6 @@ def after_export(graph: Graph) -> None:
     keep_states(graph)
 
 
-def _body(node: Node) -> Graph | None:
-    return next(iter(node.bodies()), None)
-
-
 def _is_simple(graph: Graph, nodes: list[Node]) -> bool:
     """Whether only this graph uses the resources, and the initialization subgraph only sets them."""
     for inner in walk(graph):
@@ -161,10 +157,6 @@ def _assigned(body: Graph | None) -> dict[str, Storage]:
         if node.op_type == _ASSIGN and node.operands[1].storage is not None:
             found[_name(node.operands[0])] = node.operands[1].storage
     return found
-
-
-def _are_set(nodes: list[Node], begins: dict[str, Storage]) -> bool:
-    return all(_name(node.operands[0]) in begins for node in nodes if node.op_type in (_READ, _ASSIGN))
 
 
 def _state(graph: Graph, name: str, begins: Storage, like: Value) -> Value:

@@ -134,12 +134,8 @@ def export_identity(b: Builder, input: Value) -> Exported:
     return (
         shaped(b, input, b.dims(input))
         if input.storage is None
-        else emit(b, "RESHAPE", input, _shape_constant(b, input)),
+        else emit(b, "RESHAPE", input, ints(b, list(sizes(b.dims(input), "the shape")))),
     )
-
-
-def _shape_constant(b: Builder, x: Value) -> Value:
-    return ints(b, list(sizes(b.dims(x), "the shape")))
 
 
 @reshape.Transpose.export_rule("tflite")

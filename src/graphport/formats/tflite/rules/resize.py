@@ -16,7 +16,7 @@ from graphport.ops.definitions.comparison import And, Equal, Less
 from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.reshape import Concat, Shape
 from graphport.ops.definitions.resize import Resize
-from graphport.ops.lowering.operands import as_int64, cast, dtype_of, integers, scalar, vector
+from graphport.ops.lowering.operands import as_int64, cast, dtype_of, integers, vector
 
 if TYPE_CHECKING:
     from graphport.formats.tflite.rules.binding import Operator
@@ -82,14 +82,14 @@ def short_bilinear(op: Operator, coordinates: str) -> Value | None:
     x = cast(b, op.raw(0), DType.INT32)
     tall = _bilinear(b, x, 1, dims[0], sizes[0], coordinates)
     high = _floored(b, tall)
-    low = b(Sub, tall, b(Mul, high, _int(b, UNIT)))
+    low = b(Sub, tall, b(Mul, high, UNIT))
     wide = [_bilinear(b, part, 2, dims[1], sizes[1], coordinates) for part in (high, low)]
     carried = _floored(b, wide[1])
     whole = b(Add, wide[0], carried)
-    rest = b(Sub, wide[1], b(Mul, carried, _int(b, UNIT)))
+    rest = b(Sub, wide[1], b(Mul, carried, UNIT))
     # Rounded half away from zero.
-    is_below = b(And, b(Less, whole, _int(b, 0)), b(Equal, rest, _int(b, 0)))
-    nudged = b(Sub, b(Add, whole, _int(b, UNIT // 2)), cast(b, is_below, DType.INT32))
+    is_below = b(And, b(Less, whole, 0), b(Equal, rest, 0))
+    nudged = b(Sub, b(Add, whole, UNIT // 2), cast(b, is_below, DType.INT32))
     return cast(b, _floored(b, nudged), own)
 
 
@@ -104,13 +104,9 @@ def _moves(n: int, count: int, coordinates: str) -> bool:
     return bool(np.abs(lower + shares / UNIT - exact).max(initial=0) > _MIN_SHIFTED_DISTANCE)
 
 
-def _int(b: Builder, number: int) -> Value:
-    return scalar(b, number, DType.INT32)
-
-
 def _floored(b: Builder, x: Value) -> Value:
     """Return floor(x / UNIT), also for negative `x`."""
-    return b(Sub, b(Div, b(Add, x, _int(b, _LIFT)), _int(b, UNIT)), _int(b, _LIFT // UNIT))
+    return b(Sub, b(Div, b(Add, x, _LIFT), UNIT), _LIFT // UNIT)
 
 
 def coordinates_of(op: Operator | KernelOperands) -> str:

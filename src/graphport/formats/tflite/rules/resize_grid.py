@@ -62,14 +62,10 @@ def _column(b: Builder, grid: Value, shape: Sequence[int], place: int) -> Value:
     return reshaped(b, found, shape)
 
 
-def _float_constant(b: Builder, number: float) -> Value:
-    return b.constant(np.asarray(number, np.float32))
-
-
 def _pixels(b: Builder, spot: Value, n: int, padding: str, *, aligned: bool) -> Value:
     """Convert grid coordinates (-1 to 1) to pixel coordinates, mapped into the image by the padding mode."""
     half = (n - 1) / 2 if aligned else n / 2
-    pixels = b(Add, b(Mul, spot, _float_constant(b, half)), _float_constant(b, half - (0 if aligned else 0.5)))
+    pixels = b(Add, b(Mul, spot, half), half - (0 if aligned else 0.5))
     return pixels if padding != "reflection" else _reflected(b, pixels, n, aligned=aligned)
 
 
@@ -77,10 +73,10 @@ def _reflected(b: Builder, coordinates: Value, n: int, *, aligned: bool) -> Valu
     low, high = (0.0, n - 1.0) if aligned else (-0.5, n - 0.5)
     span = high - low
     if span <= 0:
-        return b(Mul, coordinates, _float_constant(b, 0))
-    ahead = b(Mod, b(Abs, b(Sub, coordinates, _float_constant(b, low))), _float_constant(b, 2 * span), fmod=1)
-    back = b(Sub, _float_constant(b, 2 * span), ahead)
-    return b(Add, b(Min, ahead, back), _float_constant(b, low))
+        return b(Mul, coordinates, 0)
+    ahead = b(Mod, b(Abs, b(Sub, coordinates, low)), 2 * span, fmod=1)
+    back = b(Sub, 2 * span, ahead)
+    return b(Add, b(Min, ahead, back), low)
 
 
 def _neighbour_weights(b: Builder, spot: Value, mode: str) -> list[tuple[Value, Value | None]]:
@@ -90,11 +86,11 @@ def _neighbour_weights(b: Builder, spot: Value, mode: str) -> list[tuple[Value, 
     first = b(Floor, spot)
     t = b(Sub, spot, first)
     if mode == "linear":
-        return [(first, b(Sub, _float_constant(b, 1), t)), (b(Add, first, _float_constant(b, 1)), t)]
+        return [(first, b(Sub, 1, t)), (b(Add, first, 1), t)]
     found: list[tuple[Value, Value | None]] = []
     for offset in (-1, 0, 1, 2):
-        gap = b(Abs, b(Sub, t, _float_constant(b, offset)))
-        found.append((b(Add, first, _float_constant(b, offset)), _cubic(b, gap, is_far=offset in (-1, 2))))
+        gap = b(Abs, b(Sub, t, offset))
+        found.append((b(Add, first, offset), _cubic(b, gap, is_far=offset in (-1, 2))))
     return found
 
 
@@ -102,9 +98,9 @@ def _cubic(b: Builder, x: Value, *, is_far: bool) -> Value:
     """Cubic convolution kernel (Keys) for distances below 1, and between 1 and 2."""
     a = _CUBIC
     terms = (a, -5 * a, 8 * a, -4 * a) if is_far else (a + 2, -(a + 3), 0.0, 1.0)
-    y = _float_constant(b, terms[0])
+    y = b.like(x, terms[0])
     for term in terms[1:]:
-        y = b(Add, b(Mul, y, x), _float_constant(b, term))
+        y = b(Add, b(Mul, y, x), term)
     return y
 
 
@@ -116,13 +112,13 @@ def _read(
     flat: list[Value] = []
     for spot, n in zip(coordinates, space, strict=True):
         place = _reflected(b, spot, n, aligned=aligned) if padding == "reflection" else spot
-        inside.append(b(And, b(LessOrEqual, _float_constant(b, 0), place), b(Less, place, _float_constant(b, n - 0.5))))
-        kept = cast(b, b(Max, b(Min, place, _float_constant(b, n - 1)), _float_constant(b, 0)), DType.INT64)
+        inside.append(b(And, b(LessOrEqual, 0, place), b(Less, place, n - 0.5)))
+        kept = cast(b, b(Max, b(Min, place, n - 1), 0), DType.INT64)
         flat = [b(Add, b(Mul, before, b.constant(np.asarray(n, np.int64))), kept) for before in flat] or [kept]
     found = b(GatherND, rows, b(Unsqueeze, flat[0], [2]), batch_dims=1)
     if padding != "zeros":
         return found
-    return b(Where, b(Unsqueeze, reduce(partial(b, And), inside), [2]), found, _float_constant(b, 0))
+    return b(Where, b(Unsqueeze, reduce(partial(b, And), inside), [2]), found, 0)
 
 
 AffineGrid.export_rule("tflite")(affine_grid_by_matrix)

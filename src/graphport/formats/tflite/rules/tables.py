@@ -289,17 +289,13 @@ def softmax(op: Operator) -> Value | None:
     bits = _bits(b, total)
     # The sum as 1.x in units of 1 / 65536.
     raised = b(Mul, total, b(Gather, b.constant(2 ** (31 - np.arange(32, dtype=np.int64)).astype(np.int32)), bits))
-    rounded = b(Div, b(Add, b(Div, raised, _int(b, 1 << 13)), _int(b, 1)), _int(b, 2))
-    place = b(Min, b(Max, b(Sub, rounded, _int(b, 1 << 16)), _int(b, 0)), _int(b, 65535))
+    rounded = b(Div, b(Add, b(Div, raised, 1 << 13), 1), 2)
+    place = b(Min, b(Max, b(Sub, rounded, 1 << 16), 0), 65535)
     reciprocal = b(Gather, b.constant(_reciprocals()), place)
     unit = b(Gather, b.constant(2 ** np.maximum(np.arange(32) - 1, 0).astype(np.int32)), bits)
-    half_unit = b(Div, unit, _int(b, 2))
+    half_unit = b(Div, unit, 2)
     result = b(Div, b(Add, b(Mul, powers, reciprocal), half_unit), unit)
-    return cast(b, b(Min, result, _int(b, _MAX_INT16)), DType.INT16)
-
-
-def _int(b: Builder, number: int) -> Value:
-    return scalar(b, number, DType.INT32)
+    return cast(b, b(Min, result, _MAX_INT16), DType.INT16)
 
 
 def _bits(b: Builder, x: Value) -> Value:

@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 def range_(b: Builder, start: Value, end: Value, step: Value) -> Value:
     """Numbers from `start` on, before `end`."""
     emit = OpBuilder(b)
-    one = [_scalar(b, value) for value in unified(b, start, end, step)]
+    one = [OpBuilder(b)("Squeeze", value) if b.dims(value) else value for value in unified(b, start, end, step)]
     return emit("Range", *one)
-
-
-def _scalar(b: Builder, value: Value) -> Value:
-    return OpBuilder(b)("Squeeze", value) if b.dims(value) else value
 
 
 @export_rule(DIALECT, "Range")

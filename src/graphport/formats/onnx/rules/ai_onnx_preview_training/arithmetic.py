@@ -33,17 +33,9 @@ def _apply_to_all(operands: tuple[Value, ...], parts: int, step: Step) -> tuple[
     return tuple(value for kind in zip(*stepped, strict=True) for value in kind)
 
 
-def _times(b: Builder, number: float, x: Value) -> Value:
-    return b(Mul, x, number)
-
-
 def _pulled(b: Builder, x: Value, gradient: Value, coefficient: float) -> Value:
     """Add the gradient of the L2 penalty."""
-    return b(Add, _times(b, coefficient, x), gradient) if coefficient else gradient
-
-
-def _rooted(b: Builder, squares: Value, epsilon: float) -> Value:
-    return b(Add, b(Sqrt, squares), epsilon)
+    return b(Add, b(Mul, x, coefficient), gradient) if coefficient else gradient
 
 
 @lower(DIALECT, "Adagrad", until=JUDGED)
@@ -57,14 +49,14 @@ def adagrad(
     epsilon: float = 1e-6,
 ) -> tuple[Value, ...]:
     """Adagrad: divide each step by the root of the sum of squared gradients."""
-    decay = _times(b, decay_factor, cast(b, number, dtype_of(rate)))
+    decay = b(Mul, cast(b, number, dtype_of(rate)), decay_factor)
     shorter = b(Div, rate, b(Add, decay, 1))
 
     def step(x: Value, gradient: Value, squares: Value) -> tuple[Value, ...]:
         gradient = _pulled(b, x, gradient, norm_coefficient)
         squares = b(Add, squares, b(Mul, gradient, gradient))
         moved = b(Mul, cast(b, shorter, dtype_of(x)), gradient)
-        return b(Sub, x, b(Div, moved, _rooted(b, squares, epsilon))), squares
+        return b(Sub, x, b(Div, moved, b(Add, b(Sqrt, squares), epsilon))), squares
 
     return _apply_to_all(operands, 3, step)
 
@@ -89,11 +81,11 @@ def adam(
 
     def step(x: Value, gradient: Value, mean: Value, squares: Value) -> tuple[Value, ...]:
         gradient = _pulled(b, x, gradient, norm_coefficient)
-        mean = b(Add, _times(b, alpha, mean), _times(b, 1 - alpha, gradient))
-        squares = b(Add, _times(b, beta, squares), _times(b, 1 - beta, b(Mul, gradient, gradient)))
+        mean = b(Add, b(Mul, mean, alpha), b(Mul, gradient, 1 - alpha))
+        squares = b(Add, b(Mul, squares, beta), b(Mul, b(Mul, gradient, gradient), 1 - beta))
         moved = b(Mul, cast(b, adjusted, dtype_of(x)), mean)
-        x = b(Sub, x, b(Div, moved, _rooted(b, squares, epsilon)))
-        return _times(b, 1 - norm_coefficient_post, x) if norm_coefficient_post else x, mean, squares
+        x = b(Sub, x, b(Div, moved, b(Add, b(Sqrt, squares), epsilon)))
+        return b(Mul, x, 1 - norm_coefficient_post) if norm_coefficient_post else x, mean, squares
 
     return _apply_to_all(operands, 4, step)
 
@@ -118,8 +110,8 @@ def momentum(
 
     def step(x: Value, gradient: Value, velocity: Value) -> tuple[Value, ...]:
         gradient = _pulled(b, x, gradient, norm_coefficient)
-        velocity = b(Add, _times(b, alpha, velocity), b(Mul, cast(b, weight, dtype_of(x)), gradient))
-        along = b(Add, gradient, _times(b, alpha, velocity)) if mode == "nesterov" else velocity
+        velocity = b(Add, b(Mul, velocity, alpha), b(Mul, cast(b, weight, dtype_of(x)), gradient))
+        along = b(Add, gradient, b(Mul, velocity, alpha)) if mode == "nesterov" else velocity
         return b(Sub, x, b(Mul, cast(b, rate, dtype_of(x)), along)), velocity
 
     return _apply_to_all(operands, 3, step)
