@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphport.core.dtypes import DType
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.definitions.arithmetic import Add, Div, Mul, Neg, Sub
 from graphport.ops.definitions.indexing import Gather, Slice
 from graphport.ops.definitions.reshape import Concat
-from graphport.ops.lowering.operands import scalar, sizes, vector
+from graphport.ops.lowering.operands import sizes, vector
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -25,8 +24,8 @@ def determinant(b: Builder, x: Value) -> tuple[Value, ...] | None:
     rows, columns = sizes(b.dims(x, at_least=2)[-2:], "the size of a matrix")
     if rows != columns or not 0 < rows <= MAX_ROWS:
         return None
-    lines = [b(Gather, x, scalar(b, i, DType.INT64), axis=rank - 2) for i in range(rows)]
-    entries = [[b(Gather, line, scalar(b, j, DType.INT64), axis=rank - 2) for j in range(columns)] for line in lines]
+    lines = [b(Gather, x, i, axis=rank - 2) for i in range(rows)]
+    entries = [[b(Gather, line, j, axis=rank - 2) for j in range(columns)] for line in lines]
     return (_expand_determinant(b, entries, list(range(rows)), list(range(columns))),)
 
 

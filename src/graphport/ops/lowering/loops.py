@@ -131,7 +131,7 @@ def _stacked(b: Builder, y: Value, is_reversed: int, place: int) -> Value:
 
 
 def _length(b: Builder, x: Value, axis: int) -> Value:
-    return b(Gather, b(Shape, x), b.constant(np.int64(axis)))
+    return b(Gather, b(Shape, x), axis)
 
 
 def _body(b: Builder, body: Graph, states: int, steps: list[tuple[Value, int, int]], rounds: Value) -> Graph:
@@ -143,7 +143,7 @@ def _body(b: Builder, body: Graph, states: int, steps: list[tuple[Value, int, in
     inside = Builder(b.inference, twin, next(iter(twin), None), origin=b.origin, stem=b.stem)
     found = [twin.add_input(twin.fresh(value.name), value.fact) for value in given[:states]]
     for x, axis, is_reversed in steps:
-        at = inside(Sub, inside(Sub, rounds, inside.constant(np.int64(1))), number) if is_reversed else number
+        at = inside(Sub, inside(Sub, rounds, 1), number) if is_reversed else number
         found.append(inside(Gather, x, at, axis=axis))
     for old, new in zip(given, found, strict=True):
         old.replace_uses(new)

@@ -49,7 +49,7 @@ def softmax_with_loss(
     """Softmax cross entropy, the mean of -log(p[label]); the second top is the softmax."""
     place, x = at.axis(axis), at.x
     labels, ignored = _labels(at, place, ignore_label)
-    chosen = labels if ignored is None else at.b(Where, ignored, at.b.constant(np.int64(0)), labels)
+    chosen = labels if ignored is None else at.b(Where, ignored, 0, labels)
     losses = at.b(Neg, at.b(GatherElements, at.b(LogSoftmax, x, axis=place), chosen, axis=place))
     if ignored is not None:
         losses = at.b(Where, ignored, at.float_scalar(0), losses)
@@ -84,7 +84,7 @@ def _labels(at: Layer, place: int, ignore_label: int | None) -> tuple[Value, Val
         message = "labels of unknown shape"
         raise UnsupportedError(message)
     labels = at.b(Reshape, at.b(Cast, at.bottoms[1], to=DType.INT64), at.integers(*shape))
-    ignored = None if ignore_label is None else at.b(Equal, labels, at.b.constant(np.int64(ignore_label)))
+    ignored = None if ignore_label is None else at.b(Equal, labels, ignore_label)
     return labels, ignored
 
 
@@ -151,7 +151,7 @@ def accuracy(at: Layer, *, top_k: int = 1, axis: int = 1, ignore_label: int | No
         raise UnsupportedError(message)
     place = at.axis(axis)
     labels, ignored = _labels(at, place, ignore_label)
-    chosen = labels if ignored is None else at.b(Where, ignored, at.b.constant(np.int64(0)), labels)
+    chosen = labels if ignored is None else at.b(Where, ignored, 0, labels)
     own = at.b(GatherElements, at.x, chosen, axis=place)
     # The count includes the score of the label.
     ahead = at.b(Cast, at.b(GreaterOrEqual, at.x, own), to=DType.FLOAT32)

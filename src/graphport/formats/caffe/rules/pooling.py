@@ -98,7 +98,7 @@ def _pooled(at: Layer, pool: str, window: Frame, *, is_ceil: bool) -> tuple[Valu
     y, indices = at.b.results(MaxPool, 2, at.x, **stated)
     height, width = sizes(at.dims()[2:], "an image")
     # ONNX's indices refer to the whole tensor, Caffe's to one feature map.
-    within = at.b(Mod, indices, at.b.constant(np.int64(height * width)))
+    within = at.b(Mod, indices, height * width)
     return y, at.b(Cast, within, to=DType.FLOAT32)
 
 

@@ -132,7 +132,7 @@ def _causal(b: Builder, scores: Value, window: int | None = None, *, is_causal: 
     columns = unsqueezed(b, counted(b, extent(b, scores, rank - 1)), [0])
     found: list[Value] = [b(GreaterOrEqual, rows, columns)] if is_causal else []
     if window is not None:
-        found.append(b(Less, b(Abs, b(Sub, rows, columns)), b.constant(np.int64(window))))
+        found.append(b(Less, b(Abs, b(Sub, rows, columns)), window))
     return found[0] if len(found) == 1 else b(And, *found)
 
 

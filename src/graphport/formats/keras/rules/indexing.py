@@ -246,13 +246,13 @@ def integer_lookup(
     first = others + num_oov_indices
     depth = max_tokens if pad_to_max_tokens and max_tokens is not None else first + len(known)
     found = b(ArgMax, cast(b, is_token, DType.INT32), axis=at.rank, keepdims=0)
-    found = b(Add, found, b.constant(np.int64(first)))
+    found = b(Add, found, first)
     other = b.constant(np.int64(others))
     if num_oov_indices > 1:
-        other = b(Add, b(Mod, x, b.constant(np.int64(num_oov_indices))), other)
+        other = b(Add, b(Mod, x, num_oov_indices), other)
     found = b(Where, is_known, found, other)
     if mask_token is not None:
-        is_masked = b(Equal, x, b.constant(np.int64(mask_token)))
-        found = b(Where, is_masked, b.constant(np.int64(0 if output_mode == "int" else depth)), found)
+        is_masked = b(Equal, x, mask_token)
+        found = b(Where, is_masked, 0 if output_mode == "int" else depth, found)
     result = encoded(at, found, depth, output_mode)
     return cast(b, result, DType.INT64) if keras_version >= 3 else result

@@ -68,7 +68,7 @@ def _quantile(b: Builder, x: Value, q: float, axis: Any, *, keepdims: bool) -> V
     place = q * (count - 1)
     low = floor(place)
     high = min(low + 1, count - 1)
-    ends = [b(Gather, ordered, b.constant(np.int64(each)), axis=-1) for each in (low, high)]
+    ends = [b(Gather, ordered, each, axis=-1) for each in (low, high)]
     share = b.like(x, place - low)
     y = b(Add, ends[0], b(Mul, b(Sub, ends[1], ends[0]), share))
     return unsqueezed(b, y, sorted(axes)) if keepdims else y

@@ -222,7 +222,7 @@ def _unstacked(options: Mapping[str, Any]) -> int:
 def unstack(b: Builder, x: Value, *, num: Any = None, axis: int = 0) -> Sequence[Value]:
     """Slices along an axis: the first `num` slices, at most the size of the axis."""
     place = axes_of(b, x, axis)[0]
-    return [b(Gather, x, b.constant(np.int64(index)), axis=place) for index in range(num or 1)]
+    return [b(Gather, x, index, axis=place) for index in range(num or 1)]
 
 
 @operation("Tile")
@@ -355,13 +355,13 @@ def one_hot(
 @operation("Tril")
 def tril(b: Builder, x: Value, *, k: int = 0) -> Value:
     """The lower triangle."""
-    return b(Trilu, x, b.constant(np.int64(k)), upper=0)
+    return b(Trilu, x, k, upper=0)
 
 
 @operation("Triu")
 def triu(b: Builder, x: Value, *, k: int = 0) -> Value:
     """The upper triangle."""
-    return b(Trilu, x, b.constant(np.int64(k)), upper=1)
+    return b(Trilu, x, k, upper=1)
 
 
 @operation("ZerosLike", "EmptyLike")

@@ -144,8 +144,8 @@ def export_scatter_nd(b: Builder, data: Value, indices: Value, updates: Value, *
     # Of duplicate indices the last one wins.
     numbers = b(Mul, rows, along(b, np.arange(1, count + 1), 1, 3, DType.FLOAT32))
     last = b(ReduceMax, numbers, [1], keepdims=0)
-    is_new = b(Greater, last, b.constant(np.float32(0)))
-    source = b(Max, b(Sub, last, b.constant(np.float32(1))), b.constant(np.float32(0)))
+    is_new = b(Greater, last, 0)
+    source = b(Max, b(Sub, last, 1), 0)
     found = b(Where, b(Unsqueeze, is_new, [2]), _sliced(b, new, source, (n,), 1), table)
     return b(Reshape, found, dims)
 
@@ -176,7 +176,7 @@ def export_scatter_elements(
     sources = b(Mul, rows, along(b, np.arange(wanted[at]), rank - 1, rank + 1, DType.FLOAT32))
     source = transposed(b, b(ReduceSum, sources, [rank - 1], keepdims=0), back)
     here = transposed(b, b(ReduceMax, rows, [rank - 1], keepdims=0), back)
-    return b(Where, b(Greater, here, b.constant(np.float32(0))), elements_of(b, updates, source, at), data)
+    return b(Where, b(Greater, here, 0), elements_of(b, updates, source, at), data)
 
 
 def _numbered(*values: Value, b: Builder) -> list[np.ndarray[Any, Any]]:

@@ -175,7 +175,7 @@ def _padded(b: Builder, x: Value, slid: Window, filler: float) -> Value:
     y = x
     if any([*starts, *ends]):
         axes = list(range(2, 2 + len(dims)))
-        y = b(Pad, x, vector(b, [*starts, *ends]), b.constant(np.float32(filler)), axes)
+        y = b(Pad, x, [*starts, *ends], filler, axes)
     return y
 
 

@@ -108,7 +108,7 @@ def _on_grid(b: Builder, x: Value, stored: Storage) -> Value:
     if dtype_of(x) is DType.INT8:
         # A previous layer has quantized already; the scale gives the meaning of the integers.
         return b(DequantizeLinear, x, step, zero)
-    kept = b(Max, x, b.constant(np.float32(-_MOST / scale)))
+    kept = b(Max, x, -_MOST / scale)
     return b(DequantizeLinear, b(QuantizeLinear, kept, step, zero), step, zero)
 
 

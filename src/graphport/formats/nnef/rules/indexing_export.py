@@ -168,7 +168,7 @@ def _from_front(b: Builder, indices: Value, n: int) -> Value:
         return b.constant(np.where(numbers < 0, numbers + n, numbers).astype(np.float32))
     positions = emit("Cast", indices, to=DType.FLOAT32)
     zero = b.constant(np.float32(0))
-    return emit("Where", emit("Less", positions, zero), emit("Add", positions, b.constant(np.float32(n))), positions)
+    return emit("Where", emit("Less", positions, zero), emit("Add", positions, n), positions)
 
 
 def _total(b: Builder, x: Value, axis: int) -> Value:

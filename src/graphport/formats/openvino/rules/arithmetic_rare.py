@@ -112,7 +112,7 @@ def _coloured(b: Builder, parts: tuple[Value, Value, Value], colours: str) -> Va
         plane = bright
         for share, each in zip(_COLOURS[colour], chroma, strict=True):
             if share:
-                plane = b(Add, plane, b(Mul, each, scalar(b, share, DType.FLOAT32)))
+                plane = b(Add, plane, b(Mul, each, share))
         planes.append(b(Clip, plane, number[3], number[4]))
     whole = b(Concat, *planes, axis=3)
     return whole if dtype.is_floating else cast(b, b(Round, whole), dtype)

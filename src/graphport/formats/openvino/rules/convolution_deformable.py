@@ -19,7 +19,7 @@ from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.emitting import emit
 from graphport.ops.lowering.extents import counted, extent, gather_index, joined
-from graphport.ops.lowering.operands import cast, dtype_of, scalar, sizes
+from graphport.ops.lowering.operands import cast, dtype_of, sizes
 from graphport.ops.lowering.windows import padding_of
 from graphport.ops.views.convolution import DeformConvView
 
@@ -70,7 +70,7 @@ def _clamp_offsets(
     pads = stated.get("pads") or (0, 0, 0, 0)
     parts: list[Value] = []
     for axis in (0, 1):
-        every = b(Mul, counted(b, extent(b, offsets, 2 + axis)), scalar(b, strides[axis], DType.INT64))
+        every = b(Mul, counted(b, extent(b, offsets, 2 + axis)), strides[axis])
         first = b.constant((taps[axis] * dilations[axis] - pads[axis]).reshape(-1, 1, 1))
         own = b(Reshape, every, [1, -1, 1] if axis == 0 else [1, 1, -1])
         place = cast(b, b(Add, first, own), dtype_of(offsets))

@@ -64,7 +64,7 @@ def are_large(b: Builder, boxes: Value, offset: float, least: Value) -> Value:
 
 def ranked(b: Builder, kept: Value, most: int) -> Value:
     """Keep only the first `most` of the kept boxes [N, K]."""
-    ranks = b(CumSum, kept, scalar(b, 1, DType.INT64))
+    ranks = b(CumSum, kept, 1)
     return b(And, b(Greater, kept, 0), b(LessOrEqual, ranks, most))
 
 

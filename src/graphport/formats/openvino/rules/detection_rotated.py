@@ -26,7 +26,7 @@ from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.reduction import CumSum, ReduceMax, ReduceMean, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
 from graphport.ops.lowering.extents import counted, cut, extent, gather_index, joined
-from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, scalar, vector
+from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def rotated_suppression(
     candidates = rows_of(b, grouped(b, table, 2), grouped(b, indices, 1))
     limit = b(Reshape, cast(b, overlap, DType.FLOAT32), [])
     kept = Greedy(RotatedOverlap(), limit)(b, candidates, cast(b, grouped(b, usable, 1), DType.FLOAT32))
-    ranks = b(CumSum, kept, scalar(b, 1, DType.INT64))
+    ranks = b(CumSum, kept, 1)
     allowed = cast(b, as_vector(b, most), DType.FLOAT32)
     is_kept = b(And, b(Greater, kept, 0), b(LessOrEqual, ranks, allowed))
     found = b(Where, b(Reshape, is_kept, b(Shape, indices)), found, b.like(found, LOWEST))

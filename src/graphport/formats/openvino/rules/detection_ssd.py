@@ -17,7 +17,7 @@ from graphport.ops.definitions.indexing import Compress, GatherElements, Scatter
 from graphport.ops.definitions.reduction import ArgMax, CumSum
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
 from graphport.ops.lowering.extents import counted, cut, extent, fill, gather_index, joined
-from graphport.ops.lowering.operands import cast, dtype_of, scalar, vector
+from graphport.ops.lowering.operands import cast, dtype_of, vector
 from graphport.ops.view import Attributes
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class _Detector:
         if stated.normalized:
             return own, variances, None
         is_end = b(Equal, gather_index(b, own, 0), -1)
-        ended = b(CumSum, cast(b, is_end, DType.INT64), scalar(b, 2, DType.INT64))
+        ended = b(CumSum, cast(b, is_end, DType.INT64), 2)
         return cut(b, own, 1, 5, 3), variances, b(Equal, ended, 0)
 
     def _times(self, length: Value, factor: int) -> Value:
@@ -162,20 +162,20 @@ class _Detector:
         b, stated = self.b, self.stated
         is_nothing = b(Less, gather_index(b, first, 1), b.like(first, stated.objectness_score))
         classes = b(Unsqueeze, counted(b, extent(b, marks, 1)), [1])
-        background = cast(b, b(Equal, classes, scalar(b, stated.background_label_id, DType.INT64)), dtype_of(marks))
+        background = cast(b, b(Equal, classes, stated.background_label_id), dtype_of(marks))
         return b(Where, b(Unsqueeze, is_nothing, [1]), background, marks)
 
     def _candidates(self, marks: Value) -> Value:
         """Return scores [N, C, P], with the lowest float32 for scores below the threshold and the background."""
         b, stated = self.b, self.stated
         classes = b(Unsqueeze, counted(b, extent(b, marks, 1)), [1])
-        is_background = b(Equal, classes, scalar(b, stated.background_label_id, DType.INT64))
+        is_background = b(Equal, classes, stated.background_label_id)
         lowest = b.like(marks, LOWEST)
         if not stated.decrease_label_id:
             is_good = b(And, b(Greater, marks, b.like(marks, stated.confidence_threshold)), b(Not, is_background))
             return b(Where, is_good, marks, lowest)
         # Each box is of its best class alone, and the first class is never one.
-        is_out = b(Or, is_background, b(Equal, classes, scalar(b, 0, DType.INT64)))
+        is_out = b(Or, is_background, b(Equal, classes, 0))
         open_ = b(Where, is_out, lowest, marks)
         is_best = b(Equal, classes, b(ArgMax, open_, axis=1))
         least = max(stated.confidence_threshold, float(np.nextafter(np.float32(-1), np.float32(0))))
@@ -217,7 +217,7 @@ class _Detector:
             corners = self._clipped(corners)
         numbers = [counted(b, extent(b, marks, axis)) for axis in (0, 1)]
         if stated.decrease_label_id:
-            numbers[1] = b(Sub, numbers[1], scalar(b, 1, DType.INT64))
+            numbers[1] = b(Sub, numbers[1], 1)
         named = [
             b(Unsqueeze, cast(b, each, DType.FLOAT32), axes) for each, axes in zip(numbers, ([1, 2], [1]), strict=True)
         ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from graphport.core.dtypes import DType
 from graphport.ops.declare import lower
 from graphport.ops.definitions.arithmetic import Add, Mul, Sub
@@ -26,7 +24,7 @@ def greedy_decoder(b: Builder, scores: Value, mask: Value, *, ctc_merge_repeated
     """Greedy CTC decoder: classes [N, T, 1, 1] as floats, padded with -1; the last class is the blank."""
     best = b(Transpose, b(ArgMax, scores, axis=2, keepdims=0), perm=(1, 0))
     classes = b(Shape, scores, start=2)
-    is_over = b(Equal, cast(b, mask, DType.FLOAT32), b.constant(np.array(0, np.float32)))
+    is_over = b(Equal, cast(b, mask, DType.FLOAT32), 0)
     # All steps after the first masked one are masked.
     ended = b(CumSum, cast(b, is_over, DType.INT64), 0)
     going = b(Transpose, b(Equal, ended, 0), perm=(1, 0))

@@ -335,5 +335,5 @@ def _of_length(b: Builder, x: Value, whole: Value, length: Value | None, size: i
     wanted = as_vector(b, length)
     missing = b(Max, b(Sub, b(Add, wanted, start), whole), [0])
     zeros = vector(b, [0, 0, 0])
-    longer = b(Pad, x, b(Concat, zeros, missing, axis=0), b.constant(np.float32(0)))
+    longer = b(Pad, x, b(Concat, zeros, missing, axis=0), 0)
     return b(Slice, longer, start, b(Add, wanted, start), axis)

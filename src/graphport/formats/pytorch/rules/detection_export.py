@@ -97,7 +97,7 @@ def _suppressed(b: Builder, keep_mask: Value, corners: Sequence[Value], overlap:
     is_later = inner(And, inner(Greater, ranks, number), current_box(state))
     condition = inner(Identity, inner.constant(np.bool_(True)))
     body.set_outputs([condition, inner(And, state, inner(Not, inner(And, exceeds, is_later)))])
-    count = b(Gather, b(Shape, keep_mask), b.constant(np.int64(2)))
+    count = b(Gather, b(Shape, keep_mask), 2)
     return b.results(Loop, 1, count, None, keep_mask, body=body)[0]
 
 

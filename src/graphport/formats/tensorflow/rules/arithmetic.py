@@ -221,7 +221,7 @@ def population_count(b: Builder, x: Value) -> Value:
     total: Value | None = None
     one = scalar(b, 1, lane)
     for index in range(bits):
-        moved = b(BitShift, whole, scalar(b, index, lane), direction="RIGHT") if index else whole
+        moved = b(BitShift, whole, index, direction="RIGHT") if index else whole
         bit = cast(b, b(BitwiseAnd, moved, one), DType.INT32)
         total = bit if total is None else b(Add, total, bit)
     return cast(b, total if total is not None else x, DType.UINT8)

@@ -54,14 +54,14 @@ def combined_nms(
     kept = b(Reshape, b(ScatterND, empty, selected, own), [0, -1])
     room = b(Expand, scalar(b, -np.inf, DType.FLOAT32), b(Concat, batch, [count], axis=0))
     best, at = b.results(TopK, 2, b(Concat, kept, room, axis=1), [count], axis=1)
-    is_box = b(Less, scalar(b, -np.inf, DType.FLOAT32), best)
+    is_box = b(Less, -np.inf, best)
     zero = scalar(b, 0, DType.FLOAT32)
-    place = b(Where, is_box, at, scalar(b, 0, DType.INT64))
+    place = b(Where, is_box, at, 0)
     kind, row = b(Div, place, as_scalar(b, n)), b(Mod, place, as_scalar(b, n))
-    box_row = row if given == 1 else b(Add, b(Mul, row, scalar(b, given, DType.INT64)), kind)
+    box_row = row if given == 1 else b(Add, b(Mul, row, given), kind)
     corners = _corners_at(b, reshaped(b, boxes, (0, -1, 4)), box_row)
     if clip_boxes:
-        corners = b(Min, b(Max, corners, zero), scalar(b, 1, DType.FLOAT32))
+        corners = b(Min, b(Max, corners, zero), 1)
     return [
         b(Where, b(Unsqueeze, is_box, [2]), corners, zero),
         b(Where, is_box, best, zero),

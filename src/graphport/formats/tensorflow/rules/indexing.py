@@ -132,7 +132,7 @@ def _segments(b: Builder, x: Value, numbers: Value, count: Value, reduction: str
         numbers = reshaped(b, numbers, (-1,))
     at = as_int64(b, numbers)
     total = as_vector(b, count)
-    at = b(Where, b(Less, at, scalar(b, 0, DType.INT64)), as_scalar(b, total), at)
+    at = b(Where, b(Less, at, 0), as_scalar(b, total), at)
     rows = b(Add, total, [1])
     first = b.constant(np.asarray(start).astype(own.numpy), own)
     empty = b(Expand, first, b(Concat, rows, rest, axis=0))
@@ -179,7 +179,7 @@ def _sizes(b: Builder, numbers: Value, count: Value) -> Value:
 
 
 def _is_empty(b: Builder, x: Value, numbers: Value, count: Value) -> Value:
-    empty = b(Equal, _sizes(b, numbers, count), scalar(b, 0, DType.INT64))
+    empty = b(Equal, _sizes(b, numbers, count), 0)
     return reshaped(b, empty, (-1, *[1] * (len(b.dims(x)) - 1)))
 
 
@@ -405,10 +405,10 @@ def matrix_set_diag(
         return matrix_with_diagonals(b, diagonal, (rows, columns), low, high, align, x)
     rows = b(Unsqueeze, counted(b, extent(b, x, rank - 2)), [1])
     columns = counted(b, extent(b, x, rank - 1))
-    is_here = b(Equal, b(Sub, columns, rows), scalar(b, low, DType.INT64))
+    is_here = b(Equal, b(Sub, columns, rows), low)
     last = b(Sub, extent(b, diagonal, len(b.dims(diagonal)) - 1), [1])
-    start = b(Sub, rows, scalar(b, max(-low, 0), DType.INT64))
-    at = b(Max, b(Min, start, last), scalar(b, 0, DType.INT64))
+    start = b(Sub, rows, max(-low, 0))
+    at = b(Max, b(Min, start, last), 0)
     spread = b(Gather, diagonal, b(Squeeze, at, [1]), axis=len(b.dims(diagonal)) - 1)
     return select_by_mask(b, is_here, b(Unsqueeze, spread, [-1]), x)
 
@@ -461,7 +461,7 @@ def list_push(b: Builder, element: Value, x: Value | None = None) -> Value:
 def list_pop(b: Builder, x: Value) -> list[Value]:
     """A list without its last element, and that element."""
     rest = b(Slice, x, [0], [-1], [0])
-    return [rest, b(Gather, x, scalar(b, -1, DType.INT64), axis=0)]
+    return [rest, b(Gather, x, -1, axis=0)]
 
 
 @operator("TensorListLength")

@@ -39,7 +39,7 @@ def ctc_greedy_decoder(
         is_kept = b(And, is_kept, b(Not, b(Equal, best, before)))
     is_kept = transposed(b, is_kept, (1, 0))
     counts = cast(b, is_kept, DType.INT64)
-    places = b(Sub, b(CumSum, counts, scalar(b, 1, DType.INT64)), scalar(b, 1, DType.INT64))
+    places = b(Sub, b(CumSum, counts, 1), 1)
     at = b(Transpose, b(NonZero, is_kept), perm=(1, 0))
     columns = b(Unsqueeze, b(GatherND, places, at), [1])
     indices = b(Concat, cut(b, at, 0, 1, 1), columns, axis=1)

@@ -133,17 +133,17 @@ def nth_element(b: Builder, x: Value, n: Value, *, reverse: bool = False) -> Val
     """The element of the last axis that is at position `n` in ascending (`reverse`: descending) order."""
     count = b(Add, as_vector(b, n), [1])
     values, _ = b.results(TopK, 2, x, count, largest=int(reverse))
-    return b(Gather, values, scalar(b, -1, DType.INT64), axis=-1)
+    return b(Gather, values, -1, axis=-1)
 
 
 @operator("HistogramFixedWidth")
 def histogram(b: Builder, x: Value, ends: Value, count: Value, *, dtype: DType = DType.INT32) -> Value:
     """The number of elements in each bin of equal width; elements outside count in the first or last bin."""
-    low, high = (b(Gather, ends, scalar(b, n, DType.INT64), axis=0) for n in (0, 1))
+    low, high = (b(Gather, ends, n, axis=0) for n in (0, 1))
     bins = as_scalar(b, as_int64(b, count))
     width = b(Div, b(Sub, high, low), cast(b, bins, dtype_of(x)))
     place = b(Floor, b(Div, b(Sub, reshaped(b, x, (-1, 1)), low), width))
-    last = cast(b, b(Sub, bins, scalar(b, 1, DType.INT64)), dtype_of(x))
+    last = cast(b, b(Sub, bins, 1), dtype_of(x))
     at = as_int64(b, b(Min, b(Max, place, 0), last))
     is_here = b(Equal, at, counted(b, reshaped(b, bins, (1,))))
     return b(ReduceSum, cast(b, is_here, dtype), [0], keepdims=0)
@@ -159,7 +159,7 @@ def in_top_k(b: Builder, predictions: Value, targets: Value, count: Value | None
     own = b(GatherElements, predictions, at, axis=1)
     larger = b(ReduceSum, cast(b, b(Less, own, predictions), DType.INT64), [1], keepdims=0)
     finite = b(Less, b(Abs, own), np.inf)
-    is_finite = b(Equal, b(ReduceMax, cast(b, finite, DType.INT32), [1], keepdims=0), scalar(b, 1, DType.INT32))
+    is_finite = b(Equal, b(ReduceMax, cast(b, finite, DType.INT32), [1], keepdims=0), 1)
     return b(And, b(Less, larger, number), is_finite)
 
 

@@ -42,7 +42,6 @@ from graphport.ops.lowering.operands import (
     needed,
     needed_integer,
     reshaped,
-    scalar,
     vector,
 )
 
@@ -270,7 +269,7 @@ def space_to_batch_nd(b: Builder, x: Value, blocks: Value, pads: Value) -> Value
         from graphport.ops.definitions.padding import Pad
 
         columns = b(Transpose, as_int64(b, pads), perm=(1, 0))
-        begins, ends = (b(Gather, columns, scalar(b, side, DType.INT64), axis=0) for side in (0, 1))
+        begins, ends = (b(Gather, columns, side, axis=0) for side in (0, 1))
         x = b(Pad, x, b(Concat, begins, ends, axis=0), None, range(1, count + 1))
     space = [b(Div, extent(b, x, axis + 1), [size]) for axis, size in enumerate(sizes)]
     parts = [each for pair in zip(space, sizes, strict=True) for each in pair]
@@ -299,7 +298,7 @@ def batch_to_space_nd(b: Builder, x: Value, blocks: Value, crops: Value) -> Valu
     if widths is not None and not any(widths):
         return y
     columns = b(Transpose, as_int64(b, crops), perm=(1, 0))
-    begins, ends = (b(Gather, columns, scalar(b, side, DType.INT64), axis=0) for side in (0, 1))
+    begins, ends = (b(Gather, columns, side, axis=0) for side in (0, 1))
     return b(Slice, y, begins, b(Sub, joined(b, *larger), ends), range(1, count + 1))
 
 

@@ -220,12 +220,12 @@ def bitcast(op: Operator) -> Value:
         whole = cast(b, x if own is wide else b(BitCast, x, to=wide), lane)
         bit_offsets = b.constant(shifts.astype(lane.numpy), lane)
         moved = b(BitShift, b(Unsqueeze, whole, [-1]), bit_offsets, direction="RIGHT")
-        parts = b(Cast, b(BitwiseAnd, moved, scalar(b, (1 << narrow.bits) - 1, lane)), to=narrow)
+        parts = b(Cast, b(BitwiseAnd, moved, (1 << narrow.bits) - 1), to=narrow)
         return parts if dtype is narrow else b(BitCast, parts, to=dtype)
     parts = b(Cast, x if own is narrow else b(BitCast, x, to=narrow), to=DType.UINT64)
     moved = b(BitShift, parts, b.constant(shifts.astype(np.uint64), DType.UINT64), direction="LEFT")
     # ONNX Runtime adds int64 as float64 in ReduceSum.
-    pieces = [b(Gather, moved, scalar(b, k, DType.INT64), axis=-1) for k in range(len(shifts))]
+    pieces = [b(Gather, moved, k, axis=-1) for k in range(len(shifts))]
     whole = b(Cast, functools.reduce(lambda x, y: b(BitwiseOr, x, y), pieces), to=wide)
     return whole if dtype is wide else b(BitCast, whole, to=dtype)
 
@@ -242,7 +242,7 @@ def right_shift(op: Operator) -> Value:
     if own.kind == "u":
         # ONNX Runtime has no BitShift of 16-bit integers.
         wide = DType.UINT32 if own is DType.UINT16 else own
-        most = b(Min, cast(b, y, DType.UINT32), scalar(b, own.bits - 1, DType.UINT32))
+        most = b(Min, cast(b, y, DType.UINT32), own.bits - 1)
         return cast(b, b(BitShift, cast(b, x, wide), cast(b, most, wide), direction="RIGHT"), own)
     by = b(Pow, scalar(b, 2, DType.FLOAT64), cast(b, y, DType.FLOAT64))
     return cast(b, b(Floor, b(Div, cast(b, x, DType.FLOAT64), by)), own)

@@ -53,7 +53,7 @@ def _masked(
     reserve(queries, keys)
     count = reshaped(b, cast(b, lengths, DType.INT64), (-1, 1, 1, 1))
     place = b.constant(np.arange(keys, dtype=np.int64))
-    seen = b(LessOrEqual, b(Add, place, b.constant(np.asarray(1, np.int64))), count)
+    seen = b(LessOrEqual, b(Add, place, 1), count)
     # Query i is at position lengths - queries + i.
     rows = b(Add, count, b.constant(np.arange(-queries, 0, dtype=np.int64)[:, None]))
     ahead = b(Sub, place, rows)

@@ -24,7 +24,7 @@ from graphport.ops.definitions.activation import Clip, Relu
 from graphport.ops.definitions.arithmetic import Add, Max, Mul, Round, Sub
 from graphport.ops.definitions.convolution.window import same_pads
 from graphport.ops.definitions.quantization import DequantizeLinear, QuantizeLinear
-from graphport.ops.lowering.operands import cast, dtype_of, scalar, transposed
+from graphport.ops.lowering.operands import cast, dtype_of, transposed
 
 if TYPE_CHECKING:
     from graphport.core.dims import Dim
@@ -347,7 +347,7 @@ def quantized_as(b: Builder, value: Value, quantization: Quantization | None) ->
     scale = np.array(scales if axis >= 0 else scales[0], np.float32)
     if dtype not in _QUANTIZED:
         rounded = b(Round, b(Mul, value, b.constant(np.float32(1) / scale)))
-        return b(Add, cast(b, rounded, dtype), scalar(b, zeros[0], dtype)) if any(zeros) else cast(b, rounded, dtype)
+        return b(Add, cast(b, rounded, dtype), zeros[0]) if any(zeros) else cast(b, rounded, dtype)
     zero = b.constant(np.array(zeros if axis >= 0 else zeros[0]).astype(dtype.numpy), dtype)
     return b(QuantizeLinear, value, b.constant(scale), zero, axis=axis if axis >= 0 else None)
 

@@ -268,7 +268,7 @@ def export_deform_conv(b: Builder, op: DeformConvView) -> Exported:
         along = np.arange(out[axis]) * slid.strides[axis] - begin
         first = along[None] + (np.indices(kernel)[axis].reshape(-1) * slid.dilations[axis])[:, None]
         positions = b.constant(first.astype(np.float32)[:, :, None] if axis == 0 else first.astype(np.float32)[:, None])
-        at = b(Add, b(Gather, moved, b.constant(np.int64(axis)), axis=2), positions)
+        at = b(Add, b(Gather, moved, axis, axis=2), positions)
         # Convert pixel positions to grid coordinates, in which the image spans -1 to 1.
         n = (height, width)[axis]
         unit = b(Add, b(Mul, at, b.like(at, 2 / n)), b.like(at, 1 / n - 1))

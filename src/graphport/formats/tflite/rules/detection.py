@@ -100,7 +100,7 @@ def soft_nms(op: Operator) -> tuple[Value, Value, Value]:
     corners = reshaped(b, op[0], (-1, 2, 2))  # in any order
     first, far = (b(op_def, corners, vector(b, [1]), keepdims=0) for op_def in (ReduceMin, ReduceMax))
     kept, kept_scores = b(Expand, none, most), b(Expand, scalar(b, 0, DType.FLOAT32), most)
-    indices = b(Range, none, as_scalar(b, most), scalar(b, 1, DType.INT64))
+    indices = b(Range, none, as_scalar(b, most), 1)
     body = Graph(f"{b.stem}.round")
     if b.graph is not None:
         b.graph.share_names(body)
@@ -134,7 +134,7 @@ def _round(
     stays = b(And, b(Less, shared, overlap), b(Greater, lowered, least))
     left = b(Where, stays, lowered, _NEVER)
     goes_on = b(Greater, b(ReduceMax, left, [0], keepdims=0), least)
-    return [goes_on, left, kept, kept_scores, b(Add, count, scalar(b, 1, DType.INT64))]
+    return [goes_on, left, kept, kept_scores, b(Add, count, 1)]
 
 
 def _intersection_over_union(b: Builder, first: Value, far: Value, best: Value) -> Value:

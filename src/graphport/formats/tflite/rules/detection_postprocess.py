@@ -89,7 +89,7 @@ def _corners(b: Builder, boxes: Value, anchors: Value, scales: tuple[float, floa
     near, size, anchor, extent = (b(Slice, x, [start], [start + 2], [1]) for x in (boxes, anchors) for start in (0, 2))
     steps = [b.constant(np.array(pair, np.float32)) for pair in (scales[:2], scales[2:])]
     centre = b(Add, b(Mul, b(Div, near, steps[0]), extent), anchor)
-    half = b(Mul, b(Mul, b(Exp, b(Div, size, steps[1])), extent), b.constant(np.float32(0.5)))
+    half = b(Mul, b(Mul, b(Exp, b(Div, size, steps[1])), extent), 0.5)
     return b(Concat, b(Sub, centre, half), b(Add, centre, half), axis=1)
 
 

@@ -90,7 +90,7 @@ def one_hot(op: Operator) -> Value:
     """ONE_HOT: `on` where the index along a new axis equals the element, else `off`; negative indices never match."""
     b = op.b
     indices, depth = as_int64(b, op.raw(0)), as_scalar(b, as_int64(b, op.raw(1)))
-    indices = b(Where, b(Less, indices, scalar(b, 0, DType.INT64)), depth, indices)
+    indices = b(Where, b(Less, indices, 0), depth, indices)
     on, off = (reshaped(b, op.raw(index), (1,)) for index in (2, 3))
     own = dtype_of(on)
     # Index types that ONNX Runtime's OneHot supports.
@@ -202,8 +202,8 @@ def _gathered_up(b: Builder, x: Value, numbers: Value, count: Value, reduction: 
     if rank != 1:
         known = sizes(rest, "a row")
         x, numbers = reshaped(b, x, (-1, *known)), reshaped(b, numbers, (-1,))
-    numbers = b(Where, b(Less, numbers, scalar(b, 0, DType.INT64)), count, numbers)
-    rows = reshaped(b, b(Add, count, scalar(b, 1, DType.INT64)), (1,))
+    numbers = b(Where, b(Less, numbers, 0), count, numbers)
+    rows = reshaped(b, b(Add, count, 1), (1,))
     shape = rows if not rest else b(Concat, rows, b(Shape, x, start=1), axis=0)
     own = dtype_of(x)
     start = b(Expand, b.constant(np.asarray(_neutral_element(own, reduction)).astype(own.numpy), own), shape)
@@ -229,7 +229,7 @@ def embedding_lookup(op: Operator) -> Value:
     if dtype_of(op.raw(1)) is DType.UINT8 and op.types[0] is DType.FLOAT32 and quantization is not None:
         # This kernel reads uint8 as int8.
         rows = b(Gather, b(BitCast, op.raw(1), to=DType.INT8), indices, axis=0)
-        return b(Mul, cast(b, rows, DType.FLOAT32), b.constant(np.float32(quantization[2][0])))
+        return b(Mul, cast(b, rows, DType.FLOAT32), quantization[2][0])
     if quantization is None or quantization[1] > 0:
         return b(Gather, op[1], indices, axis=0)
     if quantization[1] < 0:
@@ -279,7 +279,7 @@ def hashtable_lookup(op: Operator) -> tuple[Value, Value]:
     found = b(ReduceMax, hits, [1], keepdims=0)
     rows = b(Gather, values, b(ArgMax, hits, axis=1, keepdims=0), axis=0)
     rank = len(b.dims(values))
-    there = b(Equal, reshaped(b, found, (-1, *[1] * (rank - 1))), scalar(b, 1, DType.INT32))
+    there = b(Equal, reshaped(b, found, (-1, *[1] * (rank - 1))), 1)
     is_text = dtype_of(values) is DType.STRING
     nothing = b.constant(np.array("", object), DType.STRING) if is_text else b.like(values, 0)
     rows = b(Where, there, rows, nothing)
@@ -299,7 +299,7 @@ def hashtable_find(op: Operator) -> Value:
     keys, values, asked, default = (op.raw(index) for index in range(_SEARCH))
     rank = len(b.dims(asked))
     hits = cast(b, b(Equal, b(Unsqueeze, asked, [rank]), keys), DType.INT32)
-    found = b(Equal, b(ReduceMax, hits, [rank], keepdims=0), scalar(b, 1, DType.INT32))
+    found = b(Equal, b(ReduceMax, hits, [rank], keepdims=0), 1)
     return b(Where, found, b(Gather, values, b(ArgMax, hits, axis=rank, keepdims=0), axis=0), default)
 
 

@@ -21,7 +21,7 @@ from graphport.ops.definitions.indexing.slicing import Slice
 from graphport.ops.definitions.reduction.reduce import ReduceSum
 from graphport.ops.definitions.reshape import Unsqueeze
 from graphport.ops.definitions.reshape.pieces import Concat
-from graphport.ops.lowering.operands import as_int64, cast, dtype_of, reshaped, scalar, sizes, transposed, vector
+from graphport.ops.lowering.operands import as_int64, cast, dtype_of, reshaped, sizes, transposed, vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,10 +160,10 @@ def _targets(b: Builder, windows: _Windows) -> Value:
             place, last = windows.axes.index(axis), len(windows.batch)
             start = b(Slice, windows.starts, [place], [place + 1], [last])
             at = b(Add, start, at)
-            within = b(And, b(GreaterOrEqual, at, scalar(b, 0, DType.INT64)), b(Less, at, scalar(b, n, DType.INT64)))
+            within = b(And, b(GreaterOrEqual, at, 0), b(Less, at, n))
             is_inside = within if is_inside is None else b(And, is_inside, within)
-        flat = b(Add, flat, b(Mul, at, scalar(b, strides[axis], DType.INT64)))
+        flat = b(Add, flat, b(Mul, at, strides[axis]))
     shape = [*windows.batch, prod(windows.extents)]
     if is_inside is None:
         return b(Add, flat, b.constant(np.zeros(bounded(shape), np.int64)))
-    return b(Where, is_inside, flat, scalar(b, prod(dims), DType.INT64))
+    return b(Where, is_inside, flat, prod(dims))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from graphport.core.dtypes import DType
 from graphport.formats.tflite.rules.emitting import array_of, in_single, is_nonfloat32_float, shaped
 from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.ops.definitions.arithmetic import Add, Div, Mul, Reciprocal, Sqrt, Sub
@@ -14,7 +13,7 @@ from graphport.ops.definitions.normalization import BatchNormalization
 from graphport.ops.definitions.reduction import ReduceMean
 from graphport.ops.definitions.reshape import Concat, Reshape, Shape
 from graphport.ops.lowering.emitting import emit
-from graphport.ops.lowering.operands import scalar, vector
+from graphport.ops.lowering.operands import vector
 from graphport.ops.views.normalization import BatchNormalizationView, GroupNormalizationView, LayerNormalizationView
 
 if TYPE_CHECKING:
@@ -129,6 +128,6 @@ def export_batch_normalization(b: Builder, op: BatchNormalizationView) -> Export
         shape = (-1, *[1] * (rank - 2))
         pair = [b.constant(each.astype(np.float32).reshape(shape)) for each in (factor, o - m * factor)]
         return (emit(b, "ADD", emit(b, "MUL", op.x, pair[0]), pair[1]),)
-    root = b(Sqrt, b(Add, op.input_var, scalar(b, op.epsilon, DType.FLOAT32)))
+    root = b(Sqrt, b(Add, op.input_var, op.epsilon))
     centred = b(Sub, op.x, _by_channel(b, op.input_mean, rank))
     return (_affine(b, centred, b(Div, op.scale, root), op.b),)

@@ -106,7 +106,7 @@ def _transposed_at_run_time(op: Operator) -> Value:
     zero, one = scalar(b, 0, DType.INT64), scalar(b, 1, DType.INT64)
     indices: Value = zero
     for axis in range(len(dims)):
-        length, stride = (b(Gather, each, scalar(b, axis, DType.INT64), axis=0) for each in (lengths, strides))
+        length, stride = (b(Gather, each, axis, axis=0) for each in (lengths, strides))
         along = b(Mul, b(Range, zero, length, one), stride)
         indices = b(Add, indices, reshaped(b, along, (-1, *[1] * (len(dims) - axis - 1))))
     return b(Gather, reshaped(b, x, (-1,)), indices, axis=0)

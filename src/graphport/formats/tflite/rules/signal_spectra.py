@@ -123,7 +123,7 @@ def mfcc(op: Operator) -> Value:
             message, "expected positive counts and rate, 2 bins or more, and 0 <= lower limit < upper limit"
         )
     bands = b(MatMul, b(Sqrt, op[0]), _matrix(b, _bands(bins, rate, count, low, high)))
-    logs = b(Log, b(Max, bands, b.constant(np.float32(_MIN_POWER))))
+    logs = b(Log, b(Max, bands, _MIN_POWER))
     angles = np.pi / count * np.outer(np.arange(bounded((count, kept))[0]) + 0.5, np.arange(kept))
     return b(MatMul, logs, _matrix(b, np.sqrt(2 / count) * np.cos(angles)))
 

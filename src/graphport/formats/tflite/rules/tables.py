@@ -18,7 +18,7 @@ from graphport.ops.definitions.comparison import GreaterOrEqual
 from graphport.ops.definitions.indexing import Gather
 from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
 from graphport.ops.definitions.reshape import Unsqueeze
-from graphport.ops.lowering.operands import cast, dtype_of, scalar, vector
+from graphport.ops.lowering.operands import cast, dtype_of, vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ def looked_up(op: Operator, table: Numbers) -> Value:
     least = int(np.iinfo(dtype_of(x).numpy).min)
     index = cast(b, x, DType.INT32)
     if least:
-        index = b(Add, index, scalar(b, -least, DType.INT32))
+        index = b(Add, index, -least)
     op.is_raw = True
     return b(Gather, b.constant(table), index)
 
@@ -218,8 +218,8 @@ def rounded_twice(op: Operator, x: Value, real: float, shift: int) -> Value | No
     if step is None or not 1 <= shift <= _MAX_SECOND_SHIFT_BITS:
         return None
     b = op.b
-    fine = b(Floor, b(Add, b(Mul, x, b.constant(np.float32(real * 2.0**shift))), 0.5))
-    return b(Mul, fine, b.constant(np.float32(step[2][0] * 2.0**-shift * (1 + _NUDGE))))
+    fine = b(Floor, b(Add, b(Mul, x, real * 2.0**shift), 0.5))
+    return b(Mul, fine, step[2][0] * 2.0**-shift * (1 + _NUDGE))
 
 
 def integers_of(op: Operator) -> Value | None:

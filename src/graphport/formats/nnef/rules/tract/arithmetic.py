@@ -220,7 +220,7 @@ def quantized_bias(b: Builder, bias: Value, *, scale: float) -> Value:
     if dtype is None or dtype.is_floating:
         return bias
     emit = OpBuilder(b)
-    return emit("Mul", emit("Cast", bias, to=DType.FLOAT32), b.constant(np.float32(scale)))
+    return emit("Mul", emit("Cast", bias, to=DType.FLOAT32), scale)
 
 
 # Export rules

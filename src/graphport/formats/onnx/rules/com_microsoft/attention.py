@@ -367,7 +367,7 @@ def _window(b: Builder, keys: Value, positions: Value, size: int, bias: Value | 
     zero, one = (b.constant(np.array(n, np.int64)) for n in (0, 1))
     key_positions = b(Range, zero, b(Squeeze, b(Shape, keys, start=2, end=3)), one)
     ahead = b(Sub, b(Unsqueeze, positions, [1, 3]), key_positions)
-    hidden = b(Where, b(Less, ahead, b.constant(np.array(size, np.int64))), b.like(keys, 0), b.like(keys, -np.inf))
+    hidden = b(Where, b(Less, ahead, size), b.like(keys, 0), b.like(keys, -np.inf))
     if bias is None:
         return hidden
     missing = b(Sub, b(Shape, keys, start=2, end=3), b(Shape, bias, start=3, end=4))

@@ -263,7 +263,7 @@ def _frames(
     is_half = onesided is None or bool(scalar_of(onesided))
     shape = _windowed(b, x, window, size, win_length)
     signal = b(Unsqueeze, x, [-1])
-    y = b(STFT, signal, b.constant(np.int64(step)), shape, b.constant(np.int64(size)), onesided=int(is_half))
+    y = b(STFT, signal, step, shape, size, onesided=int(is_half))
     y = b(Transpose, y, perm=(0, 2, 1, 3))
     if scalar_of(normalized):
         y = b(Mul, y, b.like(y, 1 / sqrt(size)))
