@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphport.core.facts import TensorFact
 from graphport.core.short_repr import MAX_LENGTH, abridge_text
 from graphport.ir.graph import walk
 
@@ -54,4 +53,4 @@ def labels(results: Iterable[Value]) -> list[str]:
 def results_of(graph: Graph, dtype: DType) -> list[Value]:
     """Return the node results with element type `dtype`, including results in bodies."""
     values = (value for inner in walk(graph) for node in inner for value in node.results)
-    return [value for value in values if isinstance(value.fact, TensorFact) and value.fact.dtype is dtype]
+    return [value for value in values if value.dtype is dtype]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from graphport.comparison.pairs import originals
 from graphport.core.dims import Symbolic, symbols
-from graphport.core.facts import TensorFact
 from graphport.ir.states import state_of
 from graphport.runtimes.inputs import is_accepted
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from graphport.core.dims import Dim
-    from graphport.core.dtypes import DType
     from graphport.ir.graph import Graph, Value
     from graphport.proof.side import Side
 
@@ -136,16 +134,12 @@ def _differences_of_names(a: Side, b: Side, noun: str, both: tuple[list[str], li
 
 
 def _difference_of_types(a: Side, b: Side, noun: str, pair: tuple[Value, Value]) -> list[str]:
-    one, two = (_dtype(value) for value in pair)
+    one, two = (value.dtype for value in pair)
     if one is None or two is None or one is two or not {a.format, b.format} <= _TYPED:
         return []
     if a.format != b.format and _NARROWED.get(str(one)) == str(two):
         return []
     return [f"the {noun} {pair[0].name} is {one}, and {two} in {b.label}"]
-
-
-def _dtype(value: Value) -> DType | None:
-    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
 
 
 def _difference_of_dims(a: Side, b: Side, noun: str, pair: tuple[Value, Value]) -> list[str]:

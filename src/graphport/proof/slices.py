@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphport.comparison.metrics import ABSOLUTE
-from graphport.core.facts import TensorFact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,6 +105,6 @@ def concat_parts(graph: Graph, position: int, shape: tuple[int, ...]) -> tuple[i
 
 
 def _size(value: Value, axis: int) -> int | None:
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     size = None if shape is None or axis >= len(shape) else shape[axis]
     return size if isinstance(size, int) else None

@@ -71,4 +71,4 @@ def _rounded(value: Value | None) -> Node | None:
 
 
 def _is_unsigned(value: Value) -> bool:
-    return isinstance(value.fact, TensorFact) and value.fact.dtype is DType.UINT8
+    return value.dtype is DType.UINT8

@@ -435,7 +435,7 @@ def products(layer: Layer) -> int:
 
 def is_float32(value: Value) -> bool:
     """Whether a value is a float32 tensor."""
-    return isinstance(value.fact, TensorFact) and value.fact.dtype is DType.FLOAT32
+    return value.dtype is DType.FLOAT32
 
 
 def moves(node: Node) -> bool:

@@ -93,7 +93,7 @@ def dtype(b: Builder, x: Value) -> DType:
 
 def cast(b: Builder, x: Value, to: DType) -> Value:
     """Cast a tensor to a dtype; return it unchanged if it has that dtype."""
-    return x if isinstance(x.fact, TensorFact) and x.fact.dtype is to else b(OP_DEFS["Cast"], x, to=to)
+    return x if x.dtype is to else b(OP_DEFS["Cast"], x, to=to)
 
 
 def rank(b: Builder, x: Value) -> int:

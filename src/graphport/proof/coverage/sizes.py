@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dims import Symbolic
-from graphport.core.facts import TensorFact
 from graphport.ir.graph import walk
 from graphport.proof.coverage.influence import input_of
 from graphport.runtimes.inputs import open_axes
@@ -97,7 +96,7 @@ def _sizes_of_use(graph: Graph, dims: list[str]) -> dict[str, int]:
     """Return 224 for the open dims of images, 64 for sequences."""
     of_images: set[str] = set()
     for value in graph.inputs:
-        shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+        shape = value.shape
         spatial = [dim for dim in (shape or ())[1:] if isinstance(dim, Symbolic)]
         if shape is not None and len(shape) >= 4 and len(spatial) >= 2:
             of_images.update(name for dim in spatial for name in graph.extents.free(dim))

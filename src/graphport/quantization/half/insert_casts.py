@@ -197,7 +197,7 @@ def _widen_attribute(attribute: Attribute) -> Attribute:
 
 
 def _is(value: Value, dtype: DType) -> bool:
-    return isinstance(value.fact, TensorFact) and value.fact.dtype is dtype
+    return value.dtype is dtype
 
 
 def _typed(value: Value, dtype: DType) -> TensorFact:

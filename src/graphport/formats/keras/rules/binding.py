@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
 from graphport.ops.declare import ShapeError, UnsupportedError, lower
 from graphport.ops.lowering.operands import cast, dtype_of
@@ -219,7 +218,7 @@ def read_weights(text: str) -> tuple[Weight, ...]:
 
 def _autocast(b: Builder, value: Value, dtype: DType) -> Value:
     """Cast a float to the compute type; other types are unchanged."""
-    own = value.fact.dtype if isinstance(value.fact, TensorFact) else None
+    own = value.dtype
     return cast(b, value, dtype) if own is not None and own.is_floating and own is not dtype else value
 
 

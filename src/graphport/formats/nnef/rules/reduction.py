@@ -127,7 +127,7 @@ def _with_infinities(b: Builder, y: Value, data: Value, axes: tuple[int, ...], i
         return y
     truths = TensorFact(DType.BOOL, fact.shape if isinstance(fact, TensorFact) else None)
     differs = term(b, "ne", data, infinity, fact=truths)
-    kept = TensorFact(DType.BOOL, y.fact.shape if isinstance(y.fact, TensorFact) else None)
+    kept = TensorFact(DType.BOOL, y.shape)
     is_finite = term(b, "any_reduce", differs, fact=kept, axes=axes)
     return b.emit("select", is_finite, y, b.like(y, infinity), facts=[y.fact])[0]
 

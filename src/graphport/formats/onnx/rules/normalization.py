@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.formats.onnx.rules.older import RULES, unsupported
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.definitions.arithmetic import Add, Div, Mul, Pow, Sqrt, Sub
@@ -189,7 +188,7 @@ def group_normalization_in_steps(b: Builder, op: GroupNormalizationView) -> Valu
     unsupported((op.stash_type != 1, "mean and variance must have the element type of x"))
     rank = len(b.dims(op.x))
     groups = b(Reshape, op.x, [0, op.num_groups, -1])
-    if isinstance(op.x.fact, TensorFact) and op.x.fact.dtype is DType.BFLOAT16:
+    if op.x.dtype is DType.BFLOAT16:
         normalized = _standardized(b, groups, (2,), op.epsilon)  # instances of that type came with opset 22
     else:
         ones, zeros = (b.like(op.x, np.full(op.num_groups, number)) for number in (1, 0))

@@ -23,7 +23,6 @@ from graphport.ops.constant_folding import Widened
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphport.core.dims import Dim
     from graphport.ir.graph import Graph
 
 __all__ = ["after_export", "before", "before_export", "before_using_rules", "older"]
@@ -163,7 +162,7 @@ def _widen_decompression(graph: Graph) -> None:
 def _widen_after(graph: Graph, convert: Node) -> None:
     """Insert a Convert to float32 after `convert`, which keeps table entries rounded to float16."""
     rounded = convert.output
-    wide = Value(graph.fresh(rounded.name), TensorFact(DType.FLOAT32, _dims(rounded)))
+    wide = Value(graph.fresh(rounded.name), TensorFact(DType.FLOAT32, rounded.shape))
     rounded.replace_uses(wide)
     behind = Node("opset1.Convert", [rounded], [wide], {"destination_type": DType.FLOAT32}, dialect="openvino")
     graph.insert_after(convert, behind)
@@ -352,17 +351,13 @@ def _widen(graph: Graph, node: Node) -> None:
     for place, value in enumerate(node.inputs):
         if value is None or place == 0 or node.op_type not in ("opset1.Subtract", "opset1.Multiply"):
             continue
-        wide = Value(graph.fresh(value.name), TensorFact(DType.FLOAT32, _dims(value)))
+        wide = Value(graph.fresh(value.name), TensorFact(DType.FLOAT32, value.shape))
         source = value if value.producer is None else value.producer.operand(0)
         convert = Node("opset1.Convert", [source], [wide], {"destination_type": DType.FLOAT32}, dialect="openvino")
         graph.insert_before(node, convert)
         node.set_input(place, wide)
     for result in node.results:
-        result.fact = TensorFact(DType.FLOAT32, _dims(result))
-
-
-def _dims(value: Value) -> tuple[Dim, ...] | None:
-    return value.fact.shape if isinstance(value.fact, TensorFact) else None
+        result.fact = TensorFact(DType.FLOAT32, result.shape)
 
 
 def _fuse(graph: Graph, quantize: Node) -> None:

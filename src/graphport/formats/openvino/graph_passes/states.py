@@ -181,7 +181,7 @@ def _as(storage: Storage, dtype: DType) -> Storage:
 
 def _convert_after(graph: Graph, place: Node | None, value: Value, dtype: DType | None) -> Value:
     """Convert a value to another type, after `place` or at the end."""
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     made = Value(graph.fresh(value.name), TensorFact(dtype, shape))
     node = Node("opset1.Convert", [value], [made], {"destination_type": dtype}, dialect="openvino")
     if place is None:

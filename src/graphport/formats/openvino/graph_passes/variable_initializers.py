@@ -143,7 +143,7 @@ def _is_empty(start: Value, choice: Node) -> bool:
 
     A static 0 in a start would fix the length of the variable in every run.
     """
-    shape = start.fact.shape if isinstance(start.fact, TensorFact) else None
+    shape = start.shape
     return 0 in (shape or ()) and all(user.op_type == "Gather" and not user.dialect for user in choice.output.users)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.emitting import emitted_extent, emitted_top_k, renamed
 from graphport.ops.declare import UnsupportedError, lower
@@ -34,7 +33,7 @@ opset4.HSwish(x) -> rounded(HardSwish(real(x)), x)
 @lower("openvino", "opset1.ReLU")
 def relu(b: Builder, x: Value) -> Value:
     """Rectify: max(x, 0). Unsigned integers are returned unchanged."""
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    dtype = x.dtype
     if dtype in (DType.INT16, DType.INT64):
         # ONNX Runtime has no such kernel.
         wide = cast(b, x, DType.INT64)

@@ -149,7 +149,7 @@ BitwiseNot -> opset13.BitwiseNot(x)
 @lower("openvino", "opset1.Power")
 def power(b: Builder, x: Value, y: Value) -> Value:
     """`x` to the power `y`."""
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    dtype = x.dtype
     if dtype is None or dtype.is_floating or dtype in (DType.INT32, DType.INT64):
         return b(Pow, x, y)
     return cast(b, b(Pow, cast(b, x, DType.INT64), y), dtype)
@@ -172,7 +172,7 @@ def convert(b: Builder, x: Value, *, destination_type: DType | str | None = None
     if not isinstance(destination_type, DType):
         message = f"unsupported element type {destination_type or 'dynamic'}"
         raise UnsupportedError(message)
-    own = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    own = x.dtype
     if own in _UNCONVERTED and x.storage is not None:
         return b.constant(Widened(x.storage, destination_type))
     return b(Identity, x) if own is destination_type else b(Cast, x, to=destination_type)
@@ -210,7 +210,7 @@ _SATURATED = {DType.FLOAT8E4M3FN: 448.0, DType.FLOAT8E5M2: 57344.0}
 @lower("openvino", "opset1.ConvertLike")
 def convert_like(b: Builder, x: Value, like: Value) -> Value:
     """`x` in the element type of `like`."""
-    dtype = like.fact.dtype if isinstance(like.fact, TensorFact) else None
+    dtype = like.dtype
     return b(CastLike, x, like) if dtype is None else cast(b, x, dtype)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.emitting import emitted_reshape, emitted_scalar, renamed
 from graphport.ops.definitions.arithmetic import Round
 from graphport.ops.lowering.operands import as_index, as_int64, as_scalar, as_vector, cast, float_element, vector
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
 
 def _dtype_kind(_b: Builder, x: Value) -> str:
     """Return the kind of the element type in NumPy's one-letter code, or an empty string."""
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    dtype = x.dtype
     return "" if dtype is None else dtype.kind
 
 
 def _integer(x: Value) -> DType | None:
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    dtype = x.dtype
     return dtype if dtype is not None and dtype.is_integer else None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.binding import RULES
 from graphport.ops.declare import UnsupportedError, lower
 from graphport.ops.definitions.comparison import Where
@@ -45,7 +44,7 @@ def select(b: Builder, condition: Value, x: Value, y: Value, *, auto_broadcast: 
     if auto_broadcast not in ("numpy", "none", "pdpd"):
         message = f"auto_broadcast {auto_broadcast!r}"
         raise UnsupportedError(message)
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    dtype = x.dtype
     if dtype not in _CHOSEN:
         return b(Where, condition, x, y)
     wide = _CHOSEN[dtype]

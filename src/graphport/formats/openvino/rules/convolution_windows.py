@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import OPEN, TensorFact
+from graphport.core.facts import OPEN
 from graphport.formats.openvino.rules.convolution_extents import Vectors, same_padding, spatial
 from graphport.formats.openvino.rules.emitting import emitted_cast, emitted_reshape
 from graphport.formats.openvino.rules.matmul import check_exact, requantized, shifted
@@ -216,7 +216,7 @@ def check_space(rank: int) -> None:
 
 def slid_over(x: Value, rank: int) -> Sequence[Dim]:
     """Return the spatial dims of `x`, symbolic if the rank is unknown."""
-    known = x.fact.shape if isinstance(x.fact, TensorFact) else None
+    known = x.shape
     return (OPEN,) * rank if known is None else known[2:]
 
 

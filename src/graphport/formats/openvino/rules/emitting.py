@@ -97,13 +97,13 @@ def wrapping(b: Builder, op_type: str, *operands: Value, **attributes: Any) -> t
     if dtype not in (DType.INT8, DType.UINT8):
         return b.emit(op_type, *operands, **attributes)
     wide = emit(b, op_type, *(emitted_cast(b, x, DType.INT32) for x in operands), **attributes)
-    facts = [TensorFact(dtype, wide.fact.shape if isinstance(wide.fact, TensorFact) else None)]
+    facts = [TensorFact(dtype, wide.shape)]
     return b.emit("opset1.Convert", wide, facts=facts, destination_type=dtype)
 
 
 def renamed(b: Builder, x: Value) -> Value:
     """Return a copy of `x` under a new name: a Convert to its own type, available in every operation set."""
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    dtype = x.dtype
     if dtype is None or dtype is DType.STRING or dtype.bits < _BYTE:
         return b.emit("opset16.Identity", x, facts=[x.fact])[0]
     return b.emit("opset1.Convert", x, facts=[x.fact], destination_type=dtype)[0]

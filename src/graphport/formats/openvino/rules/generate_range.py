@@ -304,13 +304,13 @@ def _is_gentle(operands: tuple[Value, Value, Value], given: list[Number | Symbol
 
 
 def _as(emit: OpBuilder, value: Value, dtype: DType) -> Value:
-    is_it = isinstance(value.fact, TensorFact) and value.fact.dtype is dtype
+    is_it = value.dtype is dtype
     return value if is_it else emit("Cast", value, to=dtype)
 
 
 def _truncated(b: Builder, emit: OpBuilder, operand: Value, bad: list[Value]) -> _WideInteger:
     """Truncate an operand to an integer; append a flag to `bad` if it is not finite."""
-    dtype = operand.fact.dtype if isinstance(operand.fact, TensorFact) else None
+    dtype = operand.dtype
     if dtype is DType.UINT64:
         found = _as(emit, operand, DType.INT64)
         return _WideInteger(found, emit("Where", emit("Less", found, 0), 1, 0))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.formats.openvino.rules.binding import RULES
 from graphport.formats.openvino.rules.emitting import emitted_cast, emitted_reshape
 from graphport.ir.graph import Node
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 @lower("openvino", "opset1.MatMul", reads_facts_alone=True)
 def matmul(b: Builder, x: Value, y: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> Value:
     """Multiply over the last two axes; operands are transposed first if requested (vectors are not)."""
-    dtype = x.fact.dtype if isinstance(x.fact, TensorFact) else None
+    dtype = x.dtype
     operands = _transposed(b, x) if transpose_a else x, _transposed(b, y) if transpose_b else y
     if dtype is None or not dtype.is_integer or dtype.bits >= _LEAST:
         return b(MatMul, *operands)

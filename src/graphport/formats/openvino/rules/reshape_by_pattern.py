@@ -14,7 +14,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, lower
 from graphport.ops.definitions.reshape import Reshape, may_fill, resolve_copied_dims
 from graphport.ops.lowering.op_builder import OpBuilder
-from graphport.ops.lowering.operands import sizes
+from graphport.ops.lowering.operands import cast, sizes
 
 _NO_DIM = -2
 """A dim that every runtime refuses: how an error that only a run can find is raised there."""
@@ -130,7 +130,7 @@ def _reshape_statically(
     dims = found.dims
     if all(isinstance(dim, int) for dim in dims):
         return _emit_reshape(b, data, dims, allowzero=0 in dims)
-    source = data.fact.shape if isinstance(data.fact, TensorFact) else None
+    source = data.shape
     if not all(isinstance(entry, int) for entry in pattern):
         if special_zero and source is not None:
             # An entry equal to the dim at its index copies it, whether it is 0 or not.
@@ -146,7 +146,7 @@ def _reshape_statically(
         if found.rest is not None and source is not None and not all(_is_positive(source[i]) for i in copied):
             # ONNX would divide by a copied dim that is 0.
             return _computed(b, data, shape, special_zero=special_zero)
-        return b(Reshape, data, _int64(b, shape), allowzero=int(not special_zero))
+        return b(Reshape, data, cast(b, shape, DType.INT64), allowzero=int(not special_zero))
     if not found.copied:
         return _emit_reshape(b, data, pattern, allowzero=0 in pattern)
     if found.rest is None or source is None:
@@ -167,11 +167,6 @@ def _is_positive(dim: Dim) -> bool:
 
 def _emit_reshape(b: Builder, data: Value, dims: list[Dim] | tuple[Dim, ...], *, allowzero: bool = False) -> Value:
     return b(Reshape, data, sizes(dims), allowzero=int(allowzero))
-
-
-def _int64(b: Builder, value: Value) -> Value:
-    is_int64 = isinstance(value.fact, TensorFact) and value.fact.dtype is DType.INT64
-    return value if is_int64 else OpBuilder(b)("Cast", value, to=DType.INT64)
 
 
 def _shared_out(b: Builder, data: Value, pattern: tuple[Dim, ...], found: Target, rank: int) -> Value:
@@ -199,8 +194,8 @@ def _quotient(emit: OpBuilder, shared: Value, fixed: Value, refused: Value) -> V
 
 def _computed(b: Builder, data: Value, shape: Value, *, special_zero: bool) -> Value:
     """Emit a Reshape whose pattern is computed at run time."""
-    pattern = _int64(b, shape)
-    dims = data.fact.shape if isinstance(data.fact, TensorFact) else None
+    pattern = cast(b, shape, DType.INT64)
+    dims = data.shape
     if dims is not None and all(map(_is_positive, dims)):
         return b(Reshape, data, pattern, allowzero=int(not special_zero))
     asked = _compute_dims(b, data, pattern) if special_zero else _without_quotient_of_zero(b, pattern)

@@ -106,7 +106,7 @@ def squeeze(b: Builder, x: Value, axes: Value | None = None, *, allow_axis_skip:
 def export_squeeze(b: Builder, data: Value, axes: Value | None = None) -> Exported:
     if axes is not None:
         return b.emit("opset1.Squeeze", data, axes)
-    dims = data.fact.shape if isinstance(data.fact, TensorFact) else None
+    dims = data.shape
     if dims is None or not all(isinstance(dim, int) for dim in dims):
         return b.emit("opset1.Squeeze", data)
     ones = [axis for axis, n in enumerate(dims) if n == 1]

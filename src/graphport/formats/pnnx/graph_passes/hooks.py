@@ -55,7 +55,7 @@ def before(graph: Graph) -> None:
 
 def _pair(graph: Graph) -> None:
     """Represent complex tensors as real ones with a last axis of 2, if all operators on them have a rule for that."""
-    known = {value for value in graph.values() if isinstance(value.fact, TensorFact) and value.fact.dtype in REALS}
+    known = {value for value in graph.values() if value.dtype in REALS}
     if not known or any(value.is_output or value.is_input for value in known):
         return
     nodes = [node for node in graph if known & {*node.operands, *node.results}]

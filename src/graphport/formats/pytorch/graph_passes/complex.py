@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity
 from graphport.core.dtypes import DType
-from graphport.core.facts import TensorFact
 from graphport.formats.pytorch.graph_passes.pairs import pair_value
 from graphport.formats.pytorch.rules.binding import COMPLEX
 from graphport.formats.pytorch.rules.overloads import DIALECT
@@ -15,7 +14,7 @@ from graphport.ops import registry
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from graphport.ir.graph import Graph, Node, Value
+    from graphport.ir.graph import Graph, Node
 
 _KINDS = frozenset({DType.COMPLEX64, DType.COMPLEX128})
 
@@ -28,7 +27,7 @@ def pair(graph: Graph) -> list[Diagnostic]:
     Raises:
         DiagnosticError: LEG0004 an operator on complex tensors has no rule.
     """
-    known = {value: None for value in graph.values() if _is_complex(value)}
+    known = {value: None for value in graph.values() if value.dtype in _KINDS}
     if not known:
         return []
     nodes = [node for node in graph if any(value in known for value in (*node.operands, *node.results))]
@@ -42,10 +41,6 @@ def pair(graph: Graph) -> list[Diagnostic]:
     for value in known:
         pair_value(value)
     return [_finding(public)] if public else []
-
-
-def _is_complex(value: Value) -> bool:
-    return isinstance(value.fact, TensorFact) and value.fact.dtype in _KINDS
 
 
 def _refused(node: Node) -> Diagnostic:

@@ -82,7 +82,7 @@ def _cast_operands(body: Graph) -> None:
         for place, value in enumerate(node.inputs):
             own = None if value is None else _floating(value)
             if value is not None and own not in (None, wanted) and (wanted in _LOW or own in _LOW):
-                cast = Value(body.fresh(value.name), TensorFact(wanted, _shape(value)))
+                cast = Value(body.fresh(value.name), TensorFact(wanted, value.shape))
                 attributes: dict[str, Any] = {"dtype": f"torch.{wanted.text}", KEYS: ("self",)}
                 body.insert_before(node, Node(_CAST, [value], [cast], attributes, dialect=DIALECT))
                 node.set_input(place, cast)
@@ -91,10 +91,6 @@ def _cast_operands(body: Graph) -> None:
 def _floating(value: Value | None) -> DType | None:
     dtype = value.fact.dtype if value is not None and isinstance(value.fact, TensorFact) else None
     return dtype if dtype is not None and dtype.is_floating else None
-
-
-def _shape(value: Value) -> Any:
-    return value.fact.shape if isinstance(value.fact, TensorFact) else None
 
 
 # ── branches and loops ────────────────────────────────────────────────────────────────────────────────────────────────

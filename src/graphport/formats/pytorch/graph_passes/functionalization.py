@@ -23,7 +23,6 @@ from graphport.ops import registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphport.core.dtypes import DType
 
 STRIDED = "pt2.strided"
 """Note of a value that is not contiguous."""
@@ -476,18 +475,10 @@ def _looks(node: Node, doubt: str) -> bool | None:
     dense = not (operand.has_notes and STRIDED in operand.notes)
     match doubt:
         case "layout":
-            return True if dense or _shape(operand) == _shape(result) else None
+            return True if dense or operand.shape == result.shape else None
         case "contiguous":
             return dense if node.attributes.get("memory_format") in (None, "contiguous") else None
         case "cast":
-            return _dtype(operand) is _dtype(result) and not node.attributes.get("copy")
+            return operand.dtype is result.dtype and not node.attributes.get("copy")
         case _:
             return not node.attributes.get("train", node.attributes.get("training"))
-
-
-def _dtype(value: Value) -> DType | None:
-    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
-
-
-def _shape(value: Value) -> Any:
-    return value.fact.shape if isinstance(value.fact, TensorFact) else None

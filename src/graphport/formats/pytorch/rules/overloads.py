@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from graphport.core.facts import TensorFact
 from graphport.formats.pytorch.rules.binding import BY_POSITION, COMPLEX, EXPORTED, LEFT, Function, bound
 from graphport.formats.pytorch.rules.binding import DIALECT as PNNX
 from graphport.formats.pytorch.rules.rule_table import FUNCTIONS
@@ -171,8 +170,3 @@ def _fallback(op_type: str) -> Callable[..., Any] | None:
 
 
 FALLBACKS[DIALECT] = _fallback
-
-
-def dtype_known(value: Value) -> bool:
-    """Whether the element type of `value` is known."""
-    return isinstance(value.fact, TensorFact) and value.fact.dtype is not None

@@ -23,7 +23,7 @@ _LARGEST = 2.0**127
 
 def cast(b: Builder, x: Value, dtype: DType) -> Value:
     """Cast `x`; return it unchanged if it has the element type."""
-    if isinstance(x.fact, TensorFact) and x.fact.dtype is dtype:
+    if x.dtype is dtype:
         return x
     if dtype.kind == "c":
         message = "cast to the complex type {dtype}"

@@ -214,7 +214,7 @@ class Emitter:
             return
         for index in numbers:
             value = node.inputs[index]
-            if value is not None and isinstance(value.fact, TensorFact) and value.fact.dtype is DType.FLOAT64:
+            if value is not None and value.dtype is DType.FLOAT64:
                 node.set_input(index, self.node(CAST, [("self", value, False)], {"dtype": "torch.float32"})[0])
 
     def _check_shared(self, value: Value) -> None:

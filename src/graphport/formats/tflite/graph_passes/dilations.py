@@ -139,7 +139,7 @@ def _replace(graph: Graph, chain: _Chain) -> None:
     x = _padded(graph, chain)
     if axis:
         shape = (*_dims(x)[:axis], 1, *_dims(x)[axis:])
-        x = _emit(graph, node, "EXPAND_DIMS", [x, _ints(graph, axis)], _moving(split), (_dtype(x), shape))
+        x = _emit(graph, node, "EXPAND_DIMS", [x, _ints(graph, axis)], _moving(split), (x.dtype, shape))
     factors = list(chain.blocks)
     if axis:
         factors.insert(axis - 1, 1)
@@ -147,7 +147,7 @@ def _replace(graph: Graph, chain: _Chain) -> None:
     results: list[Value] = []
     if axis:
         shape = (*_dims(chain.merge.output)[:axis], 1, *_dims(chain.merge.output)[axis:])
-        results = [Value(graph.fresh(node.output.name), TensorFact(_dtype(node.output), shape))]
+        results = [Value(graph.fresh(node.output.name), TensorFact(node.output.dtype, shape))]
     twin = Node(node.op_type, [x, *node.inputs[1:]], results, attributes, dialect=_DIALECT, origin=node.unasked_origin)
     graph.insert_before(chain.merge, twin)
     if axis:
@@ -175,7 +175,7 @@ def _padded(graph: Graph, chain: _Chain) -> Value:
     for place, (first, last) in enumerate(chain.pads):
         dims[1 + place] = dims[1 + place] + first + last
     table = [[0, 0], *map(list, chain.pads), [0, 0]]
-    return _emit(graph, chain.convolution, "PAD", [x, _ints(graph, table)], _moving(chain.split), (_dtype(x), dims))
+    return _emit(graph, chain.convolution, "PAD", [x, _ints(graph, table)], _moving(chain.split), (x.dtype, dims))
 
 
 def _emit(
@@ -198,10 +198,6 @@ def _moving(node: Node) -> dict[str, Attribute]:
     found = {name: attributes[name] for name in ("quantized_results", "types") if name in attributes}
     quantized = attributes.get("quantized")
     return {**found, "quantized": (quantized[0], None)} if isinstance(quantized, tuple) and quantized else found
-
-
-def _dtype(value: Value) -> DType | None:
-    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
 
 
 def _ints(graph: Graph, numbers: object) -> Value:

@@ -129,7 +129,7 @@ def _tell_moved(graph: Graph) -> None:
             elif (
                 quantization is not None
                 and quantization[1] < 0
-                and _dtype(first) is quantization[0]
+                and first.dtype is quantization[0]
                 and "quantized" not in node.attributes
             ):
                 known[first] = known[node.output] = quantization
@@ -173,7 +173,7 @@ def _tell_joined(node: Node, known: dict[Value, Quantization]) -> None:
     if len(found) != 1 or "quantized" in node.attributes:
         return
     (quantization,) = found
-    if quantization[1] >= 0 or any(_dtype(value) is not quantization[0] for value in values):
+    if quantization[1] >= 0 or any(value.dtype is not quantization[0] for value in values):
         return
     known.update(dict.fromkeys(values, quantization))
     node.set_attribute("quantized", cast("Any", (quantization,) * len(node.inputs)))
@@ -184,10 +184,6 @@ def _quantized_values(node: Node) -> list[tuple[Value | None, Quantization | Non
     sides = ((node.inputs, node.attributes.get("quantized")), (node.outputs, node.attributes.get("quantized_results")))
     pairs = [(values, cast("Any", entries)) for values, entries in sides if isinstance(entries, tuple)]
     return [pair for values, entries in pairs for pair in zip(values, entries, strict=False)]
-
-
-def _dtype(value: Value) -> DType | None:
-    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
 
 
 def _make_signed(node: Node) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def keep_states(graph: Graph) -> None:
         handle = _variable(graph, state, first)
         copy = Value(graph.fresh(value.name), value.fact)
         value.replace_uses(copy)
-        read = Node("READ_VARIABLE", [], [copy], {"types": _types(value)}, dialect=_DIALECT, origin=value.origin)
+        read = Node("READ_VARIABLE", [], [copy], {"types": (value.dtype,)}, dialect=_DIALECT, origin=value.origin)
         graph.append(read) if first is None else graph.insert_before(first, read)
         read.inputs = [handle]
         graph.append(Node("ASSIGN_VARIABLE", [handle, copy if last is value else last], [], dialect=_DIALECT))
@@ -60,10 +60,6 @@ def _begins(value: Value) -> Storage | None:
         return None
     shape = tuple(n for n in fact.dims if isinstance(n, int))
     return ArrayStorage(np.broadcast_to(np.zeros((), fact.dtype.numpy), shape), fact.dtype)
-
-
-def _types(value: Value) -> tuple[Any, ...]:
-    return (value.fact.dtype if isinstance(value.fact, TensorFact) else None,)
 
 
 def _variable(graph: Graph, state: State, before: Node | None) -> Value:

@@ -96,7 +96,7 @@ def own_results(graph: Graph) -> None:
 def _of_its_own(graph: Graph, value: Value) -> Value:
     maker = cast("Node", value.producer)
     source = maker.operand(0)
-    shape = value.fact.shape if isinstance(value.fact, TensorFact) else None
+    shape = value.shape
     dims = None if shape is None else [n for n in shape if isinstance(n, int)]
     if shape is None or dims is None or len(dims) != len(shape):
         return value
@@ -114,7 +114,7 @@ def _emit(graph: Graph, op_type: str, x: Value, dims: list[int], *, operands: li
     """Append a node with operand `x` and int32 constants with the elements of `operands`."""
     stored = [storage_of(np.array(each, np.int32)) for each in operands]
     constants = [graph.add_constant(graph.fresh(f"{x.name}_{op_type.lower()}"), TensorFact.of(s), s) for s in stored]
-    fact = TensorFact(x.fact.dtype if isinstance(x.fact, TensorFact) else None, tuple(dims))
+    fact = TensorFact(x.dtype, tuple(dims))
     result = Value(graph.fresh(f"{x.name}_own"), fact)
     graph.append(Node(op_type, [x, *constants], [result], dialect=_DIALECT))
     return result

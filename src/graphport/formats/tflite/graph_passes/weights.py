@@ -10,7 +10,7 @@ from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.spill import store_array
 from graphport.core.storage import storage_of
-from graphport.ir.graph import Node, Value
+from graphport.ir.graph import Node
 
 if TYPE_CHECKING:
     from graphport.formats.tflite.rules.binding import Quantization
@@ -127,7 +127,7 @@ def clamp_results(graph: Graph) -> None:
         value = maker.output
         if len(value.uses) != 1 or value.is_output or maker.attributes.get("fused_activation_function"):
             continue
-        if maker.attributes.get("quantized_results") is not None or _dtype(value) is not DType.FLOAT32:
+        if maker.attributes.get("quantized_results") is not None or value.dtype is not DType.FLOAT32:
             continue
         maker.set_attribute("fused_activation_function", number)
         result = node.output
@@ -151,7 +151,3 @@ def _is_stored(node: Node) -> bool:
 def _quantization(node: Node) -> Quantization | None:
     entries = node.attributes.get("quantized")
     return cast("Any", entries)[0] if isinstance(entries, tuple) and entries else None
-
-
-def _dtype(value: Value) -> DType | None:
-    return value.fact.dtype if isinstance(value.fact, TensorFact) else None
