@@ -31,6 +31,11 @@ def pooled(b: Builder, x: Value, axis: int, count: int, op_def: Any) -> Value:
     return parts[0] if count == 1 else b(Concat, *parts, axis=axis)
 
 
+def static_regions(length: int, count: int) -> list[tuple[int, int]]:
+    """Return the regions of a static axis: floor(i * length / count) to ceil((i + 1) * length / count)."""
+    return [(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
+
+
 def largest(b: Builder, x: Value, axes: dict[int, int]) -> tuple[Value, Value]:
     """Return the maximum of each region and its first index, counted over `axes` of `x`.
 

@@ -13,7 +13,7 @@ from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.definitions.arithmetic import Abs, Add, Floor, Mul, Sign
 from graphport.ops.definitions.arithmetic.cast import Cast
 from graphport.ops.definitions.indexing import Slice
-from graphport.ops.definitions.reshape import Reshape, Transpose
+from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Transpose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,6 +180,11 @@ def cast(b: Builder, value: Value, dtype: DType) -> Value:
     return value if own is dtype else b(Cast, value, to=dtype)
 
 
+def in_float32(b: Builder, x: Value) -> Value:
+    """Cast float16 and bfloat16 to float32; return other tensors unchanged."""
+    return cast(b, x, DType.FLOAT32) if dtype_of(x) in (DType.FLOAT16, DType.BFLOAT16) else x
+
+
 def as_index(b: Builder, value: Value) -> Value:
     """Return `value` unchanged if it is int32 or int64, else cast it to int64."""
     return value if dtype_of(value) in (DType.INT32, DType.INT64) else as_int64(b, value)
@@ -218,6 +223,27 @@ def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     """Reshape `x`; -1 and 0 have the meaning of `Reshape`. A constant is folded."""
     known = all(n > 0 for n in shape)
     return (b.reshaped(x, shape) if known else None) or b(Reshape, x, shape)
+
+
+def distinct_axes(b: Builder, x: Value, axes: Value) -> Value | None:
+    """Return the axes of a reduction of `x` without duplicates, from 0; `None` if there are none.
+
+    Raises:
+        ShapeError: an axis is out of range.
+    """
+    found = integers(axes)
+    if found is None:
+        return as_vector(b, axes)
+    rank = len(b.dims(x))
+    if any(not -rank <= axis < rank for axis in found):
+        message = f"axes {list(found)} are out of range for a tensor of rank {rank}"
+        raise ShapeError(message)
+    return vector(b, list(dict.fromkeys(axis % rank for axis in found))) if found else None
+
+
+def zero_padded(b: Builder, x: Value, count: Value) -> Value:
+    """Return the first `count` [1] elements of the vector `x`, with zeros after its end."""
+    return b(Slice, b(Concat, x, b(Expand, b.like(x, 0), count), axis=0), [0], count, [0])
 
 
 def slice_axis(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from graphport.core.dims import Dim
@@ -48,6 +49,15 @@ def window_options(op: Convolution | ConvTransposeView | Pool) -> dict[str, Any]
             return stated | {"ceil_mode": op.ceil_mode}
         case _:
             return stated
+
+
+def window_attributes(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
+    """Return kernel shape, strides and dilations as ONNX attributes, without defaults."""
+    return {
+        "kernel_shape": tuple(kernel),
+        "strides": tuple(strides) if any(s != 1 for s in strides) else None,
+        "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
+    }
 
 
 def padding_of(slid: Window) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -13,6 +13,7 @@ from graphport.ops.definitions.convolution import Conv, ConvTranspose
 from graphport.ops.definitions.convolution.window import same_pads
 from graphport.ops.definitions.padding import Pad
 from graphport.ops.lowering.operands import reshaped, sizes, transposed
+from graphport.ops.lowering.windows import window_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,15 +48,6 @@ def pads_of(
     return {"pads": tuple(flat)} if any(flat) else {}
 
 
-def window(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
-    """Kernel, strides and dilations as attributes of ONNX."""
-    return {
-        "kernel_shape": tuple(kernel),
-        "strides": tuple(strides) if any(s != 1 for s in strides) else None,
-        "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
-    }
-
-
 def convolve(
     b: Builder,
     x: Value,
@@ -69,7 +61,9 @@ def convolve(
 ) -> Value:
     """A convolution of `x` [N, C, *d] with filters [M, C / groups, *kernel]."""
     kernel = sizes(b.dims(w)[2:], "the kernel")
-    attributes = window(kernel, strides, dilations) | pads_of(b.dims(x)[2:], kernel, strides, dilations, padding)
+    attributes = window_attributes(kernel, strides, dilations) | pads_of(
+        b.dims(x)[2:], kernel, strides, dilations, padding
+    )
     return b(Conv, x, w, bias, group=groups if groups > 1 else None, **attributes)
 
 
@@ -241,7 +235,7 @@ def _transpose_and_cut(
     begins = [max(each, 0) // 2 for each in excess]
     ends = [max(each, 0) - begin for each, begin in zip(excess, begins, strict=True)]
     more = [max(-each, 0) for each in excess]
-    attributes = window(sizes(b.dims(w)[2:], "the kernel"), strides, dilations)
+    attributes = window_attributes(sizes(b.dims(w)[2:], "the kernel"), strides, dilations)
     attributes["pads"] = (*begins, *ends) if any((*begins, *ends)) else None
     if all(extra < stride for extra, stride in zip(more, strides, strict=True)):
         return b(ConvTranspose, x, w, bias, output_padding=tuple(more) if any(more) else None, **attributes)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphport.formats.keras.rules.binding import Layer, in_compute_type, layer
-from graphport.formats.keras.rules.tensors import binary, in_float32, reduced, weight_along
+from graphport.formats.keras.rules.tensors import binary, reduced, weight_along
 from graphport.ops.declare import ShapeError
 from graphport.ops.definitions.arithmetic import Add, Div, Min, Mul, Reciprocal, Sqrt, Sub
 from graphport.ops.definitions.normalization import BatchNormalization, LayerNormalization
 from graphport.ops.definitions.normalization.groups import GroupNormalization
 from graphport.ops.definitions.normalization.layer import RMSNormalization
 from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
-from graphport.ops.lowering.operands import cast, dtype_of, reshaped, sizes, transposed
+from graphport.ops.lowering.operands import cast, dtype_of, in_float32, reshaped, sizes, transposed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

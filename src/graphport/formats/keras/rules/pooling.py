@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.formats.keras.rules.binding import Layer, layer, pair
-from graphport.formats.keras.rules.convolution import pads_of, window
+from graphport.formats.keras.rules.convolution import pads_of
 from graphport.formats.keras.rules.tensors import reduced, spatial_axes, to_channels_first, to_data_format, unsqueezed
 from graphport.ops.declare import UnsupportedError
 from graphport.ops.definitions.arithmetic import Div, Mul
@@ -14,6 +14,7 @@ from graphport.ops.definitions.pooling import AveragePool, MaxPool
 from graphport.ops.definitions.reduction import ReduceMax, ReduceMean, ReduceSum
 from graphport.ops.definitions.reshape import Concat
 from graphport.ops.lowering.operands import cast, vector
+from graphport.ops.lowering.windows import window_attributes
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -26,7 +27,7 @@ def _pooled(at: Layer, op_def: OpDef, pool_size: Any, strides: Any, padding: str
     steps = kernel if strides is None else pair(strides, spatial, "strides")
     ones = (1,) * spatial
     x = to_channels_first(b, at.x, data_format)
-    attributes = window(kernel, steps, ones) | pads_of(b.dims(x)[2:], kernel, steps, ones, padding)
+    attributes = window_attributes(kernel, steps, ones) | pads_of(b.dims(x)[2:], kernel, steps, ones, padding)
     return to_data_format(b, b(op_def, x, **attributes), data_format)
 
 

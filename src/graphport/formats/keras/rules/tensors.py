@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.ops.declare import ShapeError
 from graphport.ops.definitions.reshape import Expand, Reshape, Squeeze, Unsqueeze
 from graphport.ops.lowering.extents import extent, joined
-from graphport.ops.lowering.operands import cast, dtype_of, reshaped, transposed, vector
+from graphport.ops.lowering.operands import cast, reshaped, transposed, vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,11 +122,6 @@ def is_same_dim(one: Dim, other: Dim) -> bool:
 def to_float(b: Builder, x: Value, dtype: DType) -> Value:
     """A boolean or number in a float type."""
     return cast(b, x, dtype)
-
-
-def in_float32(b: Builder, x: Value) -> Value:
-    """Floats narrower than 32 bits in float32; Keras computes their statistics in float32."""
-    return cast(b, x, DType.FLOAT32) if dtype_of(x) in (DType.FLOAT16, DType.BFLOAT16) else x
 
 
 def constant_of(b: Builder, values: object, dtype: DType) -> Value:

@@ -16,7 +16,7 @@ from graphport.formats.openvino.rules.convolution_windows import window_words
 from graphport.formats.openvino.rules.emitting import emitted_pad, emitted_reshape
 from graphport.formats.openvino.rules.reduction_plugin import reduced
 from graphport.ops.declare import ShapeError, lower
-from graphport.ops.decompositions.adaptive_pooling import largest, pooled
+from graphport.ops.decompositions.adaptive_pooling import largest, pooled, static_regions
 from graphport.ops.definitions.convolution.window import Window
 from graphport.ops.definitions.indexing import Gather, GatherElements
 from graphport.ops.definitions.pooling import MaxRoiPool
@@ -157,16 +157,12 @@ def _adaptive_sizes(b: Builder, x: Value, output_shape: Value) -> tuple[int, ...
     return wanted
 
 
-def _regions(length: int, out: int) -> list[tuple[int, int]]:
-    return [(i * length // out, -(-(i + 1) * length // out)) for i in range(out)]
-
-
 def _evened(b: Builder, x: Value, axis: int, length: int, out: int) -> Value:
     """Pool one axis by multiplying with a matrix of region weights."""
     dtype = dtype_of(x)
     reserve(length, out)
     shares = np.zeros((length, out))
-    for i, (begin, end) in enumerate(_regions(length, out)):
+    for i, (begin, end) in enumerate(static_regions(length, out)):
         shares[begin:end, i] = 1 / (end - begin)
     return mixed(b, x, axis, b.constant(shares.astype(dtype.numpy), dtype))
 
@@ -184,7 +180,7 @@ def adaptive_max_pool(
         y, indices = largest(b, x, dict(enumerate(wanted, len(lead))))
         return y, cast(b, indices, index_element_type)
     reserve(max(wanted, default=0), what="regions")
-    regions = [_regions(n, out) for n, out in zip(dims, wanted, strict=True)]
+    regions = [static_regions(n, out) for n, out in zip(dims, wanted, strict=True)]
     most = prod(max(end - begin for begin, end in axis) for axis in regions)
     # Each region is a list of indices.
     reserve(*wanted, prod(dims))

@@ -379,6 +379,11 @@ def axis_of(axis: int, rank: int) -> int:
     return axis % max(rank, 1)
 
 
+def constant_or_value(value: Any) -> Any:
+    """Return the number of a constant tensor; other objects are returned unchanged."""
+    return scalar_of(value) if isinstance(value, Value) and value.storage is not None else value
+
+
 def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
     """Normalize axes; `None` or an empty list means all."""
     if dim is None or (is_sequence(dim) and not dim):

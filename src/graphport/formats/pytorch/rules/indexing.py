@@ -10,9 +10,8 @@ from graphport.core.dims import Symbolic
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import axis_of, scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_indices import column_of, scatter, scatter_reduce, slice_scatter
-from graphport.formats.pytorch.rules.functions.indexing_slices import END, sliced
+from graphport.formats.pytorch.rules.functions.indexing_slices import is_unbounded_end, sliced
 from graphport.formats.pytorch.rules.functions.reduction_norms import norm
-from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.indexing_indices import strided_indices
 from graphport.formats.pytorch.rules.overloads import RULES, aten, view
 from graphport.formats.pytorch.rules.promotion import cast
@@ -25,7 +24,8 @@ from graphport.ops.definitions.generate import Range
 from graphport.ops.definitions.indexing import Gather, ScatterElements, ScatterND
 from graphport.ops.definitions.reduction import ReduceMax
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
-from graphport.ops.lowering.operands import dtype_of, ends_of, vector
+from graphport.ops.lowering.extents import extent
+from graphport.ops.lowering.operands import dtype_of, ends_of, transposed, vector
 
 view("aten.slice", "aten.narrow", kind="slice", op_type="aten.slice_scatter.default")
 view("aten.select", kind="slice", op_type="aten.select_scatter.default")
@@ -38,23 +38,19 @@ view("aten.unbind", kind="stack")
 # ── writing into a part ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _extent(b: Builder, x: Value, axis: int) -> Value:
-    return b(Shape, x, start=axis, end=axis + 1)
-
-
 def _as_index_vector(b: Builder, bound: Any) -> Value:
     """Return a slice bound as a tensor of shape [1]."""
     return b(Reshape, bound, [1]) if isinstance(bound, Value) else vector(b, [int(bound)])
 
 
-def _placed(b: Builder, bound: Any, extent: Value) -> Value:
+def _placed(b: Builder, bound: Any, size: Value) -> Value:
     """Normalize a negative slice bound and clamp it to the axis."""
     found = _as_index_vector(b, bound)
     if not isinstance(bound, Value) and bound >= 0:
-        return b(Min, found, extent)
+        return b(Min, found, size)
     zero = vector(b, [0])
-    positive = b(Where, b(Less, found, zero), b(Add, found, extent), found)
-    return b(Max, b(Min, positive, extent), zero)
+    positive = b(Where, b(Less, found, zero), b(Add, found, size), found)
+    return b(Max, b(Min, positive, size), zero)
 
 
 def _is_constant_bound(bound: Any) -> bool:
@@ -83,28 +79,23 @@ def slice_scatter_(
             start = int(scalar_of(start)) % max(count, 1)
             end = start + int(scalar_of(length))
         return slice_scatter(b, self, own, axis, start, end, step)
-    extent = _extent(b, self, axis)
-    is_last = length is None and _is_unbounded_end(end)
-    first = _placed(b, 0 if start is None else start, extent)
+    size = extent(b, self, axis)
+    is_last = length is None and is_unbounded_end(end)
+    first = _placed(b, 0 if start is None else start, size)
     if scalar_of(step) != 1:
         return _stepped(b, self, own, axis, first, int(scalar_of(step)))
-    behind = b(Add, first, _extent(b, own, axis))
+    behind = b(Add, first, extent(b, own, axis))
     parts = [sliced(b, self, axis, 0, first), own, sliced(b, self, axis, behind, None)]
     kept = parts[1:] if start in (None, 0) else parts
     return b(Concat, *(kept[:-1] if is_last else kept), axis=axis)
 
 
-def _is_unbounded_end(end: Any) -> bool:
-    """Whether a slice extends to the end of the axis."""
-    return end is None or (isinstance(end, int) and end >= END)
-
-
 def _stepped(b: Builder, x: Value, src: Value, axis: int, first: Value, step: int) -> Value:
     rank = len(b.dims(x))
-    indices = _counted(b, first, _extent(b, src, axis), step)
+    indices = _counted(b, first, extent(b, src, axis), step)
     order = [axis, *(a for a in range(rank) if a != axis)]
-    y = b(ScatterND, moved(b, x, order), b(Unsqueeze, indices, [1]), moved(b, src, order))
-    return moved(b, y, [int(place) for place in np.argsort(order)])
+    y = b(ScatterND, transposed(b, x, order), b(Unsqueeze, indices, [1]), transposed(b, src, order))
+    return transposed(b, y, [int(place) for place in np.argsort(order)])
 
 
 def _counted(b: Builder, first: Value, count: Value, step: int) -> Value:
@@ -119,11 +110,11 @@ def select_scatter(b: Builder, self: Value, src: Value, dim: Any, index: Any) ->
     """Write `src` at one index of an axis."""
     axis = axis_of(scalar_of(dim), len(b.dims(self)))
     wide = b(Unsqueeze, src, [axis])
-    if _is_constant_bound(index) and not isinstance(extent := b.dims(self)[axis], Symbolic):
-        place = int(scalar_of(index)) % extent
+    if _is_constant_bound(index) and not isinstance(size := b.dims(self)[axis], Symbolic):
+        place = int(scalar_of(index)) % size
         return slice_scatter_(b, self, wide, axis, place, place + 1)
     place = index if isinstance(index, Value) else int(index)
-    end = b(Add, _placed(b, place, _extent(b, self, axis)), [1])
+    end = b(Add, _placed(b, place, extent(b, self, axis)), [1])
     return slice_scatter_(b, self, wide, axis, place, end)
 
 
@@ -132,13 +123,13 @@ def diagonal_scatter(b: Builder, self: Value, src: Value, offset: Any = 0, dim1:
     rank = len(b.dims(self))
     i, j, k = axis_of(scalar_of(dim1), rank), axis_of(scalar_of(dim2), rank), int(scalar_of(offset))
     order = [i, j, *(a for a in range(rank) if a not in (i, j))]
-    transposed = moved(b, cast(b, src, dtype_of(self)), [rank - 2, *range(rank - 2)])
-    count = b(Shape, transposed, start=0, end=1)
+    permuted = transposed(b, cast(b, src, dtype_of(self)), [rank - 2, *range(rank - 2)])
+    count = b(Shape, permuted, start=0, end=1)
     rows, columns = (_counted(b, vector(b, [max(n, 0)]), count, 1) for n in (-k, k))
     last = vector(b, [1])
     indices = b(Concat, b(Unsqueeze, rows, last), b(Unsqueeze, columns, last), axis=1)
-    y = b(ScatterND, moved(b, self, order), indices, transposed)
-    return moved(b, y, [int(place) for place in np.argsort(order)])
+    y = b(ScatterND, transposed(b, self, order), indices, permuted)
+    return transposed(b, y, [int(place) for place in np.argsort(order)])
 
 
 @aten("aten.as_strided_scatter")

@@ -12,7 +12,6 @@ from graphport.core.dtypes import DType
 from graphport.core.sequences import is_sequence
 from graphport.formats.pytorch.rules.binding import bounded, integers, scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_embedding_bag import embedding_bag
-from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
@@ -21,7 +20,7 @@ from graphport.ops.definitions.arithmetic import Add, Mul
 from graphport.ops.definitions.comparison import Where
 from graphport.ops.definitions.indexing import Compress, Gather, GatherND, NonZero, ScatterND
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Squeeze, Transpose, Unsqueeze
-from graphport.ops.lowering.operands import dtype_of, vector
+from graphport.ops.lowering.operands import dtype_of, transposed, vector
 from graphport.ops.shapes import broadcast
 
 _MASKS = (DType.BOOL, DType.UINT8)
@@ -100,14 +99,14 @@ def index(b: Builder, self: Value, indices: Any) -> Value:
         return self
     rest = [axis for axis in range(len(b.dims(self))) if axis not in axes]
     positions = _joined(b, chosen)
-    y = b(GatherND, moved(b, self, [*axes, *rest]), positions)
+    y = b(GatherND, transposed(b, self, [*axes, *rest]), positions)
     # A mask counts as one index at its first axis.
     first = next(axis for axis, item in enumerate(items) if item is not None)
     together = _stand_together([axis for axis, item in enumerate(items) if item is not None])
     if not together or not first:
         return y
     count = len(b.dims(positions)) - 1
-    return moved(b, y, [*range(count, count + first), *range(count), *range(count + first, len(b.dims(y)))])
+    return transposed(b, y, [*range(count, count + first), *range(count), *range(count + first, len(b.dims(y)))])
 
 
 @aten("aten.index_put", "aten._unsafe_index_put", "aten._index_put_impl", ignores=("unsafe",))
@@ -127,20 +126,22 @@ def index_put(b: Builder, self: Value, indices: Any, values: Value, accumulate: 
     positions = _joined(b, chosen)
     count = len(b.dims(positions)) - 1
     front = b(Shape, positions, start=0, end=count)
-    transposed = moved(b, self, order)
-    behind = b(Shape, transposed, start=len(axes))
+    permuted = transposed(b, self, order)
+    behind = b(Shape, permuted, start=len(axes))
     given = [axis for axis, item in enumerate(items) if item is not None]
     first = given[0] if _stand_together(given) else 0
     if first:
         # The assigned values have the indexed axes at their original position.
-        parts = [b(Shape, transposed, start=len(axes), end=len(axes) + first), front]
-        parts.append(b(Shape, transposed, start=len(axes) + first))
+        parts = [b(Shape, permuted, start=len(axes), end=len(axes) + first), front]
+        parts.append(b(Shape, permuted, start=len(axes) + first))
         wide = b(Expand, updates, b(Concat, *parts, axis=0))
-        wide = moved(b, wide, [*range(first, first + count), *range(first), *range(first + count, count + len(rest))])
+        wide = transposed(
+            b, wide, [*range(first, first + count), *range(first), *range(first + count, count + len(rest))]
+        )
     else:
         wide = b(Expand, updates, b(Concat, front, behind, axis=0) if rest else front)
-    y = b(ScatterND, transposed, positions, wide, reduction="add" if scalar_of(accumulate) else None)
-    return moved(b, y, [int(place) for place in np.argsort(order)])
+    y = b(ScatterND, permuted, positions, wide, reduction="add" if scalar_of(accumulate) else None)
+    return transposed(b, y, [int(place) for place in np.argsort(order)])
 
 
 @aten("aten.masked_select")

@@ -9,7 +9,6 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import axis_of, scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
-from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
@@ -20,7 +19,7 @@ from graphport.ops.definitions.generate import Range
 from graphport.ops.definitions.indexing import Compress, Gather, NonZero
 from graphport.ops.definitions.reduction import CumSum, ReduceMax, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
-from graphport.ops.lowering.operands import as_int64, vector
+from graphport.ops.lowering.operands import as_int64, transposed, vector
 
 
 def _integer_or_tensor(bound: Any) -> Any:
@@ -76,7 +75,7 @@ def unique_consecutive(
     del return_inverse, return_counts
     rank = len(b.dims(self))
     axis = None if dim is None else axis_of(scalar_of(dim), rank)
-    x = b(Reshape, self, [-1]) if axis is None else moved(b, self, [axis, *(a for a in range(rank) if a != axis)])
+    x = b(Reshape, self, [-1]) if axis is None else transposed(b, self, [axis, *(a for a in range(rank) if a != axis)])
     differ = b(Not, b(Equal, sliced(b, x, 0, 1, None), sliced(b, x, 0, 0, -1)))
     width = len(b.dims(x))
     if width > 1:
@@ -87,7 +86,7 @@ def unique_consecutive(
     begins = sliced(b, b(Concat, b.constant(np.array([True])), differ, axis=0), 0, 0, count)
     y = b(Compress, x, begins, axis=0)
     if axis:
-        y = moved(b, y, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+        y = transposed(b, y, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
     if b.count == 1:
         return y
     zero = b.constant(0, DType.INT64)

@@ -8,7 +8,7 @@ from graphport.formats.pytorch.rules.binding import scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_masks import diagonal_of
 from graphport.formats.pytorch.rules.functions.matmul import matrix_power, vander
 from graphport.formats.pytorch.rules.functions.reduction_norms import matrix_norm
-from graphport.formats.pytorch.rules.matmul_factors import in_order, inverse, iterated, solved, transposed
+from graphport.formats.pytorch.rules.matmul_factors import in_order, inverse, iterated, solved, swap_last_axes
 from graphport.formats.pytorch.rules.overloads import RULES, aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -60,7 +60,11 @@ def solve(b: Builder, A: Value, B: Value, left: Any = True, check_errors: Any = 
     if _is_small(b, A):
         y = b(MatMul, inverted(b, A), right) if scalar_of(left) else b(MatMul, right, inverted(b, A))
     else:
-        y = solved(b, A, right) if scalar_of(left) else transposed(b, solved(b, transposed(b, A), transposed(b, right)))
+        y = (
+            solved(b, A, right)
+            if scalar_of(left)
+            else swap_last_axes(b, solved(b, swap_last_axes(b, A), swap_last_axes(b, right)))
+        )
     y = b(Squeeze, y, [-1]) if is_vector else y
     return y if b.count == 1 else (y, None, None, in_order(b, A))[: b.count]
 
@@ -91,7 +95,7 @@ def inner(b: Builder, self: Value, other: Value) -> Value:
     if rank == 1:
         return b(MatMul, self, other)
     rows = other if rank == 2 else b(Flatten, other, axis=rank - 1)
-    y = b(MatMul, self, transposed(b, rows))
+    y = b(MatMul, self, swap_last_axes(b, rows))
     if rank == 2:
         return y
     return b(Reshape, y, b(Concat, b(Shape, self, end=-1), b(Shape, other, end=-1), axis=0))

@@ -14,7 +14,6 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced
-from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -25,7 +24,7 @@ from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.padding import Pad
 from graphport.ops.definitions.reduction import ArgMax, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Expand, Shape
-from graphport.ops.lowering.operands import dtype_of, sizes
+from graphport.ops.lowering.operands import dtype_of, sizes, transposed
 
 LARGEST = 32
 """Maximum rows of a factorized matrix."""
@@ -52,10 +51,10 @@ def _square(b: Builder, x: Value) -> int:
     return rows
 
 
-def transposed(b: Builder, x: Value) -> Value:
+def swap_last_axes(b: Builder, x: Value) -> Value:
     """Transpose the last two axes."""
     rank = len(b.dims(x))
-    return moved(b, x, [*range(rank - 2), rank - 1, rank - 2])
+    return transposed(b, x, [*range(rank - 2), rank - 1, rank - 2])
 
 
 def _slice_matrix(
@@ -129,9 +128,9 @@ def cholesky(b: Builder, self: Value, upper: Any = False, check_errors: Any = Fa
         columns.append(b(Pad, column, [*before, *[0] * rank]) if k else column)
         if k < n - 1:
             below = _slice_matrix(b, column, (1, None))
-            rest = b(Sub, _slice_matrix(b, rest, (1, None), (1, None)), b(Mul, below, transposed(b, below)))
+            rest = b(Sub, _slice_matrix(b, rest, (1, None), (1, None)), b(Mul, below, swap_last_axes(b, below)))
     y = _joined(b, columns, axis=-1)
-    y = transposed(b, y) if scalar_of(upper) else y
+    y = swap_last_axes(b, y) if scalar_of(upper) else y
     return y if b.count == 1 else (y, in_order(b, self))
 
 
@@ -161,7 +160,9 @@ def solve_triangular(
     is_upper, is_unit = bool(scalar_of(upper)), bool(scalar_of(unitriangular))
     if scalar_of(left):
         return triangular(b, self, B, is_upper=is_upper, is_unit=is_unit)
-    return transposed(b, triangular(b, transposed(b, self), transposed(b, B), is_upper=not is_upper, is_unit=is_unit))
+    return swap_last_axes(
+        b, triangular(b, swap_last_axes(b, self), swap_last_axes(b, B), is_upper=not is_upper, is_unit=is_unit)
+    )
 
 
 @aten("aten.triangular_solve")
@@ -170,7 +171,7 @@ def triangular_solve(
 ) -> Any:
     is_upper, a = bool(scalar_of(upper)), A
     if scalar_of(transpose):
-        is_upper, a = not is_upper, transposed(b, A)
+        is_upper, a = not is_upper, swap_last_axes(b, A)
     return triangular(b, a, self, is_upper=is_upper, is_unit=bool(scalar_of(unitriangular))), A
 
 
@@ -178,8 +179,8 @@ def triangular_solve(
 @aten("aten.cholesky_solve")
 def cholesky_solve(b: Builder, self: Value, input2: Any = None, upper: Any = False, A: Any = None) -> Value:
     factor = input2 if input2 is not None else A
-    lower = transposed(b, factor) if scalar_of(upper) else factor
-    return triangular(b, transposed(b, lower), triangular(b, lower, self, is_upper=False), is_upper=True)
+    lower = swap_last_axes(b, factor) if scalar_of(upper) else factor
+    return triangular(b, swap_last_axes(b, lower), triangular(b, lower, self, is_upper=False), is_upper=True)
 
 
 @aten("aten.cholesky_inverse")
@@ -207,7 +208,7 @@ def qr(b: Builder, self: Any = None, mode: Any = "reduced", A: Any = None, some:
         v = b(Concat, b(Where, is_done, zero, one), b(Div, rest, b(Where, is_done, one, b(Sub, first, beta))), axis=-2)
         length = b(ReduceSum, b(Mul, v, v), [-2], keepdims=1)
         tau = b(Where, is_done, zero, b(Div, two, b(Where, is_done, one, length)))
-        across = transposed(b, v)
+        across = swap_last_axes(b, v)
         below = _slice_matrix(b, r, (k, None))
         below = b(Sub, below, b(Mul, tau, b(MatMul, v, b(MatMul, across, below))))
         r = _joined(b, [_slice_matrix(b, r, (0, k)) if k else None, below])

@@ -18,7 +18,7 @@ from graphport.ops.builder import Builder
 from graphport.ops.definitions.arithmetic import Add, Div, Mul, Reciprocal, Sqrt, Sub
 from graphport.ops.definitions.reduction import ReduceMean, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Size
-from graphport.ops.lowering.operands import dtype_of, vector
+from graphport.ops.lowering.operands import dtype_of, in_float32, vector
 
 Answer = tuple[Value, ...]
 batch_norm, group_norm, layer_norm, rms_norm = (
@@ -27,14 +27,10 @@ batch_norm, group_norm, layer_norm, rms_norm = (
 """Import rules shared with PNNX, whose arguments are equal."""
 
 
-def _cast_half_to_float32(b: Builder, x: Value) -> Value:
-    return cast(b, x, DType.FLOAT32) if dtype_of(x) in (DType.FLOAT16, DType.BFLOAT16) else x
-
-
 def _moments(b: Builder, x: Value, axes: list[int], eps: Any, *, keeps: bool) -> tuple[Value, Value]:
     """Return the mean and the reciprocal standard deviation, which most programs do not use."""
     keepdims = None if keeps else 0
-    wide = _cast_half_to_float32(b, x)
+    wide = in_float32(b, x)
     center = b(ReduceMean, wide, axes)
     gap = b(Sub, wide, center)
     spread = b(ReduceMean, b(Mul, gap, gap), axes, keepdims=keepdims)
@@ -141,15 +137,15 @@ def trained(
     """Batch normalization in training mode: return result, mean, variance, and reciprocal standard deviation."""
     rank = len(b.dims(x))
     axes = [axis for axis in range(rank) if axis != 1]
-    wide = _cast_half_to_float32(b, x)
+    wide = in_float32(b, x)
     center = b(ReduceMean, wide, axes)
     gap = b(Sub, wide, center)
     variance = b(ReduceMean, b(Mul, gap, gap), axes)
     inverse = b(Reciprocal, b(Sqrt, b(Add, variance, float(scalar_of(eps)))))
     y = b(Mul, gap, inverse)
     shape = vector(b, [-1, *[1] * (rank - 2)])
-    y = y if weight is None else b(Mul, y, b(Reshape, _cast_half_to_float32(b, weight), shape))
-    y = y if bias is None else b(Add, y, b(Reshape, _cast_half_to_float32(b, bias), shape))
+    y = y if weight is None else b(Mul, y, b(Reshape, in_float32(b, weight), shape))
+    y = y if bias is None else b(Add, y, b(Reshape, in_float32(b, bias), shape))
     flat = vector(b, [-1])
     flats = [b(Reshape, each, flat) for each in (center, variance, inverse)]
     return cast(b, y, dtype_of(x)), flats[0], flats[1], flats[2]
@@ -222,7 +218,7 @@ def instance_norm_statistics(
 ) -> tuple[Value, Value]:
     """Return the updated running statistics of instance normalization: batch means of the per-sample statistics."""
     del weight, bias
-    wide = _cast_half_to_float32(b, input)
+    wide = in_float32(b, input)
     axes = vector(b, list(range(2, len(b.dims(input)))))
     center = b(ReduceMean, wide, axes)
     gap = b(Sub, wide, center)

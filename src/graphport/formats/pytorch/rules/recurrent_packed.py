@@ -9,10 +9,9 @@ from functools import partial
 from typing import Any
 
 from graphport.core.dtypes import DType
-from graphport.formats.pytorch.rules.binding import scalar_of, vector
+from graphport.formats.pytorch.rules.binding import scalar_of
 from graphport.formats.pytorch.rules.functions.recurrent import GRU_KIND, LSTM_KIND, function, rnn_kind
 from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths as lengths_of
-from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import aten
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
@@ -23,6 +22,7 @@ from graphport.ops.definitions.generate import Range
 from graphport.ops.definitions.indexing import Gather, GatherND, NonZero, ScatterND, Slice
 from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
+from graphport.ops.lowering.operands import transposed, vector
 from graphport.ops.pattern import constant_numbers
 
 
@@ -32,7 +32,7 @@ def _count_up(b: Builder, count: Value) -> Value:
 
 
 def _swap_batch(b: Builder, x: Value, batch_first: Any) -> Value:
-    return moved(b, x, [1, 0, *range(2, len(b.dims(x)))]) if scalar_of(batch_first) else x
+    return transposed(b, x, [1, 0, *range(2, len(b.dims(x)))]) if scalar_of(batch_first) else x
 
 
 def _indices(b: Builder, mask: Value) -> Value:

@@ -8,7 +8,6 @@ from typing import Any
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import axes_of, axis_of, length, named_dtype, scalar_of
 from graphport.formats.pytorch.rules.functions.padding import padded
-from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.overloads import FUNCTIONAL, RULES, aten, view
 from graphport.formats.pytorch.rules.promotion import cast, promoted
 from graphport.ir.graph import Value
@@ -17,7 +16,7 @@ from graphport.ops.declare import UnsupportedError
 from graphport.ops.definitions.arithmetic import BitCast
 from graphport.ops.definitions.reduction import ReduceProd
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Squeeze, Unsqueeze
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, transposed
 
 
 def _inverse_permutation(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,7 +112,7 @@ def view_dtype(b: Builder, self: Value, dtype: Any) -> Value:
 @aten("aten.mT")
 def matrix_transposed(b: Builder, self: Value) -> Value:
     rank = len(b.dims(self))
-    return moved(b, self, [*range(rank - 2), rank - 1, rank - 2])
+    return transposed(b, self, [*range(rank - 2), rank - 1, rank - 2])
 
 
 @aten("aten.atleast_3d")

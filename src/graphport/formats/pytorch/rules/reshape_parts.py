@@ -19,11 +19,8 @@ from graphport.ops.builder import Builder
 from graphport.ops.definitions.arithmetic import Add, Div, Min, Mul, Sub
 from graphport.ops.definitions.indexing import Slice
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Split, Tile, Unsqueeze
+from graphport.ops.lowering.extents import extent
 from graphport.ops.lowering.operands import vector
-
-
-def _extent(b: Builder, x: Value, axis: int) -> Value:
-    return b(Shape, x, start=axis, end=axis + 1)
 
 
 @aten("aten.chunk", "aten.unsafe_chunk")
@@ -36,9 +33,9 @@ def chunk(b: Builder, self: Value, chunks: Any, dim: Any = 0) -> tuple[Value, ..
 
 
 def _shared(b: Builder, x: Value, axis: int, count: int) -> tuple[Value, ...]:
-    extent = _extent(b, x, axis)
-    share = b(Div, b(Add, extent, [count - 1]), [count])
-    bounds = [vector(b, [0]), *(b(Mul, share, [k]) for k in range(1, b.count)), extent]
+    size = extent(b, x, axis)
+    share = b(Div, b(Add, size, [count - 1]), [count])
+    bounds = [vector(b, [0]), *(b(Mul, share, [k]) for k in range(1, b.count)), size]
     place = vector(b, [axis])
     return tuple(b(Slice, x, *pair, place) for pair in pairwise(bounds))
 
@@ -48,12 +45,12 @@ def tensor_split(b: Builder, self: Value, sections: Any, dim: Any = 0) -> tuple[
     axis = axis_of(scalar_of(dim), len(b.dims(self)))
     if not isinstance(b.dims(self)[axis], Symbolic):
         return pnnx_tensor_split(b, self, sections, dim)
-    count, extent = int(scalar_of(sections)), _extent(b, self, axis)
+    count, size = int(scalar_of(sections)), extent(b, self, axis)
     # The first chunks have one element more if the size is not divisible.
-    share = b(Div, extent, [count])
-    rest = b(Sub, extent, b(Mul, share, [count]))
+    share = b(Div, size, [count])
+    rest = b(Sub, size, b(Mul, share, [count]))
     starts = [(vector(b, [k]), b(Mul, share, [k])) for k in range(1, count)]
-    bounds = [vector(b, [0]), *(b(Add, start, b(Min, rest, place)) for place, start in starts), extent]
+    bounds = [vector(b, [0]), *(b(Add, start, b(Min, rest, place)) for place, start in starts), size]
     return tuple(b(Slice, self, *pair, vector(b, [axis])) for pair in pairwise(bounds))
 
 

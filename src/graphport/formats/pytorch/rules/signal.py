@@ -11,7 +11,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import COMPLEX, axes_of, bounded, named_dtype, scalar_of
 from graphport.formats.pytorch.rules.binding import DIALECT as PNNX
 from graphport.formats.pytorch.rules.functions.generate import fill
-from graphport.formats.pytorch.rules.functions.signal import fft, ifft, irfft, rfft
+from graphport.formats.pytorch.rules.functions.signal import dims_of, fft, ifft, irfft, rfft
 from graphport.formats.pytorch.rules.functions.signal_pairs import Pair, Part, both, like_component
 from graphport.formats.pytorch.rules.overloads import DIALECT, RULES, aten, without_layout
 from graphport.formats.pytorch.rules.promotion import cast
@@ -28,10 +28,6 @@ _NORMS = {0: (None, None), 1: ("ortho", "ortho"), 2: ("forward", "backward")}
 """Normalization of the forward and the inverse transform by code: none, 1 / sqrt(n), 1 / n."""
 
 
-def _shape(b: Builder, x: Part) -> tuple[Any, ...]:
-    return b.dims(x.real if isinstance(x, Pair) else x)
-
-
 @pairs("aten._fft_r2c")
 def fft_r2c(b: Builder, self: Value, dim: Any, normalization: Any, onesided: Any) -> Part:
     norm, _ = _NORMS[int(scalar_of(normalization))]
@@ -45,7 +41,7 @@ def fft_r2c(b: Builder, self: Value, dim: Any, normalization: Any, onesided: Any
 @pairs("aten._fft_c2c")
 def fft_c2c(b: Builder, self: Pair, dim: Any, normalization: Any, forward: Any) -> Part:
     found: Part = self
-    for axis in axes_of(dim, len(_shape(b, self))):
+    for axis in axes_of(dim, len(dims_of(b, self))):
         found = _transform_complex_axis(b, found, axis, int(scalar_of(normalization)), forward=bool(scalar_of(forward)))
     return found
 
@@ -60,7 +56,7 @@ def _transform_complex_axis(b: Builder, x: Part, axis: int, normalization: int, 
 @pairs("aten._fft_c2r")
 def fft_c2r(b: Builder, self: Pair, dim: Any, normalization: Any, last_dim_size: Any) -> Value:
     kind = int(scalar_of(normalization))
-    *rest, last = axes_of(dim, len(_shape(b, self)))
+    *rest, last = axes_of(dim, len(dims_of(b, self)))
     found: Part = self
     for axis in rest:
         found = _transform_complex_axis(b, found, axis, kind, forward=False)

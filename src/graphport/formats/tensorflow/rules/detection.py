@@ -8,7 +8,7 @@ from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import by_tflite, operator
 from graphport.ops.definitions.detection import NonMaxSuppression
 from graphport.ops.definitions.indexing import Gather, Slice
-from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
+from graphport.ops.definitions.reshape import Reshape, Shape, Unsqueeze
 from graphport.ops.lowering.operands import (
     as_int64,
     as_scalar,
@@ -17,6 +17,7 @@ from graphport.ops.lowering.operands import (
     dtype_of,
     float_element,
     scalar,
+    zero_padded,
 )
 
 if TYPE_CHECKING:
@@ -56,11 +57,6 @@ def nms_v3(b: Builder, boxes: Value, scores: Value, count: Value, overlap: Value
     return cast(b, _selected(b, boxes, scores, count, overlap, least), DType.INT32)
 
 
-def _padded(b: Builder, x: Value, count: Value) -> Value:
-    zeros = b(Expand, b.like(x, 0), count)
-    return b(Slice, b(Concat, x, zeros, axis=0), [0], count, [0])
-
-
 @operator("NonMaxSuppressionV4")
 def nms_v4(
     b: Builder,
@@ -75,7 +71,7 @@ def nms_v4(
     """Return the indices of the selected boxes, optionally padded by zeros, and their count."""
     found = _selected(b, boxes, scores, count, overlap, least)
     number = as_scalar(b, cast(b, b(Shape, found), DType.INT32))
-    kept = _padded(b, found, as_vector(b, count)) if pad_to_max_output_size else found
+    kept = zero_padded(b, found, as_vector(b, count)) if pad_to_max_output_size else found
     return [cast(b, kept, DType.INT32), number]
 
 
@@ -104,5 +100,5 @@ def nms_v5(
     number = as_scalar(b, cast(b, b(Shape, found), DType.INT32))
     own = b(Gather, scores, as_int64(b, found), axis=0)
     if pad_to_max_output_size:
-        found, own = (_padded(b, each, as_vector(b, count)) for each in (found, own))
+        found, own = (zero_padded(b, each, as_vector(b, count)) for each in (found, own))
     return [cast(b, found, DType.INT32), own, number]

@@ -9,7 +9,6 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.tensorflow.rules.binding import RULES, operator
 from graphport.ops import registry
-from graphport.ops.declare import ShapeError
 from graphport.ops.definitions.arithmetic import Abs, Add, Div, Exp, Floor, Log, Max, Min, Sub
 from graphport.ops.definitions.comparison import And, Equal, IsNaN, Less, LessOrEqual, Where
 from graphport.ops.definitions.indexing import Gather
@@ -24,9 +23,9 @@ from graphport.ops.lowering.operands import (
     as_scalar,
     as_vector,
     cast,
+    distinct_axes,
     dtype_of,
     ends_of,
-    integers,
     needed_integer,
     reshaped,
     scalar,
@@ -40,20 +39,8 @@ if TYPE_CHECKING:
 _NARROW = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.UINT16})
 
 
-def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
-    """The axes, each once; `None` if there are none."""
-    positions = integers(axes)
-    if positions is None:
-        return as_vector(b, axes)
-    rank = len(b.dims(x))
-    if any(not -rank <= axis < rank for axis in positions):
-        message = f"axes {list(positions)} are not all inside a tensor of rank {rank}"
-        raise ShapeError(message)
-    return vector(b, list(dict.fromkeys(axis % rank for axis in positions))) if positions else None
-
-
 def _reduced(b: Builder, operator_name: str, x: Value, axes: Value, keep_dims: bool) -> Value:
-    chosen, own = _axes(b, x, axes), dtype_of(x)
+    chosen, own = distinct_axes(b, x, axes), dtype_of(x)
     if chosen is None:
         return b(Identity, x)
     # ONNX reduces no short integers.

@@ -399,15 +399,6 @@ def pads_of(
     return {"pads": tuple(flat_pads)} if any(flat_pads) else {}
 
 
-def window(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> dict[str, Any]:
-    """Return kernel shape, strides and dilations as ONNX attributes, without defaults."""
-    return {
-        "kernel_shape": tuple(kernel),
-        "strides": tuple(strides) if any(s != 1 for s in strides) else None,
-        "dilations": tuple(dilations) if any(d != 1 for d in dilations) else None,
-    }
-
-
 def nearest(dtype: DType, types: Collection[DType]) -> DType:
     """Return `dtype` if it is in `types`, else float32 for floats and int32 for integers."""
     return dtype if dtype in types else DType.FLOAT32 if dtype.is_floating else DType.INT32

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphport.core.dims import decide_less
-from graphport.formats.tflite.rules.binding import (
-    Operator,
-    import_rule,
-    pads_of,
-    to_channels_first,
-    to_channels_last,
-    window,
-)
+from graphport.formats.tflite.rules.binding import Operator, import_rule, pads_of, to_channels_first, to_channels_last
 from graphport.ops.declare import ShapeError
 from graphport.ops.definitions.arithmetic import Add, Div, Max, Min, Sub
 from graphport.ops.definitions.convolution import Conv, ConvTranspose
@@ -21,6 +14,7 @@ from graphport.ops.definitions.padding import Pad
 from graphport.ops.definitions.reshape import Shape
 from graphport.ops.definitions.reshape.pieces import Concat
 from graphport.ops.lowering.operands import as_int64, reshaped, sizes, vector
+from graphport.ops.lowering.windows import window_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +40,7 @@ def _strides_and_dilations(op: Operator, axes: str) -> tuple[tuple[int, ...], tu
 def _convolve(op: Operator, w: Value, group: int, axes: str) -> Value:
     """Convolve operand 0 with filters in ONNX's layout."""
     b, kernel, (strides, gaps) = op.b, sizes(op.b.dims(w)[2:], "the window"), _strides_and_dilations(op, axes)
-    stated = window(kernel, strides, gaps) | pads_of(op, op.dims(0)[1:-1], kernel, strides, gaps)
+    stated = window_attributes(kernel, strides, gaps) | pads_of(op, op.dims(0)[1:-1], kernel, strides, gaps)
     y = b(Conv, to_channels_first(b, op[0]), w, op.bias(2), group=group if group > 1 else None, **stated)
     return to_channels_last(b, y)
 
@@ -105,7 +99,7 @@ def _convolve_transposed(op: Operator, perm: Sequence[int], axes: str) -> Value:
     """Compute the full transposed convolution, crop half of the excess at the start, and crop or zero-pad the end."""
     b, w, (strides, dilations) = op.b, op.weight(1, perm), _strides_and_dilations(op, axes)
     kernel = sizes(b.dims(w)[2:], "the window")
-    stated: dict[str, Any] = window(kernel, strides, dilations)
+    stated: dict[str, Any] = window_attributes(kernel, strides, dilations)
     extents = op.dims(2, len(kernel) + 2)[1:-1]
     full = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(extents, strides, kernel, dilations, strict=True)]
     x, bias = to_channels_first(b, op[2]), op.bias(3, 2)

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphport.core.dtypes import DType
-from graphport.formats.tflite.rules.binding import (
-    Operator,
-    activated,
-    import_rule,
-    to_channels_first,
-    to_channels_last,
-    window,
-)
+from graphport.formats.tflite.rules.binding import Operator, activated, import_rule, to_channels_first, to_channels_last
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.definitions.arithmetic import Add, Mul
 from graphport.ops.definitions.comparison import Equal
@@ -28,6 +21,7 @@ from graphport.ops.definitions.reduction.indices import ArgMax
 from graphport.ops.definitions.reshape import Unsqueeze
 from graphport.ops.definitions.reshape.pieces import Concat
 from graphport.ops.lowering.operands import cast, reshaped, sizes, transposed, vector
+from graphport.ops.lowering.windows import window_attributes
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -64,7 +58,7 @@ def convolution_2d_transpose_bias(op: Operator) -> Value:
     is_same = padding == _SAME
     cut = [max(0, k - (n - 1) % s - 1) if is_same else 0 for n, k, s in zip(extents, kernel, strides, strict=True)]
     pads = (*(n // 2 for n in cut), *(n - n // 2 for n in cut))
-    stated = window(kernel, strides, (1, 1)) | ({"pads": pads} if any(pads) else {})
+    stated = window_attributes(kernel, strides, (1, 1)) | ({"pads": pads} if any(pads) else {})
     return to_channels_last(
         b, b(ConvTranspose, to_channels_first(b, op[0]), op.weight(1, (3, 0, 1, 2)), op[2], **stated)
     )
@@ -91,7 +85,7 @@ def max_pooling_with_argmax_2d(op: Operator) -> tuple[Value, Value]:
         begins = [n // 2 for n in pads]
         around = [0, *begins, 0, 0, *(n - n // 2 for n in pads), 0]
         x = b(Pad, x, vector(b, around), b.like(x, float(np.finfo(np.float32).min)))
-    best = to_channels_last(b, b(MaxPool, to_channels_first(b, x), **window(kernel, strides, (1, 1))))
+    best = to_channels_last(b, b(MaxPool, to_channels_first(b, x), **window_attributes(kernel, strides, (1, 1))))
     parts: list[Value] = []
     for spot in product(*map(range, kernel)):
         ends = [at + s * count for at, s, count in zip(spot, strides, counts, strict=True)]

@@ -21,7 +21,7 @@ from graphport.ops.definitions.indexing.slicing import Slice
 from graphport.ops.definitions.reduction.indices import ArgMax
 from graphport.ops.definitions.reduction.reduce import ReduceMax, ReduceMin, ReduceProd, ReduceSum
 from graphport.ops.definitions.reshape import Shape, Unsqueeze
-from graphport.ops.definitions.reshape.pieces import Concat, Expand
+from graphport.ops.definitions.reshape.pieces import Expand
 from graphport.ops.lowering.operands import (
     as_int64,
     as_scalar,
@@ -31,6 +31,7 @@ from graphport.ops.lowering.operands import (
     reshaped,
     scalar,
     vector,
+    zero_padded,
 )
 
 if TYPE_CHECKING:
@@ -51,18 +52,12 @@ def _suppress(op: Operator) -> tuple[Value, Value, Value]:
     return numbers, most, b(Shape, numbers)
 
 
-def _zero_padded(b: Builder, x: Value, most: Value) -> Value:
-    """Zero-pad x to the requested count."""
-    zeros = b(Expand, b.like(x, 0), most)
-    return b(Slice, b(Concat, x, zeros, axis=0), [0], most, [0])
-
-
 @import_rule("NON_MAX_SUPPRESSION_V4")
 def non_max_suppression_v4(op: Operator) -> tuple[Value, Value]:
     """NON_MAX_SUPPRESSION_V4: indices of the selected boxes, zero-padded, and their count."""
     b = op.b
     numbers, most, count = _suppress(op)
-    return cast(b, _zero_padded(b, numbers, most), DType.INT32), as_scalar(b, cast(b, count, DType.INT32))
+    return cast(b, zero_padded(b, numbers, most), DType.INT32), as_scalar(b, cast(b, count, DType.INT32))
 
 
 @import_rule("NON_MAX_SUPPRESSION_V5")
@@ -72,8 +67,8 @@ def non_max_suppression_v5(op: Operator) -> tuple[Value, Value, Value]:
     if float_element(op.raw(5)) != 0:
         return soft_nms(op)
     numbers, most, count = _suppress(op)
-    scores = _zero_padded(b, b(Gather, op[1], numbers, axis=0), most)
-    kept = cast(b, _zero_padded(b, as_int64(b, numbers), most), DType.INT32)
+    scores = zero_padded(b, b(Gather, op[1], numbers, axis=0), most)
+    kept = cast(b, zero_padded(b, as_int64(b, numbers), most), DType.INT32)
     return kept, scores, as_scalar(b, cast(b, count, DType.INT32))
 
 

@@ -6,19 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphport.formats.tflite.rules.binding import (
-    Operator,
-    import_rule,
-    pads_of,
-    to_channels_first,
-    to_channels_last,
-    window,
-)
+from graphport.formats.tflite.rules.binding import Operator, import_rule, pads_of, to_channels_first, to_channels_last
 from graphport.formats.tflite.rules.convolution_kernels import patches
 from graphport.formats.tflite.rules.fixed_point import quotient
 from graphport.formats.tflite.rules.integer_kernels import KernelOperands, integer_kernel
 from graphport.ops.definitions.arithmetic import Mul, Sqrt
 from graphport.ops.definitions.pooling import AveragePool, MaxPool
+from graphport.ops.lowering.windows import window_attributes
 
 if TYPE_CHECKING:
     from graphport.formats.tflite.rules.fixed_point import Numbers
@@ -29,7 +23,7 @@ if TYPE_CHECKING:
 def _pooled(op: Operator, op_def: OpDef, x: Value) -> Value:
     b, kernel = op.b, op.positive("filter_height", "filter_width")
     strides = op.positive("stride_h", "stride_w")
-    stated = window(kernel, strides, (1, 1)) | pads_of(op, op.dims(0)[1:-1], kernel, strides, (1, 1))
+    stated = window_attributes(kernel, strides, (1, 1)) | pads_of(op, op.dims(0)[1:-1], kernel, strides, (1, 1))
     return b(op_def, to_channels_first(b, x), **stated)
 
 

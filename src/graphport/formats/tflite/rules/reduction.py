@@ -11,7 +11,6 @@ from graphport.formats.tflite.rules.reduction_integers import product
 from graphport.formats.tflite.rules.rule_table import RULES
 from graphport.formats.tflite.rules.tables import halvings, integers_of, quotient_of, rounded_twice
 from graphport.ops import registry
-from graphport.ops.declare import ShapeError
 from graphport.ops.definitions.reduction.indices import ArgMax, ArgMin, TopK
 from graphport.ops.definitions.reduction.running import CumSum
 from graphport.ops.definitions.reshape import Identity
@@ -20,10 +19,10 @@ from graphport.ops.lowering.operands import (
     as_scalar,
     as_vector,
     cast,
+    distinct_axes,
     dtype_of,
     integers,
     needed_integer,
-    vector,
 )
 
 if TYPE_CHECKING:
@@ -34,20 +33,8 @@ if TYPE_CHECKING:
 _NARROW = NARROW | {DType.BOOL}
 
 
-def _axes(b: Builder, x: Value, axes: Value) -> Value | None:
-    """Return the distinct axes; `None` if there are none."""
-    reduced = integers(axes)
-    if reduced is None:
-        return as_vector(b, axes)
-    rank = len(b.dims(x))
-    if any(not -rank <= axis < rank for axis in reduced):
-        message = f"axes {list(reduced)} are out of range for a tensor of rank {rank}"
-        raise ShapeError(message)
-    return vector(b, list(dict.fromkeys(axis % rank for axis in reduced))) if reduced else None
-
-
 def _reduced(b: Builder, operator: str, x: Value, axes: Value, keep_dims: Any) -> Value:
-    chosen, own = _axes(b, x, axes), dtype_of(x)
+    chosen, own = distinct_axes(b, x, axes), dtype_of(x)
     if chosen is None:
         return b(Identity, x)
     op_def, wide = registry.op_defs()[operator], DType.INT32 if own in _NARROW else own

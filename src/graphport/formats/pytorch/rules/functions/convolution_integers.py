@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import bounded, length
 from graphport.formats.pytorch.rules.functions.indexing_slices import sliced, unfold
-from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -15,7 +14,7 @@ from graphport.ops.definitions.arithmetic import Add
 from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.padding import Pad
 from graphport.ops.definitions.reshape import Concat, Reshape, Shape
-from graphport.ops.lowering.operands import dtype_of
+from graphport.ops.lowering.operands import dtype_of, transposed
 
 _WIDE = 32
 """Minimum integer width of MatMul in bits; narrower results are computed in it and wrapped, like in PyTorch."""
@@ -42,7 +41,7 @@ def integer_convolution(
     for axis, (size, step, gap) in enumerate(zip(kernel, strides, dilations, strict=True), 2):
         x = sliced(b, unfold(b, x, axis, (size - 1) * gap + 1, step), count + axis, 0, None, gap)
     # batch, channels, positions, windows → batch, groups, summed axis, positions
-    x = moved(b, x, [0, 1, *range(count + 2, 2 * count + 2), *range(2, count + 2)])
+    x = transposed(b, x, [0, 1, *range(count + 2, 2 * count + 2), *range(2, count + 2)])
     summed = channels
     for size in kernel:
         summed = bounded(summed * size)

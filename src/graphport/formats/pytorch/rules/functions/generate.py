@@ -16,6 +16,7 @@ from graphport.formats.pytorch.rules.binding import (
     Scalar,
     bounded,
     called,
+    constant_or_value,
     emits,
     named_dtype,
     scalar_of,
@@ -84,7 +85,7 @@ def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dty
     if end is None:
         start, end = 0, start
     bounds = [0 if start is None else start, end, 1 if step is None else step]
-    known = [_constant_or_value(each) for each in bounds]
+    known = [constant_or_value(each) for each in bounds]
     if not any(isinstance(each, Value) for each in known):
         wanted = _dtype(dtype, DType.INT64 if all(isinstance(each, int) for each in known) else _REAL)
         bounded(int(abs((known[1] - known[0]) / known[2])))
@@ -105,10 +106,6 @@ def _of_type(b: Builder, bound: Any, dtype: DType) -> Value:
     return x if dtype_of(x) is dtype else b(Cast, x, to=dtype)
 
 
-def _constant_or_value(bound: Any) -> Any:
-    return scalar_of(bound) if isinstance(bound, Value) and bound.storage is not None else bound
-
-
 @emits("aten::arange")
 def aten_arange(
     b: Builder, a: Any, b_: Any = ..., c: Any = ..., d: Any = ..., e: Any = ..., f: Any = ..., g: Any = ...
@@ -125,7 +122,7 @@ def aten_arange(
 @emits("torch.linspace", "aten::linspace", ignores=_IGNORED)
 def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) -> Value:
     wanted = _dtype(dtype, _REAL)
-    count = _constant_or_value(steps)
+    count = constant_or_value(steps)
     if isinstance(count, Value):
         return _emit_linspace(
             b, float(scalar_of(start)), float(scalar_of(end)), _of_type(b, count, DType.INT64), wanted

@@ -17,7 +17,6 @@ from graphport.expression.parse import parse
 from graphport.expression.syntax import List, Literal, Reference, postorder
 from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, integers, length, scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import END, is_none, sliced
-from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -35,7 +34,7 @@ from graphport.ops.definitions.indexing import (
     Slice,
 )
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Transpose, Unsqueeze
-from graphport.ops.lowering.operands import dtype_of, vector
+from graphport.ops.lowering.operands import dtype_of, transposed, vector
 from graphport.ops.shapes import broadcast
 
 
@@ -127,14 +126,14 @@ def _gathered(b: Builder, x: Value, axes: Sequence[int], chosen: Sequence[Value]
     rank = len(b.dims(x))
     rest = [axis for axis in range(rank) if axis not in axes]
     index_tuples = _joined(b, chosen)
-    y = b(GatherND, moved(b, x, [*axes, *rest]), index_tuples)
+    y = b(GatherND, transposed(b, x, [*axes, *rest]), index_tuples)
     count = len(b.dims(index_tuples)) - 1
     if list(axes) != list(range(axes[0], axes[0] + len(axes))) or not axes[0]:
         return y
     # Adjacent index tensors keep the position of their axes.
     front = axes[0]
     order = [*range(count, count + front), *range(count), *range(count + front, len(b.dims(y)))]
-    return moved(b, y, order)
+    return transposed(b, y, order)
 
 
 @emits("Tensor.index_put", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", ignores=("unsafe",))
@@ -172,13 +171,13 @@ def _scatter_with_trailing_axes(
     count = len(b.dims(index_tuples)) - 1
     # Adjacent index tensors keep the position of their axes, others go first.
     front = axes[0] if list(axes) == list(range(axes[0], axes[0] + len(axes))) else 0
-    permuted = moved(b, x, order)
+    permuted = transposed(b, x, order)
     behind = [b(Shape, permuted, start=len(axes) + at, end=len(axes) + at + 1) for at in range(len(rest))]
     shape = [*behind[:front], b(Shape, index_tuples, start=0, end=-1), *behind[front:]]
     wide = b(Expand, values, b(Concat, *shape, axis=0))
     first = [*range(front, front + count), *range(front), *range(front + count, count + len(rest))]
-    y = b(ScatterND, permuted, index_tuples, moved(b, wide, first), reduction=reduction)
-    return moved(b, y, [int(place) for place in np.argsort(order)])
+    y = b(ScatterND, permuted, index_tuples, transposed(b, wide, first), reduction=reduction)
+    return transposed(b, y, [int(place) for place in np.argsort(order)])
 
 
 def _counted(b: Builder, index: Value) -> Value:
@@ -310,8 +309,8 @@ def slice_scatter(
     bounded(len(range(first, last, by)))
     indices = np.arange(first, last, by, dtype=np.int64)
     order = [axis, *(a for a in range(len(dims)) if a != axis)]
-    y = b(ScatterND, moved(b, input, order), b.constant(indices[:, None]), moved(b, src, order))
-    return moved(b, y, [int(place) for place in np.argsort(order)])
+    y = b(ScatterND, transposed(b, input, order), b.constant(indices[:, None]), transposed(b, src, order))
+    return transposed(b, y, [int(place) for place in np.argsort(order)])
 
 
 def _finite(end: Any) -> Any:

@@ -9,7 +9,6 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.formats.pytorch.rules.binding import axis_of, bounded, emits, length, scalar_of
 from graphport.formats.pytorch.rules.functions.indexing_slices import Answer
-from graphport.formats.pytorch.rules.functions.reshape_shapes import moved
 from graphport.formats.pytorch.rules.promotion import cast
 from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
@@ -21,7 +20,7 @@ from graphport.ops.definitions.generate import Range
 from graphport.ops.definitions.indexing import Compress, Gather, ScatterND, Unique
 from graphport.ops.definitions.padding import Pad
 from graphport.ops.definitions.reshape import Concat, Expand, Reshape, Shape, Unsqueeze
-from graphport.ops.lowering.operands import as_int64, dtype_of
+from graphport.ops.lowering.operands import as_int64, dtype_of, transposed
 from graphport.ops.pattern import constant_numbers
 from graphport.ops.shapes import broadcast
 
@@ -132,7 +131,7 @@ torch.triu, aten::triu(input, diagonal: any = 0) -> Trilu(input, shift(diagonal)
 def diagonal_of(b: Builder, input: Value, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Value:
     rank = len(b.dims(input))
     i, j, k = axis_of(scalar_of(dim1), rank), axis_of(scalar_of(dim2), rank), int(scalar_of(offset))
-    x = moved(b, input, [*(a for a in range(rank) if a not in (i, j)), i, j])
+    x = transposed(b, input, [*(a for a in range(rank) if a not in (i, j)), i, j])
     flat = b(Reshape, x, b(Concat, b(Shape, x, start=0, end=rank - 2), [-1], axis=0))
     if any(not isinstance(n, int) for n in b.dims(x)[-2:]):
         return b(Gather, flat, _diagonal_indices(b, x, k), axis=rank - 2)
@@ -172,7 +171,7 @@ def diag_embed(b: Builder, input: Value, offset: Any = 0, dim1: Any = -2, dim2: 
     if plane_axes != (rank - 2, rank - 1) or not isinstance(dims[-1], int) or not dims[-1]:
         y, others = _with_zeros_around(b, input, k), iter(range(rank - 2))
         last = dict(zip(plane_axes, (rank - 2, rank - 1), strict=True))
-        return moved(b, y, [last[axis] if axis in last else next(others) for axis in range(rank)])
+        return transposed(b, y, [last[axis] if axis in last else next(others) for axis in range(rank)])
     count = dims[-1]
     size = count + abs(k)
     indices = np.full(bounded(size * size), count, np.int64)

@@ -9,8 +9,17 @@ import numpy as np
 from graphport.core.dtypes import DType
 from graphport.core.facts import TensorFact
 from graphport.core.sequences import is_sequence
-from graphport.formats.pytorch.rules.binding import Scalar, axis_of, bounded, emits, integers, length, scalar_of
-from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths, moved
+from graphport.formats.pytorch.rules.binding import (
+    Scalar,
+    axis_of,
+    bounded,
+    constant_or_value,
+    emits,
+    integers,
+    length,
+    scalar_of,
+)
+from graphport.formats.pytorch.rules.functions.reshape_shapes import lengths
 from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
@@ -18,7 +27,7 @@ from graphport.ops.definitions.arithmetic import Add
 from graphport.ops.definitions.generate import Range
 from graphport.ops.definitions.indexing import Gather, Slice
 from graphport.ops.definitions.reshape import Concat, Reshape, Shape, Squeeze, Unsqueeze
-from graphport.ops.lowering.operands import vector
+from graphport.ops.lowering.operands import transposed, vector
 
 Answer = Value | tuple[Value, ...]
 END = 2**31 - 1
@@ -27,13 +36,14 @@ END = 2**31 - 1
 
 def sliced(b: Builder, x: Value, axis: int, start: Any, end: Any, step: Any = 1) -> Value:
     """Slice one axis; an `end` of `None` is the end of the axis."""
-    bounds = [lengths(b, 0 if start is None else start), lengths(b, 2**63 - 1 if _is_unbounded_end(end) else end)]
-    if start in (None, 0) and _is_unbounded_end(end) and step in (None, 1):
+    bounds = [lengths(b, 0 if start is None else start), lengths(b, 2**63 - 1 if is_unbounded_end(end) else end)]
+    if start in (None, 0) and is_unbounded_end(end) and step in (None, 1):
         return x
     return b(Slice, x, *bounds, vector(b, [axis]), lengths(b, 1 if step is None else step))
 
 
-def _is_unbounded_end(end: Any) -> bool:
+def is_unbounded_end(end: Any) -> bool:
+    """Whether a slice extends to the end of the axis."""
     return end is None or (isinstance(end, int) and end >= END)
 
 
@@ -55,7 +65,14 @@ def slice_(
     """Slice one or several axes; a selected index removes its axis."""
     rank = len(b.dims(input))
     if dims is None:
-        return sliced(b, input, axis_of(scalar_of(dim) or 0, rank), _bound(start), _bound(end), _bound(step))
+        return sliced(
+            b,
+            input,
+            axis_of(scalar_of(dim) or 0, rank),
+            constant_or_value(start),
+            constant_or_value(end),
+            constant_or_value(step),
+        )
     axes = [axis_of(axis, rank) for axis in integers(dims)]
     columns: list[list[Any] | None] = [
         _column(b, each, len(axes)) for each in (starts, start, ends, end, steps, step, selects, select)
@@ -74,10 +91,6 @@ def slice_(
 
 def is_none(place: Any) -> bool:
     return place is None or (isinstance(place, int) and place == END)
-
-
-def _bound(value: Any) -> Any:
-    return scalar_of(value) if isinstance(value, Value) and value.storage is not None else value
 
 
 def _column(b: Builder, given: Any, count: int) -> list[Any] | None:
@@ -105,7 +118,7 @@ def select(b: Builder, input: Value | Scalar, dim: Any, index: Any) -> Value:
 
 
 def _selected(b: Builder, x: Value, axis: int, place: Any) -> Value:
-    found = _bound(place)
+    found = constant_or_value(place)
     index = found if isinstance(found, Value) else b.constant(np.array(found, np.int64))
     if isinstance(found, Value) and b.dims(found):
         index = b(Reshape, found, [])
@@ -160,11 +173,11 @@ def rot90(b: Builder, input: Value, k: Any = 1, dims: Any = (0, 1)) -> Value:
         case 0:
             return input
         case 1:
-            return moved(b, flip(b, input, (j,)), order)
+            return transposed(b, flip(b, input, (j,)), order)
         case 2:
             return flip(b, input, (i, j))
         case _:
-            return flip(b, moved(b, input, order), (j,))
+            return flip(b, transposed(b, input, order), (j,))
 
 
 @emits("aten::unfold", "Tensor.unfold")
@@ -187,4 +200,4 @@ def unfold(b: Builder, input: Value, dimension: Any, size: Any, step: Any) -> Va
         indices = b(Add, b(Unsqueeze, starts, [1]), b.constant(within))
     y = b(Gather, input, indices, axis=axis)
     rank = len(dims) + 1
-    return moved(b, y, [*(a for a in range(rank) if a != axis + 1), axis + 1])
+    return transposed(b, y, [*(a for a in range(rank) if a != axis + 1), axis + 1])

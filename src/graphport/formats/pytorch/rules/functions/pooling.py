@@ -18,7 +18,7 @@ from graphport.formats.pytorch.rules.rule_table import PNNX
 from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import UnsupportedError
-from graphport.ops.decompositions.adaptive_pooling import largest, pooled
+from graphport.ops.decompositions.adaptive_pooling import largest, pooled, static_regions
 from graphport.ops.definitions.arithmetic import Max, Mod, Mul, Pow
 from graphport.ops.definitions.indexing import Slice
 from graphport.ops.definitions.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool, MaxRoiPool
@@ -216,13 +216,8 @@ def _adaptive(b: Builder, input: Value, output_size: Any, op_def: Any) -> Value:
         return unbatched(b, y, is_added=is_added)
     y = x
     for axis, (n, m) in enumerate(zip(numbers, lengths, strict=True)):
-        y = _along(b, y, axis, len(numbers), _windows(n, m), op_def)
+        y = _along(b, y, axis, len(numbers), static_regions(n, m), op_def)
     return unbatched(b, y, is_added=is_added)
-
-
-def _windows(extent: int, count: int) -> list[tuple[int, int]]:
-    """Return start and end of each adaptive window: floor(i * n / count), ceil((i + 1) * n / count)."""
-    return [(i * extent // count, -(-(i + 1) * extent // count)) for i in range(count)]
 
 
 def _along(b: Builder, x: Value, axis: int, count: int, windows: Sequence[tuple[int, int]], op_def: Any) -> Value:

@@ -15,8 +15,8 @@ from graphport.ir.graph import Value
 from graphport.ops.builder import Builder
 from graphport.ops.declare import ShapeError, UnsupportedError
 from graphport.ops.definitions.reduction import ReduceProd
-from graphport.ops.definitions.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Transpose, Unsqueeze
-from graphport.ops.lowering.operands import vector
+from graphport.ops.definitions.reshape import Concat, Flatten, Reshape, Shape, Squeeze, Unsqueeze
+from graphport.ops.lowering.operands import transposed, vector
 
 Answer = Value | tuple[Value, ...]
 
@@ -194,23 +194,18 @@ PNNX.having(new_axis=_new_axis).lower(
 )
 
 
-def moved(b: Builder, x: Value, perm: Sequence[int]) -> Value:
-    """Transpose; return `x` if the order is unchanged."""
-    return x if list(perm) == list(range(len(perm))) else b(Transpose, x, perm=tuple(perm))
-
-
 @emits("torch.transpose", "aten::transpose", "torch.swapaxes", "torch.swapdims", "aten::swapaxes")
 def transpose(b: Builder, input: Value, dim0: Any, dim1: Any) -> Value:
     rank = len(b.dims(input))
     order = list(range(rank))
     i, j = axis_of(scalar_of(dim0), rank), axis_of(scalar_of(dim1), rank)
     order[i], order[j] = order[j], order[i]
-    return moved(b, input, order)
+    return transposed(b, input, order)
 
 
 @emits("torch.t", "aten::t", "Tensor.t", "aten::numpy_T")
 def t(b: Builder, input: Value) -> Value:
-    return moved(b, input, range(len(b.dims(input)))[::-1])
+    return transposed(b, input, range(len(b.dims(input)))[::-1])
 
 
 PNNX.lower("aten::mT, Tensor.mT, aten::mH, aten::adjoint(input) -> torch.transpose(input, -2, -1)")
@@ -223,7 +218,7 @@ def permute(b: Builder, input: Value, dims: Any) -> Value:
     if sorted(order) != list(range(rank)):
         message = f"{order} is not a permutation of {rank} axes"
         raise ShapeError(message)
-    return moved(b, input, order)
+    return transposed(b, input, order)
 
 
 @emits("torch.movedim", "torch.moveaxis", "aten::movedim")
@@ -232,4 +227,4 @@ def movedim(b: Builder, input: Value, source: Any, destination: Any) -> Value:
     destinations = [axis_of(axis, rank) for axis in integers(destination)]
     taken = dict(zip(destinations, (axis_of(axis, rank) for axis in integers(source)), strict=True))
     rest = iter([axis for axis in range(rank) if axis not in taken.values()])
-    return moved(b, input, [taken[place] if place in taken else next(rest) for place in range(rank)])
+    return transposed(b, input, [taken[place] if place in taken else next(rest) for place in range(rank)])

@@ -71,15 +71,16 @@ def _transformed(b: Builder, x: Part, axis: int, count: int, *, inverse: bool = 
     return split_complex(b, y)
 
 
-def _shape(b: Builder, x: Part) -> tuple[Any, ...]:
+def dims_of(b: Builder, x: Part) -> tuple[Any, ...]:
+    """Return the shape of a real or complex tensor."""
     return b.dims(x.real if isinstance(x, Pair) else x)
 
 
 def _transform_axis(
     b: Builder, x: Part, n: Any, dim: Any, norm: str | None, *, inverse: bool, onesided: bool = False
 ) -> Pair:
-    axis = axis_of(int(scalar_of(dim)), len(_shape(b, x)))
-    count = length(_shape(b, x), axis) if n is None else int(scalar_of(n))
+    axis = axis_of(int(scalar_of(dim)), len(dims_of(b, x)))
+    count = length(dims_of(b, x), axis) if n is None else int(scalar_of(n))
     found = _transformed(b, x, axis, count, inverse=inverse, onesided=onesided)
     factor = _factor(norm, count, inverse=inverse)
     return found if factor == 1 else scaled(b, found, b.like(found.real, factor))
@@ -104,8 +105,8 @@ def rfft(b: Builder, input: Value, n: Any = None, dim: Any = -1, norm: str | Non
 @pairs("torch.fft.irfft", "aten::fft_irfft")
 def irfft(b: Builder, input: Part, n: Any = None, dim: Any = -1, norm: str | None = None) -> Value:
     """Inverse DFT of a one-sided spectrum, extended by conjugate symmetry."""
-    axis = axis_of(int(scalar_of(dim)), len(_shape(b, input)))
-    half = length(_shape(b, input), axis)
+    axis = axis_of(int(scalar_of(dim)), len(dims_of(b, input)))
+    half = length(dims_of(b, input), axis)
     count = 2 * (half - 1) if n is None else int(scalar_of(n))
     wide = input if isinstance(input, Pair) else Pair(input, b(Mul, input, 0))
     whole = _mirrored(b, wide, axis, half, count)
@@ -149,7 +150,7 @@ def ihfft(b: Builder, input: Value, n: Any = None, dim: Any = -1, norm: str | No
 
 def _plan(b: Builder, x: Part, s: Any, dim: Any) -> list[tuple[int, Any]]:
     """Return pairs of transformed axis and signal length `s`; the length is `None` if the axis keeps its size."""
-    rank = len(_shape(b, x))
+    rank = len(dims_of(b, x))
     sizes = None if s is None else integers(s)
     axes = axes_of(dim, rank) if dim is not None or sizes is None else tuple(range(rank - len(sizes), rank))
     return list(zip(axes, sizes or [None] * len(axes), strict=True))
