@@ -61,9 +61,8 @@ def convolve(
 ) -> Value:
     """A convolution of `x` [N, C, *d] with filters [M, C / groups, *kernel]."""
     kernel = sizes(b.dims(w)[2:], "the kernel")
-    attributes = window_attributes(kernel, strides, dilations) | pads_of(
-        b.dims(x)[2:], kernel, strides, dilations, padding
-    )
+    pads = pads_of(b.dims(x)[2:], kernel, strides, dilations, padding)
+    attributes = window_attributes(kernel, strides, dilations) | pads
     return b(Conv, x, w, bias, group=groups if groups > 1 else None, **attributes)
 
 

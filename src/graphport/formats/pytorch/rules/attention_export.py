@@ -33,7 +33,7 @@ def export_attention(b: Builder, op: AttentionView) -> Any:
 def export_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Value:
     """Rotary position embedding: rotate channel pairs by position.  Source: ONNX RotaryEmbedding-23."""
     rank = len(b.dims(op.x))
-    heads = transposed(b, op.x, (0, 2, 1, 3)) if rank == 4 else _with_heads(b, op.x, op.num_heads or 1)
+    heads = transposed(b, op.x, (0, 2, 1, 3)) if rank == 4 else reshaped(b, op.x, [0, 0, (op.num_heads or 1), -1])
     size = b.dims(heads)[3]
     if isinstance(size, Symbolic):
         message = "the head size is not constant"
@@ -64,10 +64,6 @@ def export_rotary_embedding(b: Builder, op: RotaryEmbeddingView) -> Value:
     if rank == 4:
         return transposed(b, turned, (0, 2, 1, 3))
     return aten(b, "flatten.using_ints", turned, -2)
-
-
-def _with_heads(b: Builder, x: Value, count: int) -> Value:
-    return reshaped(b, x, [0, 0, count, -1])
 
 
 @TensorScatterView.export_rule(DIALECT)

@@ -38,14 +38,9 @@ view("aten.unbind", kind="stack")
 # ── writing into a part ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _as_index_vector(b: Builder, bound: Any) -> Value:
-    """Return a slice bound as a tensor of shape [1]."""
-    return b(Reshape, bound, [1]) if isinstance(bound, Value) else vector(b, [int(bound)])
-
-
 def _placed(b: Builder, bound: Any, size: Value) -> Value:
     """Normalize a negative slice bound and clamp it to the axis."""
-    found = _as_index_vector(b, bound)
+    found = b(Reshape, bound, [1]) if isinstance(bound, Value) else vector(b, [int(bound)])
     if not isinstance(bound, Value) and bound >= 0:
         return b(Min, found, size)
     zero = vector(b, [0])

@@ -100,7 +100,7 @@ def _projected(
     b: Builder, input: Value, hx: Any, groups: Sequence[tuple[Value, ...]], *, directions: int, first: bool
 ) -> Any:
     x = b(Transpose, input, perm=(1, 0, 2)) if first else input
-    hidden, cell = (_rows(b, state, len(groups)) for state in hx)
+    hidden, cell = ([b(Gather, state, b.constant(place), axis=0) for place in range(len(groups))] for state in hx)
     ends: list[tuple[Value, Value]] = []
     for layer in range(len(groups) // directions):
         outputs: list[Value] = []
@@ -113,10 +113,6 @@ def _projected(
     front = vector(b, [0])
     finals = [b(Concat, *(b(Unsqueeze, end[side], front) for end in ends), axis=0) for side in (0, 1)]
     return b(Transpose, x, perm=(1, 0, 2)) if first else x, *finals
-
-
-def _rows(b: Builder, state: Value, count: int) -> list[Value]:
-    return [b(Gather, state, b.constant(place), axis=0) for place in range(count)]
 
 
 def _steps(

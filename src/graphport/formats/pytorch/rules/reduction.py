@@ -199,10 +199,6 @@ def trilinear(
     unroll_dim: Any = 1,
 ) -> Value:
     del unroll_dim
-    wide = [_expanded(b, x, axes) for x, axes in ((i1, expand1), (i2, expand2), (i3, expand3))]
+    wide = [b(Unsqueeze, x, list(axes)) if axes else x for x, axes in ((i1, expand1), (i2, expand2), (i3, expand3))]
     product = b(Mul, b(Mul, wide[0], wide[1]), wide[2])
     return b(ReduceSum, product, list(sumdim), keepdims=0) if sumdim else product
-
-
-def _expanded(b: Builder, x: Value, axes: Any) -> Value:
-    return b(Unsqueeze, x, list(axes)) if axes else x

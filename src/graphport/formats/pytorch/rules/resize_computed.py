@@ -35,7 +35,7 @@ def resized_at_run_time(
     rank = len(b.dims(x))
     chosen = [axis % rank for axis in axes] if axes is not None else list(range(rank))
     outside: Value | None = None
-    lengths = [_as_float(b, size_of(b, x, axis)) for axis in chosen]
+    lengths = [aten(b, "full", (), size_of(b, x, axis), dtype=DType.FLOAT32) for axis in chosen]
     requests = [_element(b, given, place) for place in range(len(chosen))]
     scales = requests if is_scale else [aten(b, "div.Tensor", r, n) for r, n in zip(requests, lengths, strict=True)]
     if policy != "stretch" and not is_scale:
@@ -68,10 +68,6 @@ def resized_at_run_time(
     if outside is None:
         return x
     return aten(b, "where.self", outside, b.like(x, extrapolation), x)
-
-
-def _as_float(b: Builder, size: Size) -> Value:
-    return aten(b, "full", (), size, dtype=DType.FLOAT32)
 
 
 def _element(b: Builder, given: Value, place: int) -> Value:

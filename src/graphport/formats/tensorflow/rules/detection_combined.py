@@ -73,7 +73,7 @@ def combined_nms(
 def _selected(b: Builder, boxes: Value, scores: Value, options: tuple[Value, ...], given: int) -> Value:
     """The image, class and index of each box that suppression keeps: int64 [selected, 3]."""
     per_class, overlap, least = options
-    limits = as_vector(b, per_class), _float_vector(b, overlap), _float_vector(b, least)
+    limits = as_vector(b, per_class), reshaped(b, overlap, (1,)), reshaped(b, least, (1,))
     if given == 1:
         return b(NonMaxSuppression, reshaped(b, boxes, (0, -1, 4)), scores, *limits)
     # Boxes of each class: an image for each class.
@@ -84,11 +84,6 @@ def _selected(b: Builder, boxes: Value, scores: Value, options: tuple[Value, ...
     image, box = cut(b, found, 0, 1, 1), cut(b, found, 2, 3, 1)
     number = scalar(b, given, DType.INT64)
     return b(Concat, b(Div, image, number), b(Mod, image, number), box, axis=1)
-
-
-def _float_vector(b: Builder, x: Value) -> Value:
-    """A scalar as a vector of one element."""
-    return reshaped(b, x, (1,))
 
 
 def _corners_at(b: Builder, boxes: Value, rows: Value) -> Value:

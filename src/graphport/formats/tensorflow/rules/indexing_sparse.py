@@ -15,7 +15,7 @@ from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reduction import ReduceMax, ReduceSum
 from graphport.ops.definitions.reshape import Concat, Expand, Shape, Unsqueeze
 from graphport.ops.lowering.extents import counted, extent
-from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, integers, scalar, vector
+from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, integers, vector
 
 if TYPE_CHECKING:
     from graphport.ir.graph import Value
@@ -58,13 +58,9 @@ def sparse_sum(
 def list_difference(b: Builder, x: Value, y: Value, *, out_idx: DType = DType.INT32) -> list[Value]:
     """The elements of `x` that `y` does not have, and their indices."""
     is_equal = b(Equal, b(Unsqueeze, x, [1]), b(Unsqueeze, y, [0]))
-    is_missing = b(Equal, b(ReduceSum, cast(b, is_equal, DType.INT32), [1], keepdims=0), _zero(b))
+    is_missing = b(Equal, b(ReduceSum, cast(b, is_equal, DType.INT32), [1], keepdims=0), 0)
     indices = counted(b, extent(b, x, 0))
     return [b(Compress, x, is_missing, axis=0), cast(b, b(Compress, indices, is_missing, axis=0), out_idx)]
-
-
-def _zero(b: Builder) -> Value:
-    return scalar(b, 0, DType.INT32)
 
 
 @operator("InplaceUpdate")

@@ -15,7 +15,7 @@ from graphport.ops.definitions.matmul import MatMul
 from graphport.ops.definitions.reshape import Concat, Unsqueeze
 from graphport.ops.definitions.resize import Resize
 from graphport.ops.lowering.extents import counted, extent, joined, mixed
-from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, transposed, vector
+from graphport.ops.lowering.operands import as_int64, as_vector, cast, dtype_of, transposed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,17 +70,17 @@ def resize_bicubic(
 
     def cubic_weights(spot: Value, length: Value) -> list[tuple[Value, Value]]:
         first = b(Floor, spot)
-        steps = b(Div, b(Round, b(Mul, b(Sub, spot, first), _float32(b, _TABLE))), _float32(b, _TABLE))
+        steps = b(Div, b(Round, b(Mul, b(Sub, spot, first), _TABLE)), _TABLE)
         a = -0.5 if places == "half_pixel" else -0.75
         found = []
         for offset in (-1, 0, 1, 2):
-            gap = b(Abs, b(Sub, steps, _float32(b, offset)))
-            found.append((b(Add, first, _float32(b, offset)), _cubic(b, gap, a, is_far=offset in (-1, 2))))
-        last = b(Sub, length, _float32(b, 1))
+            gap = b(Abs, b(Sub, steps, offset))
+            found.append((b(Add, first, offset), _cubic(b, gap, a, is_far=offset in (-1, 2))))
+        last = b(Sub, length, 1)
         if places != "half_pixel":
-            return [(b(Max, b(Min, at, last), _float32(b, 0)), share) for at, share in found]
-        inside = [b(And, b(GreaterOrEqual, at, _float32(b, 0)), b(LessOrEqual, at, last)) for at, _ in found]
-        kept = [b(Where, test, share, _float32(b, 0)) for test, (_, share) in zip(inside, found, strict=True)]
+            return [(b(Max, b(Min, at, last), 0), share) for at, share in found]
+        inside = [b(And, b(GreaterOrEqual, at, 0), b(LessOrEqual, at, last)) for at, _ in found]
+        kept = [b(Where, test, share, 0) for test, (_, share) in zip(inside, found, strict=True)]
         total = b(Sum, *kept)
         return [(at, b(Div, share, total)) for (at, _), share in zip(found, kept, strict=True)]
 
@@ -91,16 +91,12 @@ _TABLE = 1024
 """Steps of TensorFlow's table of cubic weights."""
 
 
-def _float32(b: Builder, number: float) -> Value:
-    return b.constant(np.array(number, np.float32))
-
-
 def _cubic(b: Builder, x: Value, a: float, *, is_far: bool) -> Value:
     """Keys' kernel at distances below 1, or from 1 to 2."""
     terms = (a, -5 * a, 8 * a, -4 * a) if is_far else (a + 2, -(a + 3), 0.0, 1.0)
-    y = _float32(b, terms[0])
+    y = b.like(x, terms[0])
     for term in terms[1:]:
-        y = b(Add, b(Mul, y, x), _float32(b, term))
+        y = b(Add, b(Mul, y, x), term)
     return y
 
 
@@ -108,14 +104,12 @@ def _spots(b: Builder, n: Value, m: Value, places: str) -> Value:
     """Return the input coordinate of each of `m` output pixels on an axis of length `n` (both float32 of rank 1)."""
     steps = cast(b, counted(b, as_int64(b, m)), DType.FLOAT32)
     if places == "align_corners":
-        one = _float32(b, 1)
-        last = b(Sub, m, one)
-        scale = b(Where, b(GreaterOrEqual, last, one), b(Div, b(Sub, n, one), b(Max, last, one)), b(Div, n, m))
+        last = b(Sub, m, 1)
+        scale = b(Where, b(GreaterOrEqual, last, 1), b(Div, b(Sub, n, 1), b(Max, last, 1)), b(Div, n, m))
         return b(Mul, steps, scale)
     scale = b(Div, n, m)
     if places == "half_pixel":
-        half = _float32(b, 0.5)
-        return b(Sub, b(Mul, b(Add, steps, half), scale), half)
+        return b(Sub, b(Mul, b(Add, steps, 0.5), scale), 0.5)
     return b(Mul, steps, scale)
 
 
@@ -140,9 +134,8 @@ def _by_matrices(
 
 def _placed(b: Builder, at: Value, share: Value, columns: Value) -> Value:
     """Return a matrix with `share` in column `at` of each row, else 0; `columns` are the column indices."""
-    behind = vector(b, [1])
-    is_here = b(Equal, b(Unsqueeze, at, behind), columns)
-    return b(Where, is_here, b(Unsqueeze, share, behind), _float32(b, 0))
+    is_here = b(Equal, b(Unsqueeze, at, [1]), columns)
+    return b(Where, is_here, b(Unsqueeze, share, [1]), 0)
 
 
 @operator("ResizeArea")
@@ -155,15 +148,13 @@ def resize_area(b: Builder, x: Value, size: Value, *, align_corners: bool = Fals
         n = cast(b, extent(b, x, axis), DType.FLOAT32)
         m = b(Slice, wanted, [place], [place + 1])
         start = b(Unsqueeze, _spots(b, n, m, places), [1])
-        scale = _spots(b, n, b(Add, m, _float32(b, 0)), places)
+        scale = _spots(b, n, b(Add, m, 0), places)
         width = b(Div, n, m) if places == "asymmetric" else _second(b, scale, n)
         columns = cast(b, counted(b, extent(b, x, axis)), DType.FLOAT32)
         # Beyond the border the last pixel repeats.
-        end = b(
-            Where, b(Equal, columns, b(Sub, n, _float32(b, 1))), _float32(b, np.inf), b(Add, columns, _float32(b, 1))
-        )
+        end = b(Where, b(Equal, columns, b(Sub, n, 1)), np.inf, b(Add, columns, 1))
         overlap = b(Sub, b(Min, b(Add, start, width), end), b(Max, start, columns))
-        matrix = b(Div, b(Max, overlap, _float32(b, 0)), width)
+        matrix = b(Div, b(Max, overlap, 0), width)
         y = mixed(b, y, axis, transposed(b, matrix, (1, 0)))
     return y
 
@@ -192,26 +183,26 @@ def crop_and_resize(
     for place, axis in enumerate((1, 2)):
         begin, end = (b(Slice, boxes, [k], [k + 1], [1]) for k in (place, place + 2))
         count = b(Slice, wanted, [place], [place + 1])
-        last = b(Sub, cast(b, extent(b, x, axis), DType.FLOAT32), _float32(b, 1))
+        last = b(Sub, cast(b, extent(b, x, axis), DType.FLOAT32), 1)
         gaps = cast(b, b(Sub, count, [1]), DType.FLOAT32)
         steps = cast(b, counted(b, count), DType.FLOAT32)
-        scale = b(Div, b(Mul, b(Sub, end, begin), last), b(Max, gaps, _float32(b, 1)))
+        scale = b(Div, b(Mul, b(Sub, end, begin), last), b(Max, gaps, 1))
         many = b(Add, b(Mul, begin, last), b(Mul, steps, scale))
-        middle = b(Mul, b(Mul, _float32(b, 0.5), b(Add, begin, end)), last)
-        spots = b(Where, b(GreaterOrEqual, gaps, _float32(b, 1)), many, middle)
-        insides.append(b(And, b(GreaterOrEqual, spots, _float32(b, 0)), b(LessOrEqual, spots, last)))
+        middle = b(Mul, b(Mul, 0.5, b(Add, begin, end)), last)
+        spots = b(Where, b(GreaterOrEqual, gaps, 1), many, middle)
+        insides.append(b(And, b(GreaterOrEqual, spots, 0), b(LessOrEqual, spots, last)))
         columns = cast(b, counted(b, extent(b, x, axis)), DType.FLOAT32)
-        spots = b(Max, b(Min, spots, last), _float32(b, 0))
+        spots = b(Max, b(Min, spots, last), 0)
         at = b(Unsqueeze, spots if method == "bilinear" else _half_away(b, spots), [2])
         distance = b(Abs, b(Sub, at, columns))
-        matrices.append(b(Max, b(Sub, _float32(b, 1), distance), _float32(b, 0)))
+        matrices.append(b(Max, b(Sub, 1, distance), 0))
     first = transposed(b, images, (0, 3, 1, 2))
     rows, columns = (b(Unsqueeze, each, [1]) for each in matrices)
     y = b(MatMul, b(MatMul, rows, first), transposed(b, columns, (0, 1, 3, 2)))
     inside = b(And, b(Unsqueeze, insides[0], [1, 3]), b(Unsqueeze, insides[1], [1, 2]))
-    return transposed(b, b(Where, inside, y, _float32(b, extrapolation_value)), (0, 2, 3, 1))
+    return transposed(b, b(Where, inside, y, extrapolation_value), (0, 2, 3, 1))
 
 
 def _half_away(b: Builder, x: Value) -> Value:
     """Round non-negative floats to the nearest integer, half up."""
-    return b(Floor, b(Add, x, _float32(b, 0.5)))
+    return b(Floor, b(Add, x, 0.5))

@@ -277,10 +277,6 @@ def export_deform_conv(b: Builder, op: DeformConvView) -> Exported:
     image = reshaped(b, op.x, (parts, channels // op.offset_group, height, width))
     seen = b(GridSample, image, grid, align_corners=0, mode="linear", padding_mode="zeros")
     if op.mask is not None:
-        seen = b(Mul, seen, b(Unsqueeze, reshaped(b, op.mask, (parts, taps * out[0], out[1])), _second(b)))
+        seen = b(Mul, seen, b(Unsqueeze, reshaped(b, op.mask, (parts, taps * out[0], out[1])), [1]))
     columns = reshaped(b, seen, (batch, channels * taps, *out))
     return (b(Conv, columns, reshaped(b, op.w, (maps, own * taps, 1, 1)), op.b, group=op.group, kernel_shape=(1, 1)),)
-
-
-def _second(b: Builder) -> Value:
-    return b.constant(np.array([1], np.int64))

@@ -164,7 +164,7 @@ def multihead_attention(
         projected[1:] = [_lengthened(b, x, more) for x, more in zip(projected[1:], added, strict=True)]
     if scalar_of(add_zero_attn):
         projected[1:] = [_lengthened(b, x, b.like(x, np.zeros((1, 1, 1)))) for x in projected[1:]]
-    q, k, v = (_headed(b, x, heads) for x in projected)
+    q, k, v = (b(Transpose, b(Reshape, x, [0, 0, heads, -1]), perm=(0, 2, 1, 3)) for x in projected)
     size = length(b.dims(q), 3)
     scores = _scores(b, q, k, 1 / sqrt(size), _masks(b, query, attn_mask, key_padding_mask, heads))
     mixed = b(Transpose, b(MatMul, scores, v), perm=(0, 2, 1, 3))
@@ -248,11 +248,6 @@ def _projected(b: Builder, operands: list[Value], weights: dict[str, Value]) -> 
 def _linear(b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
     y = b(MatMul, x, b(Transpose, weight, perm=(1, 0)))
     return y if bias is None else b(Add, y, bias)
-
-
-def _headed(b: Builder, x: Value, heads: int) -> Value:
-    """Reshape [batch, length, heads * size] to [batch, heads, length, size]."""
-    return b(Transpose, b(Reshape, x, [0, 0, heads, -1]), perm=(0, 2, 1, 3))
 
 
 def _mask(b: Builder, mask: Value | None, heads: int) -> Value | None:

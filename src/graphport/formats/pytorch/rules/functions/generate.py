@@ -37,10 +37,6 @@ _IGNORED = ("device", "layout", "pin_memory", "requires_grad", "memory_format", 
 _REAL = DType.FLOAT32
 
 
-def _dtype(given: Any, default: DType) -> DType:
-    return named_dtype(given) or default
-
-
 def fill(b: Builder, shape: Value, value: Scalar, dtype: DType) -> Value:
     """Fill `shape` with `value`."""
     return b(ConstantOfShape, shape, value=storage_of([value], dtype))
@@ -51,11 +47,11 @@ def _typed(value: Scalar) -> DType:
 
 
 def _full(b: Builder, size: Any, value: Scalar, dtype: Any, default: DType | None = None) -> Value:
-    return fill(b, lengths(b, size), value, _dtype(dtype, default or _typed(value)))
+    return fill(b, lengths(b, size), value, named_dtype(dtype) or default or _typed(value))
 
 
 def _full_like(b: Builder, x: Value, value: Scalar, dtype: Any = None) -> Value:
-    return fill(b, extents(b, x), value, _dtype(dtype, dtype_of(x)))
+    return fill(b, extents(b, x), value, named_dtype(dtype) or dtype_of(x))
 
 
 PNNX.having(full=_full, full_like=_full_like).lower(
@@ -87,11 +83,11 @@ def arange(b: Builder, start: Any = None, end: Any = None, step: Any = None, dty
     bounds = [0 if start is None else start, end, 1 if step is None else step]
     known = [constant_or_value(each) for each in bounds]
     if not any(isinstance(each, Value) for each in known):
-        wanted = _dtype(dtype, DType.INT64 if all(isinstance(each, int) for each in known) else _REAL)
+        wanted = named_dtype(dtype) or (DType.INT64 if all(isinstance(each, int) for each in known) else _REAL)
         bounded(int(abs((known[1] - known[0]) / known[2])))
         return b.constant(np.arange(*known).astype(wanted.numpy), wanted)
     found = [dtype_of(each) if isinstance(each, Value) else _typed(each) for each in known]
-    wanted = _dtype(dtype, next((each for each in found if each.is_floating), DType.INT64))
+    wanted = named_dtype(dtype) or next((each for each in found if each.is_floating), DType.INT64)
     # Integer ranges are computed in int64, float ranges in their own type.
     own = wanted if any(each.is_floating for each in found) else DType.INT64
     y = b(Range, *(_of_type(b, each, own) for each in known))
@@ -121,7 +117,7 @@ def aten_arange(
 
 @emits("torch.linspace", "aten::linspace", ignores=_IGNORED)
 def linspace(b: Builder, start: Any, end: Any, steps: Any, dtype: Any = None) -> Value:
-    wanted = _dtype(dtype, _REAL)
+    wanted = named_dtype(dtype) or _REAL
     count = constant_or_value(steps)
     if isinstance(count, Value):
         return _emit_linspace(
@@ -145,7 +141,7 @@ def _emit_linspace(b: Builder, start: float, end: float, count: Value, dtype: DT
 
 @emits("torch.eye", ignores=_IGNORED)
 def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
-    wanted = _dtype(dtype, _REAL)
+    wanted = named_dtype(dtype) or _REAL
     rows = int(scalar_of(n))
     bounded(rows * (rows if m is None else int(scalar_of(m))))
     reserve(rows, rows if m is None else int(scalar_of(m)))
@@ -155,7 +151,7 @@ def eye(b: Builder, n: Any, m: Any = None, dtype: Any = None) -> Value:
 @emits("torch.scalar_tensor", "torch.tensor", "aten::scalar_tensor", ignores=_IGNORED)
 def scalar_tensor(b: Builder, s: Any = None, data: Any = None, dtype: Any = None) -> Value:
     value = scalar_of(s if s is not None else data)
-    wanted = _dtype(dtype, _typed(value))
+    wanted = named_dtype(dtype) or _typed(value)
     return b.constant(value, wanted)
 
 

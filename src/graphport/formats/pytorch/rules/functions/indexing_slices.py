@@ -65,14 +65,7 @@ def slice_(
     """Slice one or several axes; a selected index removes its axis."""
     rank = len(b.dims(input))
     if dims is None:
-        return sliced(
-            b,
-            input,
-            axis_of(scalar_of(dim) or 0, rank),
-            constant_or_value(start),
-            constant_or_value(end),
-            constant_or_value(step),
-        )
+        return sliced(b, input, axis_of(scalar_of(dim) or 0, rank), *map(constant_or_value, (start, end, step)))
     axes = [axis_of(axis, rank) for axis in integers(dims)]
     columns: list[list[Any] | None] = [
         _column(b, each, len(axes)) for each in (starts, start, ends, end, steps, step, selects, select)
