@@ -165,15 +165,15 @@ class FlatBuffer:
 
 
 class Extent(tuple[int, int]):
-    """A byte range of the file: start and length."""
+    """A byte range of the file: offset and length."""
 
     __slots__ = ()
 
-    def __new__(cls, start: int, length: int) -> Self:
-        return super().__new__(cls, (start, length))
+    def __new__(cls, offset: int, length: int) -> Self:
+        return super().__new__(cls, (offset, length))
 
     @property
-    def start(self) -> int:
+    def offset(self) -> int:
         """Position of the first byte."""
         return self[0]
 

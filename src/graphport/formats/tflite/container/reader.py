@@ -443,7 +443,7 @@ class _Subgraph:
         elif name.endswith("subgraph_indices"):
             attributes[name.removesuffix("_indices")] = tuple(self._body(index, location) for index in _indices(value))
         elif isinstance(value, Extent):
-            attributes[name] = bytes(self.reader.buffer.view(value.start, value.length))
+            attributes[name] = bytes(self.reader.buffer.view(value.offset, value.length))
         elif isinstance(value, np.ndarray):
             attributes[name] = tuple(value.tolist())
         elif value is not None:
@@ -454,7 +454,7 @@ class _Subgraph:
         if record["large_custom_options_offset"] > 1:
             start, length = record["large_custom_options_offset"], record["large_custom_options_size"]
             extent = self.reader.tensors.extent_of(start, length, "custom_options", location)
-        return b"" if extent is None else bytes(self.reader.buffer.view(extent.start, extent.length))
+        return b"" if extent is None else bytes(self.reader.buffer.view(extent.offset, extent.length))
 
     def _body(self, index: int, location: str) -> Graph | None:
         reader = self.reader

@@ -127,5 +127,5 @@ def _index_array(buffer: FlatBuffer, vector: Any) -> np.ndarray[Any, Any]:
     if values is None:
         return np.zeros(0, np.int64)
     if isinstance(values, Extent):
-        values = np.frombuffer(buffer.view(values.start, values.length), np.uint8)
+        values = np.frombuffer(buffer.view(values.offset, values.length), np.uint8)
     return np.asarray(values, np.int64)

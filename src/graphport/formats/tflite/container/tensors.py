@@ -81,7 +81,7 @@ class Tensors:
     def bytes_of(self, index: int, place: str) -> bytes | None:
         """Return the bytes of a buffer; `None` after an error was reported."""
         extent = self._lies(index, place)
-        return None if extent is None else bytes(self._buffer.view(extent.start, extent.length))
+        return None if extent is None else bytes(self._buffer.view(extent.offset, extent.length))
 
     def extent_of(self, start: int, length: int, what: str, place: str) -> Extent | None:
         """Return a byte range of the file; `None` after an error was reported."""
@@ -143,7 +143,7 @@ class Tensors:
             remedy = f"store {8 // dtype.bits} elements of {dtype} in a byte" if is_unpacked else "correct the shape"
             self._findings.error("TFL0103", message, place, remedy)
             return None
-        return FileStorage(self._buffer.file, extent.start, dtype, shape)
+        return FileStorage(self._buffer.file, extent.offset, dtype, shape)
 
     def _dense(
         self, sparsity: Record, extent: Extent, dtype: DType, shape: tuple[int, ...], place: str
@@ -156,7 +156,7 @@ class Tensors:
             for message, remedy in enumeration_faults(table):
                 self._findings.error("TFL0208", message, place, remedy)
         count = extent.length * 8 // dtype.bits
-        values = FileStorage(self._buffer.file, extent.start, dtype, (count,)).numpy()
+        values = FileStorage(self._buffer.file, extent.offset, dtype, (count,)).numpy()
         try:
             return ArrayStorage(dense(self._buffer, sparsity, values, shape), dtype)
         except CorruptFileError as error:
@@ -165,7 +165,7 @@ class Tensors:
 
     def _texts(self, extent: Extent, shape: tuple[int, ...], place: str) -> Storage | None:
         """Decode strings: count, offset of each string from the start of the buffer, end offset, then the bytes."""
-        raw = bytes(self._buffer.view(extent.start, extent.length))
+        raw = bytes(self._buffer.view(extent.offset, extent.length))
         count = int.from_bytes(raw[:4], "little", signed=True)
         if len(raw) < 4 or count != prod(shape) or 4 * (count + 2) > len(raw):
             message = f"{count} strings in {len(raw)} bytes, but the shape has {prod(shape)} elements"
