@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from graphport.formats.archive.container.documents import Documents
+    from graphport.ir.documents import Documents
 
 
 class FileOptions(TypedDict, total=False):

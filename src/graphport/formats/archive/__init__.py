@@ -21,9 +21,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphport.core.lazy_imports import first_used
-from graphport.formats.archive.container.documents import NOTE, Documents, noted, provenance
 from graphport.formats.archive.container.recognition import recognizes
 from graphport.formats.contract import Format, Hooks, deferred
+from graphport.ir.documents import NOTE, Documents, noted, provenance
 
 if TYPE_CHECKING:
     from graphport.formats.archive.container.reader import keeps, read, versions

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from graphport.core.diagnostics import Diagnostic, DiagnosticError, Severity, Span
 from graphport.core.dtypes import DType
-from graphport.formats.archive.container.documents import SECTIONS
 from graphport.formats.archive.container.layout import GRAPH, MANIFEST, MOST_NESTED, NOTES, VERSION, WEIGHTS
+from graphport.ir.documents import SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

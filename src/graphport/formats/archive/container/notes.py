@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from graphport.formats.archive.container.documents import NOTE, VERSION_NOTE
+from graphport.ir.documents import NOTE, VERSION_NOTE
 from graphport.ir.graph import walk
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import DType
 from graphport.core.storage import FileStorage, MappedFile, Storage
 from graphport.formats.archive.container import attributes, manifest, notes, string_tensors
-from graphport.formats.archive.container.documents import NOTE, SECTIONS, VERSION_NOTE, Documents
 from graphport.formats.archive.container.layout import MANIFEST
 from graphport.formats.archive.container.members import content, members, verify
 from graphport.formats.archive.container.recognition import is_foreign, is_signed
 from graphport.formats.archive.container.references import dangling
+from graphport.ir.documents import NOTE, SECTIONS, VERSION_NOTE, Documents
 from graphport.ir.graph import walk
 from graphport.ir.text import from_text
 from graphport.ops.declare import OPSET

@@ -9,7 +9,7 @@ from graphport.ir.graph import walk
 
 if TYPE_CHECKING:
     from graphport.core.diagnostics import Source
-    from graphport.formats.archive.container.documents import Document, Documents
+    from graphport.ir.documents import Document, Documents
     from graphport.ir.graph import Graph
 
 _ROWS = (("dispatch", "nodes", "node"), ("quantization", "grids", "value"))

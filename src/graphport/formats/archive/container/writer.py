@@ -11,10 +11,10 @@ from graphport.core.diagnostics import Diagnostic, DiagnosticError, Source, Span
 from graphport.core.dtypes import DType
 from graphport.core.write_errors import write_remedy
 from graphport.formats.archive.container import manifest, notes, string_tensors
-from graphport.formats.archive.container.documents import noted
 from graphport.formats.archive.container.layout import GRAPH, MANIFEST, NOTES, SIGNATURE, SIGNATURE_MEMBER, WEIGHTS
 from graphport.formats.archive.container.manifest import Weight, as_json
 from graphport.formats.archive.container.members import Writing
+from graphport.ir.documents import noted
 from graphport.ir.text import to_text
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from graphport.core.storage import Storage
-    from graphport.formats.archive.container.documents import Documents
+    from graphport.ir.documents import Documents
     from graphport.ir.graph import Graph
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 Document: TypeAlias = "Mapping[str, Any] | None"
 
 NOTE = "documents"
-"""The note of a graph that has its `Documents`."""
+"""Note of a graph: its `Documents`."""
 VERSION_NOTE = "archive"
-"""The note of a graph with the version of its archive."""
+"""Note of a graph: the version of its archive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Documents:
 
 
 def noted(graph: Graph) -> Documents:
-    """Return the documents in the note of `graph`; without that note, empty documents."""
+    """Return the documents noted for `graph`; empty documents without a note."""
     found = graph.notes.get(NOTE) if graph.has_notes else None
     return found if isinstance(found, Documents) else Documents()
 
 
-def provenance(source: str, format: str, versions: Mapping[str, str], before: Document, **stated: object) -> Document:
+def provenance(source: str, format: str, versions: Mapping[str, str], before: Document, **more: object) -> Document:
     """Return the provenance of a model.
 
     Args:
@@ -49,16 +49,16 @@ def provenance(source: str, format: str, versions: Mapping[str, str], before: Do
         format: of the file.
         versions: declared by the file.
         before: the provenance of the file, stored as `earlier`.
-        **stated: further JSON values.
+        **more: further JSON values.
     """
     entry: dict[str, object] = {"source": PurePath(source).name, "format": format, "versions": dict(versions)}
-    entry |= {"graphport": __version__, **stated}
+    entry |= {"graphport": __version__, **more}
     earlier = _steps(before)
     return entry | ({"earlier": earlier} if earlier else {})
 
 
 def _steps(document: Document) -> list[object]:
-    """Return all steps of a provenance, oldest first."""
+    """Return the provenances of all conversions, oldest first."""
     if not document:
         return []
     last = dict(document)
